@@ -1,0 +1,80 @@
+"""Join two live streams on any comparison, over sliding windows counted in rows or in time.
+
+Names are loaded when they are first used: ``import slidejoin`` alone reads neither Numba nor sqlglot nor Spark, so
+that a Spark worker which only unpickles an error, or a command that only prints its version, starts at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slidejoin.errors import (
+        ConfigError,
+        JoinClosedError,
+        MemoryLimitError,
+        PredicateError,
+        SchemaError,
+        SlideJoinError,
+        StateError,
+    )
+    from slidejoin.join import StreamJoin, join_streams
+    from slidejoin.plan import algorithms
+    from slidejoin.predicate import left, lit, right
+    from slidejoin.window import CountWindow, TimeWindow
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "CountWindow",
+    "JoinClosedError",
+    "MemoryLimitError",
+    "PredicateError",
+    "SchemaError",
+    "SlideJoinError",
+    "StateError",
+    "StreamJoin",
+    "TimeWindow",
+    "__version__",
+    "algorithms",
+    "join_streams",
+    "left",
+    "lit",
+    "right",
+]
+
+_HOME = {
+    "ConfigError": "slidejoin.errors",
+    "CountWindow": "slidejoin.window",
+    "JoinClosedError": "slidejoin.errors",
+    "MemoryLimitError": "slidejoin.errors",
+    "PredicateError": "slidejoin.errors",
+    "SchemaError": "slidejoin.errors",
+    "SlideJoinError": "slidejoin.errors",
+    "StateError": "slidejoin.errors",
+    "StreamJoin": "slidejoin.join",
+    "TimeWindow": "slidejoin.window",
+    "algorithms": "slidejoin.plan",
+    "join_streams": "slidejoin.join",
+    "left": "slidejoin.predicate",
+    "lit": "slidejoin.predicate",
+    "right": "slidejoin.predicate",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
+    """Load `name` from the module that defines it, once (PEP 562)."""
+    home = _HOME.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})
