@@ -59,7 +59,7 @@ def ids(table: pa.Table, left: str = "id", right: str = "id_right") -> list[tupl
 
 def groups_of(steps: Iterable[Step]) -> list[list[tuple[Any, Any]]]:
     """The oracle's pairs as (left id, right id), a list for each probe that found any."""
-    groups = [[(l and l["id"], r and r["id"]) for l, r in step.rows] for step in steps]
+    groups = [[(left and left["id"], right and right["id"]) for left, right in step.rows] for step in steps]
     return [group for group in groups if group]
 
 

@@ -22,7 +22,7 @@ def timed(*times, start=0):
 
 
 def pairs(steps):
-    return [[(l["id"], r["id"]) for l, r in step.rows] for step in steps]
+    return [[(left["id"], right["id"]) for left, right in step.rows] for step in steps]
 
 
 def outcome(op, x, y):
@@ -249,8 +249,10 @@ def outer(how, *, finish=True):
     equal = ("=", ("col", "left", "a"), ("col", "right", "a"))
     oracle = Oracle(equal, CountScope(1, 1), how)
     steps = oracle.push(left=rows(1, 2)) + oracle.push(right=rows(2, 3)) + oracle.push(left=[{"id": 2, "a": None}])
-    shown = [[(l and l["id"], r and r["id"]) for l, r in step.rows] for step in steps]
-    return [*shown, [(l and l["id"], r and r["id"]) for l, r in oracle.finish()]] if finish else shown
+    shown = [[(left and left["id"], right and right["id"]) for left, right in step.rows] for step in steps]
+    return (
+        [*shown, [(left and left["id"], right and right["id"]) for left, right in oracle.finish()]] if finish else shown
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,8 +277,8 @@ def test_unmatched_row_of_a_time_window_waits_for_the_watermark():
     oracle.push(left=timed(5))
     oracle.push(left=timed(8, start=1))
     assert oracle.push(right=timed(7, start=7))[0].rows == []
-    assert [l["id"] for l, _ in oracle.push(right=timed(8, start=8))[0].rows] == [0]
-    assert [l["id"] for l, _ in oracle.finish()] == [1]
+    assert [left["id"] for left, _ in oracle.push(right=timed(8, start=8))[0].rows] == [0]
+    assert [left["id"] for left, _ in oracle.finish()] == [1]
 
 
 # Spark: nothing is late before the first watermark; then what is below the one with which the micro-batch began
