@@ -1,0 +1,80 @@
+# Everything from nothing: each target makes the environment it needs, at locked versions, and does not do it twice.
+# Needed beforehand: make, and a Python from 3.11 to 3.14. Spark's Java is looked for, see scripts/java_home.sh.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+
+# A newcomer's machine may have settings of its own for any of these.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV UV_PROJECT_ENVIRONMENT
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.slidejoin-ready
+WORKERS ?= 2
+# Spark's own start-up takes longer than most tests, so a file's tests stay together on one worker.
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist loadfile
+# Expanded in the recipe, so that Java is looked for only where it is needed; stops the recipe if there is none.
+JAVA = JAVA_HOME=$$(scripts/java_home.sh) && export JAVA_HOME
+
+##@ For everybody
+.PHONY: help demo test check
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+demo: $(READY) ## join the flights of 2013 with each other and with the weather, on local Spark
+	@$(JAVA) && $(BIN)/python demo/run.py
+
+test: $(READY) ## all tests: a short run without compilation, then the whole suite
+	@$(JAVA) && scripts/test.sh $(PARALLEL)
+
+check: lint types layers ## everything that is checked without running the code
+
+##@ For work on slidejoin
+.PHONY: env lint format types layers unit nojit nightly bench wheel-test lock clean distclean
+env: $(READY) ## only make the environment
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: $(READY) ## let ruff repair what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(READY) ## import-linter: imports go downward only
+	$(BIN)/lint-imports
+
+unit: $(READY) ## the tests that need no Spark
+	$(PYTEST) $(PARALLEL) -m "not spark and not nightly"
+
+nojit: $(READY) ## the tests marked nojit, with the kernels as plain Python
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "nojit and not nightly"
+
+nightly: $(READY) ## the whole suite with the long tests, and with ten times as many random examples
+	@$(JAVA) && HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) -m "nightly or not nightly"
+
+bench: $(READY) ## rows a second of the band join
+	$(BIN)/slidejoin bench band
+
+wheel-test: $(READY) ## build the wheel, install it alone, join two batches with it
+	scripts/wheel_test.sh
+
+lock: $(READY) ## write requirements/*.lock again (make lock UPGRADE=--upgrade for newer versions)
+	scripts/lock.sh $(UPGRADE)
+
+clean: ## remove caches, builds and results, keep the environment
+	rm -rf build dist .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf demo/out bench-results spark-warehouse metastore_db artifacts derby.log
+	find src tests scripts demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## remove the environment too
+	rm -rf $(VENV)
+
+$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml scripts/env.sh scripts/python.sh
+	@scripts/env.sh $(VENV)
+	@touch $@

