@@ -1,0 +1,25 @@
+"""What must hold for a pair of rows: expressions, from SQL text or Python, and how they are evaluated and searched.
+
+This package knows nothing of windows and storage. `sql` is left to be imported where SQL text is given.
+"""
+
+from __future__ import annotations
+
+from slidejoin.predicate.expr import Expr, columns_of
+from slidejoin.predicate.python import Expression, as_predicate, check_aliases, left, lit, right
+from slidejoin.predicate.serial import from_json, to_json
+from slidejoin.predicate.text import to_sql
+
+__all__ = [
+    "Expr",
+    "Expression",
+    "as_predicate",
+    "check_aliases",
+    "columns_of",
+    "from_json",
+    "left",
+    "lit",
+    "right",
+    "to_json",
+    "to_sql",
+]

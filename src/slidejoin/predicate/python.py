@@ -1,0 +1,278 @@
+"""Predicates as Python expressions: ``(sj.left.a <= sj.right.b + 5) & sj.left.ok``.
+
+An `Expression` wraps a node and has the operators; nodes themselves compare by structure, as planning needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from slidejoin.errors import PredicateError
+from slidejoin.predicate import build
+from slidejoin.predicate.expr import Column, Expr
+from slidejoin.predicate.literals import literal
+from slidejoin.predicate.text import to_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slidejoin.predicate.expr import Comparator, Operator, Side
+
+__all__ = ["Expression", "SideColumns", "as_predicate", "check_aliases", "left", "lit", "right"]
+
+
+class Expression:
+    """A value or a condition over one left and one right row.
+
+    Operators build larger expressions: ``+ - * / %``, unary ``-``, ``abs()``, ``== != < <= > >=``, and for conditions
+    ``&`` (and), ``|`` (or), ``~`` (not). Python binds ``&`` more tightly than ``<``, so put comparisons in parentheses.
+    Constants on either side are taken as they are.
+
+    Examples
+    --------
+    >>> (left.price.between(right.bid - 5, right.ask + 5)) & ~right.closed
+    Expression('l.price >= r.bid - 5 AND l.price <= r.ask + 5 AND NOT r.closed')
+    """
+
+    __slots__ = ("node",)
+    __hash__ = None  # type: ignore[assignment]  # == builds an expression, so sets and dicts would not work
+    __array_ufunc__ = None  # NumPy scalars on the left leave the operation to us
+
+    def __init__(self, node: Expr) -> None:
+        self.node: Final = node
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({to_sql(self.node)!r})"
+
+    def __bool__(self) -> NoReturn:
+        msg = (
+            f"the expression {to_sql(self.node)} has no truth value before there are rows. Use & | ~ and parentheses "
+            "instead of and, or, not: (a < b) & (c < d); and .between(low, high) instead of low <= x <= high"
+        )
+        raise PredicateError(msg)
+
+    def __add__(self, other: object) -> Expression:
+        return _arithmetic("+", self, other)
+
+    def __radd__(self, other: object) -> Expression:
+        return _arithmetic("+", other, self)
+
+    def __sub__(self, other: object) -> Expression:
+        return _arithmetic("-", self, other)
+
+    def __rsub__(self, other: object) -> Expression:
+        return _arithmetic("-", other, self)
+
+    def __mul__(self, other: object) -> Expression:
+        return _arithmetic("*", self, other)
+
+    def __rmul__(self, other: object) -> Expression:
+        return _arithmetic("*", other, self)
+
+    def __truediv__(self, other: object) -> Expression:
+        return _arithmetic("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Expression:
+        return _arithmetic("/", other, self)
+
+    def __mod__(self, other: object) -> Expression:
+        return _arithmetic("%", self, other)
+
+    def __rmod__(self, other: object) -> Expression:
+        return _arithmetic("%", other, self)
+
+    def __floordiv__(self, other: object) -> NoReturn:
+        _no_operator("//")
+
+    def __rfloordiv__(self, other: object) -> NoReturn:
+        _no_operator("//")
+
+    def __pow__(self, other: object) -> NoReturn:
+        _no_operator("**")
+
+    def __rpow__(self, other: object) -> NoReturn:
+        _no_operator("**")
+
+    def __neg__(self) -> Expression:
+        return Expression(build.negative(self.node))
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __abs__(self) -> Expression:
+        return Expression(build.absolute(self.node))
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]  # builds a comparison
+        return _compare("=", self, other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]  # builds a comparison
+        return _compare("<>", self, other)
+
+    def __lt__(self, other: object) -> Expression:
+        return _compare("<", self, other)
+
+    def __le__(self, other: object) -> Expression:
+        return _compare("<=", self, other)
+
+    def __gt__(self, other: object) -> Expression:
+        return _compare(">", self, other)
+
+    def __ge__(self, other: object) -> Expression:
+        return _compare(">=", self, other)
+
+    def __and__(self, other: object) -> Expression:
+        return Expression(build.conjunction([self.node, _node(other)]))
+
+    def __rand__(self, other: object) -> Expression:
+        return Expression(build.conjunction([_node(other), self.node]))
+
+    def __or__(self, other: object) -> Expression:
+        return Expression(build.disjunction([self.node, _node(other)]))
+
+    def __ror__(self, other: object) -> Expression:
+        return Expression(build.disjunction([_node(other), self.node]))
+
+    def __invert__(self) -> Expression:
+        return Expression(build.negation(self.node))
+
+    def abs(self) -> Expression:
+        """Return the absolute value, of a number or a duration; the same as ``abs(x)``."""
+        return abs(self)
+
+    def between(self, low: object, high: object) -> Expression:
+        """Return whether the value lies in ``[low, high]``, both ends included."""
+        return Expression(build.between(self.node, _node(low), _node(high)))
+
+    def is_in(self, values: Iterable[object]) -> Expression:
+        """Return whether the value equals one of `values`; of none, false.
+
+        Raises
+        ------
+        PredicateError
+            If `values` is a text or no collection.
+        """
+        if isinstance(values, str | bytes | Expression) or not hasattr(values, "__iter__"):
+            msg = f"is_in takes a list of values, got {values!r}; for one value write =="
+            raise PredicateError(msg)
+        return Expression(build.member(self.node, [_node(value) for value in values]))
+
+    def is_null(self) -> Expression:
+        """Return whether the value is NULL, which NaN is not; ``~x.is_null()`` is the opposite."""
+        return Expression(build.is_null(self.node))
+
+    def cast_float(self) -> Expression:
+        """Return the value as a double, ``CAST(x AS DOUBLE)``."""
+        return Expression(build.to_double(self.node))
+
+
+class SideColumns:
+    """The columns of one side, as attributes or, for any name at all, in brackets: ``left.a``, ``left["a b"]``."""
+
+    __slots__ = ("_side",)
+
+    def __init__(self, side: Side) -> None:
+        self._side: Final = side
+
+    def __repr__(self) -> str:
+        return f"slidejoin.{self._side}"
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("_") and name.endswith("_"):  # protocols of Python, notebooks and pickle ask for such names
+            msg = f"columns whose names begin and end with _ are written in brackets: {self._side}[{name!r}]"
+            raise AttributeError(msg)
+        return self[name]
+
+    def __getitem__(self, name: object) -> Expression:
+        if not isinstance(name, str):
+            msg = f"a column is named by a text, got {name!r}; write {self._side}['name']"
+            raise PredicateError(msg)
+        return Expression(Column(self._side, name))
+
+
+left: Final = SideColumns("left")
+right: Final = SideColumns("right")
+
+
+def lit(value: object) -> Expression:
+    """Return a constant as an expression; needed only where no column is beside it, or for NULL: ``lit(None)``.
+
+    Raises
+    ------
+    PredicateError
+        If the value is none of the types that a constant can have.
+
+    Examples
+    --------
+    >>> lit(0.1)
+    Expression('0.1')
+    """
+    return Expression(literal(value))
+
+
+def as_predicate(on: object, aliases: tuple[str, str] = ("l", "r")) -> Expr:
+    """Return the node of a predicate given as SQL text or as a Python expression.
+
+    Parameters
+    ----------
+    on
+        SQL text, an `Expression`, or a node.
+    aliases
+        The names of the sides in SQL text.
+
+    Raises
+    ------
+    PredicateError
+        If it is none of these, or cannot be a predicate.
+    """
+    check_aliases(aliases)
+    if isinstance(on, str):
+        from slidejoin.predicate.sql import parse  # noqa: PLC0415 - sqlglot is loaded only where SQL text is given
+
+        return parse(on, aliases)
+    if isinstance(on, Expression):
+        return build.predicate(on.node)
+    if isinstance(on, Expr):
+        return build.predicate(on)
+    msg = (
+        f"on= takes SQL text or an expression, got {type(on).__name__} {on!r}. Write 'l.a < r.b', or "
+        "sj.left.a < sj.right.b"
+    )
+    raise PredicateError(msg)
+
+
+def check_aliases(aliases: object) -> None:
+    """Raise PredicateError unless `aliases` is a pair of different names."""
+    match aliases:
+        case (str() as first, str() as second) if first and second and first != second:
+            return
+        case _:
+            msg = (
+                f"aliases= takes two different names, of the left and the right side, as in ('l', 'r'); got {aliases!r}"
+            )
+            raise PredicateError(msg)
+
+
+def _node(value: object) -> Expr:
+    if isinstance(value, Expression):
+        return value.node
+    if isinstance(value, SideColumns):
+        msg = f"{value!r} is a whole side; name one of its columns, as in {value!r}.id"
+        raise PredicateError(msg)
+    return value if isinstance(value, Expr) else literal(value)
+
+
+def _arithmetic(op: Operator, first: object, second: object) -> Expression:
+    return Expression(build.arithmetic(op, _node(first), _node(second)))
+
+
+def _compare(op: Comparator, first: Expression, second: Any) -> Expression:  # noqa: ANN401 - whatever stands there
+    if second is None:
+        shown = to_sql(first.node)
+        msg = f"{shown} {op} NULL is never true; write .is_null(), or ~x.is_null() for the opposite"
+        raise PredicateError(msg)
+    return Expression(build.compare(op, first.node, _node(second)))
+
+
+def _no_operator(symbol: str) -> NoReturn:
+    msg = f"the operator {symbol} cannot be used in a predicate. {build.SUPPORTED}"
+    raise PredicateError(msg)
