@@ -7,6 +7,7 @@ nested AND (OR) is flattened, BETWEEN and IN become comparisons, a minus in fron
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -129,7 +130,8 @@ def negative(operand: Expr, *, fold: bool = True) -> Expr:
         if isinstance(constant, Decimal):
             return Literal(constant.copy_negate())  # unlike -constant: no rounding to the context, -0.0 stays
         if isinstance(constant, int | float | timedelta) and not isinstance(constant, bool):
-            return literal(-constant)
+            with suppress(OverflowError):  # the longest duration has no negative
+                return literal(-constant)
     return Negate(_value(operand, "-"))
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.parser import IsPredicatePrecedence
+from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from slidejoin.errors import PredicateError
@@ -41,6 +43,11 @@ class SlideJoinSql(Dialect):
         IDENTIFIERS: ClassVar = ['"', "`"]
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
 
+    class Parser(BaseParser):
+        """Reads ``a = b IS NULL`` as ``(a = b) IS NULL``, as Spark and DuckDB do."""
+
+        IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW
+
 
 def read_tree(text: str) -> exp.Expr:
     """Return sqlglot's tree of one condition.
@@ -57,6 +64,9 @@ def read_tree(text: str) -> exp.Expr:
         trees = SlideJoinSql().parse_into(exp.Condition, text)
     except SqlglotError as error:
         raise PredicateError(_what_went_wrong(text, error)) from None
+    if not any(trees):
+        msg = f"there is no condition in the predicate {text!r}; write one such as 'l.a < r.b'"
+        raise PredicateError(msg)
     if len(trees) != 1 or trees[0] is None:
         msg = f"the predicate should be one condition, got {len(trees)} separated by ';': {text!r}. Join them by AND"
         raise PredicateError(msg)

@@ -1,6 +1,6 @@
 """Expressions as SQL text, with as few parentheses as possible, for explanations and errors.
 
-``parse(to_sql(e)) == e`` holds for every expression that can be written.
+``parse(to_sql(e)) == e`` holds for every expression that can be written (under aliases that are no SQL keywords).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["to_sql"]
 
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The two words that are keywords even behind an alias and a dot need quotes.
+_BARE = re.compile(r"(?!(?:not|select)\Z)[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII)
 
 
 class _Level(IntEnum):

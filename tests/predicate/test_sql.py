@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+import pytest
+
+from slidejoin import PredicateError
+from slidejoin.predicate.expr import (
+    Abs,
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Compare,
+    IsNull,
+    Literal,
+    Negate,
+    Not,
+    Or,
+)
+from slidejoin.predicate.sql import parse
+
+A, B, C, F = Column("left", "a"), Column("right", "b"), Column("left", "c"), Column("left", "f")
+FIVE = Literal(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expr"),
+    [
+        ("l.a = r.b", Compare("=", A, B)),
+        ("l.a == r.b", Compare("=", A, B)),
+        ("l.a <> r.b", Compare("<>", A, B)),
+        ("l.a != r.b", Compare("<>", A, B)),
+        ("5 >= l.a", Compare(">=", FIVE, A)),
+        (
+            "l.a BETWEEN r.b - 5 AND r.b + 5",
+            And((Compare(">=", A, Arithmetic("-", B, FIVE)), Compare("<=", A, Arithmetic("+", B, FIVE)))),
+        ),
+        ("l.a NOT BETWEEN 5 AND r.b", Not(And((Compare(">=", A, FIVE), Compare("<=", A, B))))),
+        ("ABS(l.a - r.b) <= 5", Compare("<=", Abs(Arithmetic("-", A, B)), FIVE)),
+        ("l.a IN (5, r.b)", Or((Compare("=", A, FIVE), Compare("=", A, B)))),
+        ("l.a IN (5)", Compare("=", A, FIVE)),
+        ("l.a NOT IN (5, NULL)", Not(Or((Compare("=", A, FIVE), Compare("=", A, Literal(None)))))),
+        ("l.a IS NULL", IsNull(A)),
+        ("l.a IS NOT NULL", Not(IsNull(A))),
+        ("NOT l.a IS NULL", Not(IsNull(A))),
+        ("l.a = r.b IS NULL", IsNull(Compare("=", A, B))),
+        ("l.f AND (l.f AND l.a = 5)", And((F, F, Compare("=", A, FIVE)))),
+        ("l.f OR l.a = 5 OR TRUE", Or((F, Compare("=", A, FIVE), Literal(value=True)))),
+        ("l.f OR NOT l.f AND FALSE", Or((F, And((Not(F), Literal(value=False)))))),
+        ("(l.a = 5) = l.f", Compare("=", Compare("=", A, FIVE), F)),
+        ("CAST(l.a AS DOUBLE) < r.b", Compare("<", Cast(A), B)),
+        ("l.a::double < r.b", Compare("<", Cast(A), B)),
+        ("-l.a * 5 < r.b", Compare("<", Arithmetic("*", Negate(A), FIVE), B)),
+        ("l.a - r.b - 5 < 5", Compare("<", Arithmetic("-", Arithmetic("-", A, B), FIVE), FIVE)),
+        ("l.a + r.b % 5 < 5", Compare("<", Arithmetic("+", A, Arithmetic("%", B, FIVE)), FIVE)),
+        ("l.a / r.b > 5 -- a comment", Compare(">", Arithmetic("/", A, B), FIVE)),
+        ("l.f;", F),
+    ],
+)
+def test_conditions(text, expr):
+    assert parse(text) == expr
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5", 5),
+        ("-5", -5),
+        ("123456789012345678901234567890", 123456789012345678901234567890),
+        ("0.10", Decimal("0.10")),
+        (".5", Decimal("0.5")),
+        ("1e5", Decimal("1e5")),
+        ("2.5E-3", Decimal("0.0025")),
+        ("-0.0", Decimal("-0.0")),
+        ("'it''s \\n'", "it's \\n"),
+        ("X'00fF'", b"\x00\xff"),
+        ("x''", b""),
+        ("NULL", None),
+        ("true", True),
+        ("DATE '2013-01-31'", date(2013, 1, 31)),
+        ("CAST('2013-01-31' AS DATE)", date(2013, 1, 31)),
+        ("TIME '12:30:00.5'", time(12, 30, 0, 500_000)),
+        ("TIMESTAMP '2013-01-31 12:30:00'", datetime(2013, 1, 31, 12, 30)),
+        ("TIMESTAMP '2013-01-31 12:30:00.123456000'", datetime(2013, 1, 31, 12, 30, 0, 123456)),
+        ("TIMESTAMP_NTZ '2013-01-31 12:30:00'", datetime(2013, 1, 31, 12, 30)),
+        ("TIMESTAMP '2013-01-31T12:30:00+02:00'", datetime(2013, 1, 31, 10, 30, tzinfo=UTC)),
+        ("TIMESTAMPTZ '2013-01-31 12:30:00'", datetime(2013, 1, 31, 12, 30, tzinfo=UTC)),
+        ("TIMESTAMP WITH TIME ZONE '2013-01-31 12:30:00-05'", datetime(2013, 1, 31, 17, 30, tzinfo=UTC)),
+        ("INTERVAL 10 MINUTES", timedelta(minutes=10)),
+        ("INTERVAL '10 minutes'", timedelta(minutes=10)),
+        ("INTERVAL '1' HOUR", timedelta(hours=1)),
+        ("INTERVAL (2) WEEKS", timedelta(weeks=2)),
+        ("INTERVAL '1 day 2 hours'", timedelta(hours=26)),
+        ("INTERVAL '-1.5 hours'", timedelta(hours=-1.5)),
+        ("-INTERVAL '5 ms'", timedelta(milliseconds=-5)),
+        ("INTERVAL '1 02:03:04.5'", timedelta(days=1, hours=2, minutes=3, seconds=4.5)),
+        ("INTERVAL '3000 nanoseconds'", timedelta(microseconds=3)),
+        ("CAST('-Infinity' AS DOUBLE)", -math.inf),
+        ("CAST('nan' AS DOUBLE)", math.nan),
+    ],
+)
+def test_constants(text, value):
+    expr = parse(f"l.a = {text}")
+    assert expr == Compare("=", A, Literal(value))
+    assert isinstance(expr, Compare)
+    assert isinstance(expr.right, Literal)
+    assert type(expr.right.value) is type(value)
+    assert str(expr.right.value) == str(value)
+
+
+def test_a_minus_before_a_parenthesis_is_an_operation():
+    assert parse("l.a = -(5)") == Compare("=", A, Negate(FIVE))
+
+
+@pytest.mark.parametrize("name", ["a b", "1st", "é", 'q"', "select", ""])
+def test_names_in_double_quotes_and_backticks(name):
+    expr = Compare("<", Column("left", name), Column("right", name))
+    double = '"' + name.replace('"', '""') + '"'
+    assert parse(f"l.{double} < r.`{name}`") == expr
+
+
+def test_names_of_columns_keep_their_case():
+    assert parse("l.Price < r.pRICE") == Compare("<", Column("left", "Price"), Column("right", "pRICE"))
+
+
+def test_aliases_match_exactly_first_then_regardless_of_case():
+    assert parse("DC1.a < dc2.b", ("dc1", "Dc2")) == Compare("<", A, B)
+    assert parse("X.a < x.b", ("X", "x")) == Compare("<", A, B)
+    assert parse("left.a < right.b", ("left", "right")) == Compare("<", A, B)
+    assert parse('"my side".a < r.b', ("my side", "r")) == Compare("<", A, B)
+    with pytest.raises(PredicateError, match="unknown side 'L'"):
+        parse('"L".a < r.b')
+
+
+CAN = "A predicate is made of columns, constants, + - * / %, abs(x), CAST(x AS DOUBLE), ="
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("", ["the predicate is an empty text; write a condition such as 'l.a < r.b'"]),
+        ("a = r.b", ["the column a has no side; write l.a or r.a"]),
+        ('l.a = "x"', ['the column "x" has no side', "If a string was meant, it takes single quotes: 'x'"]),
+        ("l = 1", ["l is a side, not a column; name one of its columns, as in l.id"]),
+        ("l.* = 1", ["l.* stands for many columns; name one, as in l.id"]),
+        ("x.a = 1", ["unknown side 'x' in x.a; the sides are 'l' (left) and 'r' (right)."]),
+        ("l.a.b = 1", ["l.a.b is a field inside a column"]),
+        ("l.a + 1", ["A predicate is a condition, not the value l.a + 1. Compare it with something"]),
+        ("5", ["A predicate is a condition, not the value 5."]),
+        ("l.f AND l.a - 1", ["AND takes conditions, not the value l.a - 1"]),
+        ("l.f OR 'x'", ["OR takes conditions, not the value 'x'"]),
+        ("NOT 1", ["NOT takes conditions, not the value 1"]),
+        ("(l.a = r.b) + 1 > 2", ["+ takes values, not the condition l.a = r.b", CAN]),
+        ("abs(l.a < 2) = 1", ["abs takes values, not the condition l.a < 2", CAN]),
+        ("l.a < r.b < 3", ["comparisons in a row cannot be read as they look: l.a < r.b < 3", "a < r.b AND r.b < c"]),
+        ("l.f = NOT l.g", ["comparisons in a row cannot be read as they look: l.f = NOT l.g"]),
+        ("l.a BETWEEN 1 AND 2 IS NULL", ["put one in parentheses if its truth value is meant"]),
+        ("l.s LIKE 'x%'", ["l.s LIKE 'x%' cannot be used", "strings are compared by = and <> only", CAN]),
+        ("l.s NOT LIKE 'x%'", ["LIKE 'x%' cannot be used", "strings are compared by = and <> only"]),
+        ("CASE WHEN l.f THEN 1 END = 1", ["CASE WHEN l.f THEN 1 END cannot", "(c AND x) OR (NOT c AND y)", CAN]),
+        ("l.a IN (SELECT 1)", ["l.a IN (SELECT 1) cannot be used", "IN takes a list of values"]),
+        ("l.a = (SELECT 1)", ["(SELECT 1) cannot be used", "a predicate sees one left and one right row"]),
+        ("EXISTS (SELECT 1)", ["EXISTS(SELECT 1) cannot be used", "one left and one right row"]),
+        ("row_number() OVER () = 1", ["ROW_NUMBER() OVER () cannot be used", "nothing to aggregate over"]),
+        ("sum(l.a) = 1", ["nothing to aggregate over"]),
+        ("abss(l.a) = 1", ["unknown function abss in abss(l.a)", "Did you mean 'abs'?"]),
+        ("sqrt(l.a) = 1", ["unknown function sqrt", "the only ones are abs(x) and CAST(x AS DOUBLE)"]),
+        ("l.a = current_date", ["unknown function current_date"]),
+        ("abs(l.a, 2) = 1", ["cannot read the predicate at ')' (line 1, column 11), after 'abs(l.a, 2'"]),
+        ("l.a <=> r.b", ["IS NOT DISTINCT FROM", "write (a = b) OR (a IS NULL AND b IS NULL)"]),
+        ("l.f IS TRUE", ["l.f IS TRUE cannot", "only IS [NOT] NULL is there"]),
+        ("l.a ^ 2 = 4", ["bits cannot be computed"]),
+        ("l.a = ?", ["put the value itself into the text"]),
+        ("l.s || 'x' = r.s", ["strings are not built in a predicate"]),
+        ("(l.a, 1) = (1, 2)", ["compare columns one by one, joined by AND"]),
+        ("l.a[1] = 2", ["make the inner value a column of its own first"]),
+        ("l.a BETWEEN SYMMETRIC 1 AND 2", ["only plain BETWEEN low AND high is there"]),
+        ("CAST(l.a AS INT) = 1", ["CAST(l.a AS INT): the only cast is CAST(x AS DOUBLE)"]),
+        ("CAST(l.a AS FLOAT) = 1", ["CAST(l.a AS FLOAT): the only cast is CAST(x AS DOUBLE)"]),
+        ("TRY_CAST(l.a AS DOUBLE) = 1", ["the only cast is CAST(x AS DOUBLE)"]),
+        ("l.a = CAST('1.5' AS DOUBLE)", ["the text '1.5' cannot be cast to DOUBLE: write the number itself"]),
+        ("l.t = INTERVAL '1 month'", ["'month', which has no fixed length; use weeks, days or smaller units"]),
+        ("l.t = INTERVAL 1 YEAR", ["'year', which has no fixed length"]),
+        ("l.t = INTERVAL 5 parsec", ["unknown unit 'parsec'", "there are weeks, days, hours"]),
+        ("l.t = INTERVAL '5 minuets'", ["unknown unit 'minuets'", "Did you mean 'minute'?"]),
+        ("l.t = INTERVAL 'soon'", ["cannot read the duration 'soon'"]),
+        ("l.t = INTERVAL '1 ns'", ["is finer than a microsecond"]),
+        ("l.t = INTERVAL '9999999999 days'", ["is too long; the longest is 999999999 days"]),
+        ("l.t = INTERVAL l.a MINUTES", ["write a constant such as INTERVAL '10 minutes'"]),
+        ("l.t = INTERVAL '1 2:03:04' DAY TO SECOND", ["write a constant such as INTERVAL '10 minutes'"]),
+        ("l.t = DATE '2013-02-30'", ["cannot read DATE '2013-02-30'; it is written like DATE '2013-01-31'"]),
+        ("l.t = TIMESTAMP_NTZ '2013-02-03 00:00Z'", ["it is written like TIMESTAMP '2013-01-31 12:00:00'"]),
+        ("l.t = TIMESTAMP '2013-02-03 00:00:00.1234567'", ["is finer than a microsecond"]),
+        ("l.t = TIME '12:00:00+01'", ["the time of day 12:00:00+01:00 has a zone"]),
+        ("l.a = X'0'", ["X'0' is no binary constant; it takes two hexadecimal digits for each byte"]),
+        ("l.a = 1e999", ["the constant 1E+999 is out of range"]),
+        (f"l.a = {'9' * 500}", ["is out of range"]),
+        ("l.f && l.g", ["cannot read the predicate at '&&' (line 1, column 5), after 'l.f '. Write AND"]),
+        ("SELECT 1", ["A predicate is the condition alone, without SELECT, FROM or WHERE"]),
+        ("l.a = 5 l", ["cannot read the predicate at 'l' (line 1, column 9)"]),
+        ("l.a =\n = 3", ["at '=' (line 2, column 2)"]),
+        ("l.a = 'x", ["a quote is never closed"]),
+        ("l.a = 1; l.a = 2", ["the predicate should be one condition, got 2 separated by ';'", "Join them by AND"]),
+        ("-- nothing", ["there is no condition in the predicate '-- nothing'"]),
+        ("(" * 300 + "l.f" + ")" * 300, ["the predicate is nested too deeply to be read"]),
+        ("NOT " * 150 + "l.f", ["nested"]),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_piece_and_the_way_out(text, pieces):
+    with pytest.raises(PredicateError) as caught:
+        parse(text)
+    for piece in pieces:
+        assert piece in str(caught.value)
+
+
+def test_a_long_chain_of_one_connective_is_no_depth():
+    expr = parse(" OR ".join(f"l.a = {n}" for n in range(3000)))
+    assert isinstance(expr, Or)
+    assert expr.parts[::2999] == (Compare("=", A, Literal(0)), Compare("=", A, Literal(2999)))
+
+
+def test_the_nearest_alias_is_named():
+    with pytest.raises(PredicateError, match=re.escape("the sides are 'trips' (left) and 'weather' (right). Did you")):
+        parse("trip.a < weather.b", ("trips", "weather"))
+
+
+def test_sqlglot_is_loaded_only_for_text():
+    code = """
+import sys
+import slidejoin as sj
+from slidejoin.predicate import as_predicate
+as_predicate(sj.left.a < sj.right.b)
+before = "sqlglot" in sys.modules
+as_predicate("l.a < r.b")
+print(before, "sqlglot" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
