@@ -94,7 +94,7 @@ def test_anything_else_is_a_state_error(stored, message):
 
 
 def test_an_endless_nesting_is_a_state_error():
-    stored = COLUMN
+    stored: dict[str, object] = {**COLUMN}
     for _ in range(5000):
         stored = {"node": "not", "operand": stored}
     with pytest.raises(StateError, match="nested too deeply"):
