@@ -1,0 +1,125 @@
+"""In which order rows come, and which of them come too late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange"]
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""The largest event time of a side that has no row yet."""
+
+Sortable: TypeAlias = "NDArray[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The rows of one push in arrival order.
+
+    Attributes
+    ----------
+    left, right : (n,) int64
+        Places in the side's batch of its rows, in arrival order.
+    left_rank, right_rank : (n,) int64
+        Place of each of them in the one order over both sides, ascending.
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    left_rank: NDArray[np.int64]
+    right_rank: NDArray[np.int64]
+
+    def places(self, side: Side) -> NDArray[np.int64]:
+        """Places in the batch of that side's rows, in arrival order."""
+        return self.left if side == "left" else self.right
+
+    def rank(self, side: Side) -> NDArray[np.int64]:
+        """Place of that side's rows in the one order over both sides."""
+        return self.left_rank if side == "left" else self.right_rank
+
+    def without(self, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> Arrivals:
+        """Return the arrivals without the marked rows (in arrival order), ranks closed up."""
+        keep_left, keep_right = ~left, ~right
+        gone = np.zeros(self.left.size + self.right.size, np.int64)
+        gone[self.left_rank[left]] = 1
+        gone[self.right_rank[right]] = 1
+        before = np.cumsum(gone)
+        left_rank, right_rank = self.left_rank[keep_left], self.right_rank[keep_right]
+        return Arrivals(
+            self.left[keep_left], self.right[keep_right], left_rank - before[left_rank], right_rank - before[right_rank]
+        )
+
+
+def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | None) -> Arrivals:
+    """Put the rows of one push in order: all left, then all right rows; or a stable sort of both, ties left first.
+
+    Parameters
+    ----------
+    left_rows, right_rows : int
+        Rows of each batch.
+    by : pair of arrays, optional
+        A sortable value for each row of each side, of one dtype.
+    """
+    total = left_rows + right_rows
+    if by is None:
+        left, right = np.arange(left_rows), np.arange(right_rows)
+        return Arrivals(left, right, left, right + left_rows)
+    order = np.argsort(np.concatenate(by), kind="stable")
+    ranks = np.empty(total, np.int64)
+    ranks[order] = np.arange(total)
+    of_left = order < left_rows
+    left, right = order[of_left], order[~of_left]
+    return Arrivals(left, right - left_rows, ranks[left], ranks[right])
+
+
+@dataclass(slots=True)
+class Clock:
+    """Watermarks by event time: the largest time seen on each side, less the lateness.
+
+    All times are int64 ticks. The join's watermark is the smaller of the two sides'; there is none while a side has no row.
+    """
+
+    lateness: int
+    left: int = NO_TIME
+    right: int = NO_TIME
+
+    @property
+    def watermark(self) -> int | None:
+        """The join's watermark, None while a side has no row."""
+        low = min(self.left, self.right)
+        return None if low == NO_TIME else max(low - self.lateness, NO_TIME)
+
+    def advance(
+        self, arrivals: Arrivals, left: NDArray[np.int64], right: NDArray[np.int64], *, self_join: bool
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Move the clock over one push and tell which rows are late, each judged as it arrives.
+
+        `left` and `right` are event times in arrival order, (n,) int64. A late row lies below its own side's maximum,
+        so whether it moves the clock makes no difference.
+        """
+        total = left.size + right.size
+        seen = {}
+        for side, times, start in (("left", left, self.left), ("right", right, self.right)):
+            by_rank = np.full(total + 1, NO_TIME)
+            by_rank[0] = start
+            by_rank[arrivals.rank(side) + 1] = times  # type: ignore[arg-type]
+            seen[side] = np.maximum.accumulate(by_rank)
+        if self_join:
+            seen["right"] = seen["left"]
+        self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
+        low = np.minimum(seen["left"][:-1], seen["right"][:-1])
+        watermark = np.where(low < NO_TIME + self.lateness, NO_TIME, low - self.lateness)
+        known = low > NO_TIME
+        marks = (
+            known[rank] & (times < watermark[rank])
+            for times, rank in ((left, arrivals.left_rank), (right, arrivals.right_rank))
+        )
+        return next(marks), next(marks)

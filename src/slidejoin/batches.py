@@ -1,0 +1,103 @@
+"""What is taken as a batch: anything of Arrow, pandas and Polars frames, a dict of arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import SchemaError, nearest
+
+if TYPE_CHECKING:
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["same_schema", "to_table"]
+
+
+def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
+    """Return the batch as a table; values of a dict are read as the types of `schema` where that is known.
+
+    Raises
+    ------
+    SchemaError
+        If it is no batch, or does not have the side's schema. Nothing is taken then.
+    """
+    try:
+        table = _table(batch, schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        msg = f"the {side} batch cannot be read as columns: {error}"
+        raise SchemaError(msg) from error
+    if table is None:
+        msg = (
+            f"the {side} batch is a {type(batch).__name__}; give a pyarrow Table or RecordBatch, a pandas or Polars frame, "
+            "a dict of arrays, or anything with __arrow_c_stream__"
+        )
+        raise SchemaError(msg)
+    if schema is not None:
+        same_schema(table.schema, schema, side)
+        # Field metadata and nullability may differ between batches and mean nothing here.
+        table = pa.Table.from_arrays(table.columns, schema=schema)
+    return table
+
+
+def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: ANN401 - anything may be given
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    if isinstance(batch, dict):
+        return _from_dict(batch, schema)
+    if type(batch).__module__.split(".")[0] == "pandas" and hasattr(batch, "columns"):
+        return pa.Table.from_pandas(batch, preserve_index=False).replace_schema_metadata(None)
+    if hasattr(batch, "__arrow_c_stream__"):
+        return pa.table(batch)
+    if hasattr(batch, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(batch)])
+    return None
+
+
+def _from_dict(batch: dict[str, Any], schema: pa.Schema | None) -> pa.Table:
+    arrays = {}
+    for name, values in batch.items():
+        known = schema is not None and name in schema.names
+        kind = schema.field(name).type if known and schema is not None else None
+        if isinstance(values, (pa.Array, pa.ChunkedArray)):
+            arrays[name] = values
+        else:
+            # Arrow shares the memory of NumPy arrays, and their owner may write into them later.
+            own = np.array(values) if isinstance(values, np.ndarray) else values
+            arrays[name] = pa.array(own, type=kind)
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) > 1:
+        msg = f"columns have different lengths: {', '.join(f'{name} {len(a)}' for name, a in arrays.items())}"
+        raise pa.ArrowInvalid(msg)
+    return pa.table(arrays)
+
+
+def same_schema(got: pa.Schema, expected: pa.Schema, side: Side) -> None:
+    """Compare names and types, in order.
+
+    Raises
+    ------
+    SchemaError
+        Saying which column differs.
+    """
+    missing = [name for name in expected.names if name not in got.names]
+    if missing:
+        msg = f"the {side} batch lacks column {missing[0]!r}; it has {', '.join(got.names) or 'no columns'}."
+        raise SchemaError(msg + nearest(missing[0], got.names))
+    unknown = [name for name in got.names if name not in expected.names]
+    if unknown or len(got.names) != len(expected.names):
+        msg = f"the {side} batch has column {(unknown or got.names)[0]!r}, which earlier batches lack: {', '.join(expected.names)}"
+        raise SchemaError(msg)
+    for name in expected.names:
+        if got.field(name).type != expected.field(name).type:
+            msg = (
+                f"column {name!r} of the {side} batch is {got.field(name).type}, expected {expected.field(name).type} "
+                "as in the first one; cast it"
+            )
+            raise SchemaError(msg)
+    if got.names != expected.names:
+        msg = f"the {side} batch has its columns in another order: {', '.join(got.names)}; expected {', '.join(expected.names)}"
+        raise SchemaError(msg)

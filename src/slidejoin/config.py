@@ -1,0 +1,163 @@
+"""What a join is asked to do, checked as far as that goes without schemas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.errors import StateError, nearest
+from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json
+from slidejoin.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from slidejoin.predicate import Expr, Expression
+
+__all__ = ["ALGORITHMS", "JoinConfig", "algorithms", "make_config"]
+
+ALGORITHMS = {"auto": "the planner's choice", "bi_sort": "sorted runs (PanJoin, section III-D)"}
+JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
+OUTPUTS = ("pairs", "count")
+ORDERS = ("probe", "strict", "none")
+
+
+def algorithms() -> tuple[str, ...]:
+    """Return the names that ``algorithm=`` takes.
+
+    Examples
+    --------
+    >>> "bi_sort" in algorithms()
+    True
+    """
+    return tuple(ALGORITHMS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinConfig:
+    """A join without its schemas; see `slidejoin.StreamJoin` for what each field means."""
+
+    on: Expr
+    window: Window
+    how: str = "inner"
+    output: str = "pairs"
+    order: str = "probe"
+    select: tuple[str, ...] | None = None
+    suffix: str = "_right"
+    self_join: bool = False
+    aliases: tuple[str, str] = ("l", "r")
+    algorithm: str = "auto"
+    threads: int | None = None
+    memory_limit: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything that decides the results, as plain JSON values: not threads, algorithm or memory limit."""
+        return {
+            "on": to_json(self.on),
+            "window": window_to_json(self.window),
+            "how": self.how,
+            "output": self.output,
+            "order": self.order,
+            "select": None if self.select is None else list(self.select),
+            "suffix": self.suffix,
+            "self_join": self.self_join,
+            "aliases": list(self.aliases),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any], **others: Any) -> JoinConfig:  # noqa: ANN401 - fields not in the JSON
+        """Read what `to_json` wrote; `others` are fields that it leaves out.
+
+        Raises
+        ------
+        StateError
+            If something is missing or of another kind.
+        """
+        try:
+            return JoinConfig(
+                on=from_json(data["on"]),
+                window=window_from_json(data["window"]),
+                how=str(data["how"]),
+                output=str(data["output"]),
+                order=str(data["order"]),
+                select=None if data["select"] is None else tuple(map(str, data["select"])),
+                suffix=str(data["suffix"]),
+                self_join=bool(data["self_join"]),
+                aliases=(str(data["aliases"][0]), str(data["aliases"][1])),
+                **others,
+            )
+        except (KeyError, TypeError, IndexError) as error:
+            msg = f"the state describes a join that cannot be read: {error!r} is missing or wrong"
+            raise StateError(msg) from error
+
+
+def make_config(
+    *,
+    on: str | Expr | Expression,
+    window: Window,
+    how: str = "inner",
+    output: str = "pairs",
+    order: str = "probe",
+    select: Iterable[str] | None = None,
+    suffix: str = "_right",
+    self_join: bool = False,
+    aliases: tuple[str, str] = ("l", "r"),
+    algorithm: str = "auto",
+    threads: int | None = None,
+    memory_limit: int | None = None,
+) -> JoinConfig:
+    """Check what the user gave and return it in one form.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate or aliases that cannot be used.
+    ValueError
+        For any other argument out of its range.
+    """
+    check_aliases(aliases)
+    if not isinstance(window, (CountWindow, TimeWindow)):
+        msg = f"window must be a CountWindow or a TimeWindow, got {window!r}"
+        raise ValueError(msg)  # noqa: TRY004 - one kind of error for wrong arguments
+    _one_of("how", how, JOIN_TYPES)
+    if how != "inner":
+        msg = f"how={how!r} is not in this version; use how='inner', or output='count' to find rows without a match"
+        raise ValueError(msg)
+    _one_of("output", output, OUTPUTS)
+    _one_of("order", order, ORDERS)
+    _one_of("algorithm", algorithm, ALGORITHMS)
+    for name, value in (("threads", threads), ("memory_limit", memory_limit)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            msg = f"{name} must be a whole number, at least 1, or None; got {value!r}"
+            raise ValueError(msg)
+    if not isinstance(suffix, str):
+        msg = f"suffix must be text, got {suffix!r}"
+        raise ValueError(msg)  # noqa: TRY004
+    if isinstance(select, str):
+        msg = (
+            f"select must be a list of columns such as ['{aliases[0]}.id', '{aliases[1]}.id'], got the text {select!r}"
+        )
+        raise ValueError(msg)  # noqa: TRY004
+    if self_join and isinstance(window, TimeWindow) and window.left_on != window.right_on:
+        msg = f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}"
+        raise ValueError(msg)
+    return JoinConfig(
+        on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
+        window=window,
+        how=how,
+        output=output,
+        order=order,
+        select=None if select is None else tuple(select),
+        suffix=suffix,
+        self_join=bool(self_join),
+        aliases=(aliases[0], aliases[1]),
+        algorithm=algorithm,
+        threads=threads,
+        memory_limit=memory_limit,
+    )
+
+
+def _one_of(name: str, value: object, possible: Iterable[str]) -> None:
+    if value not in tuple(possible):
+        msg = f"{name} must be one of {', '.join(map(repr, possible))}; got {value!r}."
+        raise ValueError(msg + nearest(str(value), possible))

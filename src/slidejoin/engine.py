@@ -1,0 +1,311 @@
+"""The operator below `StreamJoin` and the Spark pipeline: rows in arrival order to output tables.
+
+A push is cut into slices of the arrival order. For each slice the rows of both sides are inserted first and probed
+afterwards; ordinals decide who sees whom, so inserting early changes nothing::
+
+    slice ─▶ insert left, insert right ─▶ probe left→right, right→left ─▶ count ─▶ fill ─▶ filter ─▶ emit ─▶ expire
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.arrival import Arrivals, Clock, arrange
+from slidejoin.index.probing import Probes
+from slidejoin.matching import Matches
+from slidejoin.parallel.probing import Workers, search
+from slidejoin.stats import Stats
+from slidejoin.store.side import SideWindow
+from slidejoin.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from slidejoin.plan import Plan
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["Engine", "Push"]
+
+SIDES: tuple[Side, Side] = ("left", "right")
+CHUNK_ROWS = 1 << 20
+"""Candidates and output rows that are held at once: 16 MiB of positions, whatever a push finds."""
+
+LARGEST_SLICE = 1 << 18
+SMALLEST_SLICE = 1 << 11
+
+
+class Push:
+    """Rows of both sides in arrival order, late ones gone: what the engine takes."""
+
+    __slots__ = ("arrivals", "tables", "times")
+
+    def __init__(
+        self, tables: dict[Side, pa.Table], times: dict[Side, NDArray[np.int64] | None], arrivals: Arrivals
+    ) -> None:
+        self.tables = tables
+        self.times = times
+        self.arrivals = arrivals
+
+    @property
+    def rows(self) -> int:
+        """Rows of both sides."""
+        return self.arrivals.left.size + self.arrivals.right.size
+
+
+class Engine:
+    """The windows of both sides, and the one path that rows of either take through them.
+
+    Parameters
+    ----------
+    plan : Plan
+        The bound join.
+    merge : bool, default True
+        Whether sub-windows are merged; the Spark pipeline merges the segments of its state itself.
+    chunk_rows : int
+        Candidates held at once, and rows of an output table.
+    """
+
+    def __init__(self, plan: Plan, *, merge: bool = True, chunk_rows: int = CHUNK_ROWS) -> None:
+        self.plan = plan
+        self.chunk_rows = chunk_rows
+        left = SideWindow(plan, "left", merge=merge)
+        # The rows of a self-join are in both windows, their payload is kept once.
+        right = SideWindow(plan, "right", left.payload if plan.config.self_join else None, merge=merge)
+        self.windows: dict[Side, SideWindow] = {"left": left, "right": right}
+        self.clock = Clock(plan.scope.lateness if plan.scope else 0)
+        self.workers = Workers(plan.config.threads)
+        self.stats = Stats()
+
+    # -- taking rows ---------------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        tables: dict[Side, pa.Table],
+        by: tuple[NDArray[np.generic], NDArray[np.generic]] | None = None,
+        watermark: int | None = None,
+        *,
+        own_clock: bool = True,
+    ) -> Push:
+        """Order the rows, leave out late ones and those without event time, and count them.
+
+        With ``own_clock=False`` rows are late iff they are below `watermark` (None: none is), and the clock stands
+        still: that is Spark's notion of time. Nothing is inserted yet.
+        """
+        plan = self.plan
+        arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
+        kept = {side: tables[side].select(plan.kept_schema(side).names) for side in SIDES}
+        times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
+        if plan.scope is not None:
+            ticks: dict[Side, NDArray[np.int64]] = {}
+            null: dict[Side, NDArray[np.bool_]] = {}
+            for side in SIDES:
+                values, valid = plan.scope.ticks(side, _columns(kept[side]))
+                places = arrivals.places(side)
+                ticks[side] = values[places]
+                null[side] = np.zeros(places.size, np.bool_) if valid is None else ~valid[places]
+            self.stats.null_time_rows += int(null["left"].sum() + null["right"].sum())
+            arrivals = arrivals.without(null["left"], null["right"])
+            ticks = {side: ticks[side][~null[side]] for side in SIDES}
+            if own_clock:
+                late = self.clock.advance(arrivals, ticks["left"], ticks["right"], self_join=plan.config.self_join)
+            else:
+                low = np.iinfo(np.int64).min if watermark is None else watermark
+                late = ticks["left"] < low, ticks["right"] < low
+            self.stats.late_rows += int(late[0].sum() + late[1].sum())
+            arrivals = arrivals.without(*late)
+            times = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
+        for side in SIDES:
+            places = arrivals.places(side)
+            whole = places.size == kept[side].num_rows and (by is None or bool((np.diff(places) > 0).all()))
+            kept[side] = kept[side].combine_chunks() if whole else kept[side].take(pa.array(places)).combine_chunks()
+        return Push(kept, times, arrivals)
+
+    def push(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
+        """Insert the rows and yield what they produce, in bounded tables.
+
+        All rows are taken even if the iterator is closed early. `watermark` replaces the clock's with
+        ``own_clock=False``.
+        """
+        slices = self._slices(push)
+        try:
+            for part in slices:
+                yield from self._matched(part)
+                self._expire_counted()
+        finally:
+            for part in slices:
+                self._insert(part)
+                self._expire_counted()
+            with self.stats.step("expire"):
+                low = self.clock.watermark if own_clock else watermark
+                if low is not None:
+                    self.expire(low)
+            self._measure()
+
+    def _slices(self, push: Push) -> Iterator[Push]:
+        arrivals, total = push.arrivals, push.rows
+        rows = self._slice_rows(push)
+        for first in range(0, total, rows):
+            last = min(first + rows, total)
+            cut = {side: slice(*np.searchsorted(arrivals.rank(side), (first, last))) for side in SIDES}
+            tables = {
+                side: push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start) for side in SIDES
+            }
+            times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
+            for side in SIDES:
+                whole = push.times[side]
+                times[side] = None if whole is None else whole[cut[side]]
+            yield Push(
+                tables,
+                times,
+                Arrivals(
+                    arrivals.left[cut["left"]],
+                    arrivals.right[cut["right"]],
+                    arrivals.left_rank[cut["left"]] - first,
+                    arrivals.right_rank[cut["right"]] - first,
+                ),
+            )
+
+    def _slice_rows(self, push: Push) -> int:
+        """Rows of one slice: no more than the window holds, else probes would look through rows that they may not see."""
+        window = self.plan.config.window
+        if isinstance(window, CountWindow):
+            return min(max(window.left + window.right, SMALLEST_SLICE), LARGEST_SLICE)
+        times = [t for t in push.times.values() if t is not None and t.size]
+        if not times or self.plan.scope is None:
+            return LARGEST_SLICE
+        span = max(int(t.max()) for t in times) - min(int(t.min()) for t in times)
+        length = self.plan.scope.left_length + self.plan.scope.right_length
+        return min(max(push.rows * length // max(span, 1), SMALLEST_SLICE), LARGEST_SLICE)
+
+    # -- one slice -----------------------------------------------------------------------------------------------
+
+    def _insert(self, part: Push) -> None:
+        left, right = self.windows["left"], self.windows["right"]
+        with self.stats.step("insert"):
+            left.append(part.tables["left"], part.times["left"])
+            if self.plan.config.self_join:
+                right.append(part.tables["left"], part.times["left"])
+            else:
+                right.append(part.tables["right"], part.times["right"])
+        self.stats.rows_left += part.tables["left"].num_rows
+        self.stats.rows_right += part.tables["right"].num_rows
+
+    def _matched(self, part: Push) -> Iterator[pa.Table]:
+        arrived = {side: self.windows[side].rows_seen for side in SIDES}
+        self._insert(part)
+        self_join = self.plan.config.self_join
+        matches = Matches(self.plan, self.windows, part.rows * (2 if self_join else 1), self.stats)
+        if not self.plan.bound.never:
+            inexact: set[int] = set()
+            for role in SIDES:
+                source: Side = "left" if self_join else role
+                rank = part.arrivals.rank(source)
+                slots = rank * 2 + (role == "right") if self_join else rank
+                before = rank if self_join else rank - np.arange(rank.size)  # of all before it, those of the other side
+                with self.stats.step("probe"):
+                    probes, doubtful = self._probes(role, part.tables[source], arrived, before)
+                    found = search(self.windows[_other(role)].index, probes, self.workers)
+                inexact |= doubtful | self.windows[_other(role)].index.inexact
+                matches.add(role, slots, found)
+            matches.recheck(inexact)
+        if self.plan.config.output == "count":
+            yield from matches.counts(part.tables, part.arrivals)
+        else:
+            yield from matches.pairs(self.chunk_rows)
+
+    def _probes(
+        self, role: Side, table: pa.Table, arrived: dict[Side, int], before: NDArray[np.int64]
+    ) -> tuple[Probes, set[int]]:
+        """Turn the rows of one side into questions to the other side's index."""
+        plan, stored, columns = self.plan, _other(role), _columns(table)
+        asked = [term.ranges(role, columns) for term in plan.terms]
+        inexact = {number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact}
+        lo, hi = asked[0].lo, asked[0].hi
+        silent = np.zeros(table.num_rows, np.bool_)
+        kept = plan.bound.prefilter(role, columns)
+        if kept is not None:
+            silent |= ~kept
+        for ranges in asked[1:]:
+            silent |= (ranges.lo > ranges.hi).all(axis=0)
+        if silent.any():
+            lo, hi = np.where(silent, 1, lo), np.where(silent, 0, hi)
+        dims = [d for d, ranges in enumerate(asked[1:]) for _ in range(ranges.lo.shape[0])]
+        seen_to = arrived[stored] + before
+        return (
+            Probes(
+                ordinals=np.arange(arrived[role], arrived[role] + table.num_rows),
+                lo=np.ascontiguousarray(lo),
+                hi=np.ascontiguousarray(hi),
+                seen_from=self._seen_from(stored, seen_to),
+                seen_to=seen_to,
+                aux_lo=_stacked([ranges.lo for ranges in asked[1:]], table.num_rows),
+                aux_hi=_stacked([ranges.hi for ranges in asked[1:]], table.num_rows),
+                aux_dims=np.array(dims, np.int64),
+            ),
+            inexact,
+        )
+
+    def _seen_from(self, stored: Side, seen_to: NDArray[np.int64]) -> NDArray[np.int64]:
+        window = self.plan.config.window
+        if not isinstance(window, CountWindow):
+            return np.zeros(seen_to.size, np.int64)
+        outside = np.maximum(seen_to - window.size(stored), 0)
+        return outside // window.slide * window.slide
+
+    # -- rows from elsewhere ---------------------------------------------------------------------------------------
+
+    def load(self, side: Side, table: pa.Table, first: int) -> None:
+        """Take rows of a snapshot into an empty window; the oldest has ordinal `first`."""
+        window = self.windows[side]
+        window.rows_seen = first
+        # In parts, because only whole sub-windows expire.
+        step = max(table.num_rows // 8, SMALLEST_SLICE)
+        for start in range(0, table.num_rows, step):
+            part = table.slice(start, step).combine_chunks()
+            times = None if self.plan.scope is None else self.plan.scope.ticks(side, _columns(part))[0]
+            window.append(part, times)
+        self._measure()
+
+    # -- leaving -------------------------------------------------------------------------------------------------
+
+    def _expire_counted(self) -> None:
+        if isinstance(self.plan.config.window, CountWindow):
+            with self.stats.step("expire"):
+                self._drop({side: self.plan.seen_from(side, self.windows[side].rows_seen) for side in SIDES})
+
+    def expire(self, watermark: int) -> None:
+        """Drop the sub-windows of a time window that no row at or above the watermark can see."""
+        scope = self.plan.scope
+        if scope is not None:
+            self._drop({
+                side: self.windows[side].payload.first_within(watermark - scope.length(side)) for side in SIDES
+            })  # fmt: skip
+
+    def _drop(self, ordinals: dict[Side, int]) -> None:
+        if self.plan.config.self_join:
+            low = min(ordinals.values())
+            ordinals = {"left": low, "right": low}
+        for side in SIDES:
+            self.windows[side].expire(ordinals[side])
+
+    def _measure(self) -> None:
+        left, right = self.windows["left"], self.windows["right"]
+        self.stats.window_left, self.stats.window_right = (w.rows_seen - w.first for w in (left, right))
+        self.stats.window_bytes = left.nbytes + right.nbytes
+
+
+def _other(side: Side) -> Side:
+    return "right" if side == "left" else "left"
+
+
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _stacked(ranges: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
+    return np.concatenate(ranges) if ranges else np.empty((0, rows), np.int64)

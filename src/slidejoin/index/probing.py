@@ -1,0 +1,73 @@
+"""What an index is asked, and the shape of its answer; the same for every structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Found", "Probes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """A batch of n rows of one side as questions to the other side's index.
+
+    Attributes
+    ----------
+    ordinals : (n,) int64
+        The probes' own ordinals, ascending.
+    lo, hi : (k, n) int64
+        Ranges of the stored key, both ends included; disjoint and ascending for each probe; ``lo > hi`` is empty.
+    seen_from, seen_to : (n,) int64
+        A probe sees the stored ordinals ``seen_from <= o < seen_to``; both ascend.
+    aux_lo, aux_hi : (p, n) int64
+        Ranges of the further dimensions.
+    aux_dims : (p,) int64
+        Which dimension each row of `aux_lo` belongs to, ascending.
+    """
+
+    ordinals: NDArray[np.int64]
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    seen_from: NDArray[np.int64]
+    seen_to: NDArray[np.int64]
+    aux_lo: NDArray[np.int64]
+    aux_hi: NDArray[np.int64]
+    aux_dims: NDArray[np.int64]
+
+    def part(self, first: int, last: int) -> Probes:
+        """Return probes first…last-1, for a thread of its own."""
+        cut = slice(first, last)
+        return Probes(
+            self.ordinals[cut],
+            np.ascontiguousarray(self.lo[:, cut]),
+            np.ascontiguousarray(self.hi[:, cut]),
+            self.seen_from[cut],
+            self.seen_to[cut],
+            np.ascontiguousarray(self.aux_lo[:, cut]),
+            np.ascontiguousarray(self.aux_hi[:, cut]),
+            self.aux_dims,
+        )
+
+    def __len__(self) -> int:
+        return self.ordinals.size
+
+
+class Found(Protocol):
+    """The first pass's answer, from which the second pass writes pairs."""
+
+    counts: NDArray[np.int64]
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1: probe i's ``counts[i]`` pairs from ``places[i]`` on.
+
+        `places` (n,) int64; `probes` and `stored` (total,) int64 take the ordinals of each pair's two rows.
+        """
+        ...

@@ -1,0 +1,364 @@
+"""`StreamJoin`: the join as users see it."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from slidejoin.batches import to_table
+from slidejoin.config import make_config
+from slidejoin.engine import Engine
+from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
+from slidejoin.ordering import sort_values
+from slidejoin.plan import make_plan
+from slidejoin.predicate import to_sql
+from slidejoin.state import load, save
+from slidejoin.waiting import Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from slidejoin.config import JoinConfig
+    from slidejoin.engine import Push
+    from slidejoin.predicate import Expr, Expression
+    from slidejoin.predicate.expr import Side
+    from slidejoin.stats import Stats
+    from slidejoin.window import Window
+
+__all__ = ["StreamJoin", "join_streams"]
+
+SIDES: tuple[Side, Side] = ("left", "right")
+
+
+class StreamJoin:
+    """Joins two streams, row by row as they arrive, on any comparison over sliding windows.
+
+    Parameters
+    ----------
+    on : str or expression
+        What must hold for a pair: SQL text with the columns written ``l.name`` and ``r.name``, or a Python expression
+        such as ``(sj.left.a < sj.right.b)``.
+    window : CountWindow or TimeWindow
+        Which pairs are in scope.
+    how : {"inner"}
+        Join type. The others are not in this version.
+    output : {"pairs", "count"}
+        One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
+        then never enumerated.
+    order : {"probe", "strict", "none"}
+        Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
+        rows' arrival; no promise.
+    select : sequence of str, optional
+        Output columns, such as ``["l.id", "r.id"]``. Default: all of the left, then all of the right.
+    suffix : str, default "_right"
+        Appended to the name of a right column that the left side has too.
+    self_join : bool, default False
+        Rows are given once, as left, and act as both sides.
+    aliases : pair of str, default ("l", "r")
+        Names of the sides in SQL text and in `select`.
+    algorithm : str, default "auto"
+        One of `slidejoin.algorithms()`.
+    threads : int, optional
+        Threads to use; default all cores.
+    memory_limit : int, optional
+        Bytes of rows and index; a push that would pass them is refused.
+    schemas : pair of pyarrow.Schema, optional
+        The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
+        when the first batch of each side comes.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate, selection or names that cannot be used.
+    ValueError
+        For other arguments out of their range.
+
+    Examples
+    --------
+    >>> import slidejoin as sj
+    >>> join = sj.StreamJoin(on="l.a BETWEEN r.b - 1 AND r.b + 1", window=sj.CountWindow(100))
+    >>> join.push(left={"a": [1, 5]}, right={"b": [2, 9]}).to_pydict()
+    {'a': [1], 'b': [2]}
+    """
+
+    def __init__(
+        self,
+        on: str | Expr | Expression,
+        window: Window,
+        *,
+        how: str = "inner",
+        output: str = "pairs",
+        order: str = "probe",
+        select: Iterable[str] | None = None,
+        suffix: str = "_right",
+        self_join: bool = False,
+        aliases: tuple[str, str] = ("l", "r"),
+        algorithm: str = "auto",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        schemas: tuple[pa.Schema, pa.Schema] | None = None,
+    ) -> None:
+        config = make_config(
+            on=on,
+            window=window,
+            how=how,
+            output=output,
+            order=order,
+            select=select,
+            suffix=suffix,
+            self_join=self_join,
+            aliases=aliases,
+            algorithm=algorithm,
+            threads=threads,
+            memory_limit=memory_limit,
+        )
+        self._open(config)
+        if schemas is not None:
+            left, right = (pa.schema(schema) for schema in schemas)
+            self._schemas = {"left": left, "right": right}
+            self._engine = Engine(make_plan(config, left, right))
+
+    def _open(self, config: JoinConfig) -> None:
+        self._config = config
+        self._schemas: dict[Side, pa.Schema] = {}
+        self._engine: Engine | None = None
+        self._waiting = Waiting(config)
+        self._finished = False
+        self._running: Iterator[pa.Table] | None = None
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def push(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
+        """Take rows and return what they produce.
+
+        Parameters
+        ----------
+        left, right : batch, optional
+            A pyarrow Table or RecordBatch, a pandas or Polars frame, a dict of arrays, or anything with
+            ``__arrow_c_stream__``. All left rows arrive, then all right rows.
+        order_by : str, optional
+            Column by which the rows of both sides are sorted into one arrival order, stable, left first on ties.
+
+        Returns
+        -------
+        pyarrow.Table
+            The pairs that these arrivals produced, or their counts. The output schema is known once both sides have
+            had a batch, or from `schemas`; until then the table has the columns known so far and, for pairs, no rows.
+
+        Raises
+        ------
+        SchemaError
+            If a batch differs from the side's first one; nothing is taken.
+        MemoryLimitError
+            If the rows would pass `memory_limit`; nothing is taken.
+        JoinClosedError
+            After `finish`, or while an iterator of `push_iter` is open.
+        """
+        tables = list(self.push_iter(left, right, order_by=order_by))
+        return pa.concat_tables(tables) if tables else self._empty()
+
+    def push_iter(
+        self, left: object = None, right: object = None, *, order_by: str | None = None
+    ) -> Iterator[pa.Table]:
+        """Take rows and return an iterator over what they produce, in tables of bounded size.
+
+        The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest without
+        putting out what they produce. Until then the join takes no other rows. See `push`.
+        """
+        self._check_open()
+        tables = self._tables(left, right)
+        by = None if order_by is None else sort_values(tables, order_by)
+        given: set[Side] = {side for side, batch in (("left", left), ("right", right)) if batch is not None}
+        engine, schemas = self._engine, self._schemas | {side: tables[side].schema for side in given}
+        if self._config.self_join and "left" in schemas:
+            schemas["right"] = schemas["left"]
+        self._check_memory(tables)
+        if engine is None and len(schemas) == len(SIDES):
+            engine = self._waiting.engine(make_plan(self._config, schemas["left"], schemas["right"]))
+            tables = {side: tables[side] if side in given else schemas[side].empty_table() for side in SIDES}
+        if engine is None:
+            # Rows of one side alone meet nobody; they wait for the other side's schema.
+            self._schemas = schemas
+            return iter([self._waiting.push(side, tables[side], by) for side in given])
+        work = _Started(self._work(engine, engine.prepare(tables, by)))
+        # Nothing can be refused from here on.
+        self._schemas, self._engine, self._running = schemas, engine, work
+        return work
+
+    def _work(self, engine: Engine, push: Push) -> Generator[pa.Table]:
+        try:
+            yield from engine.push(push)
+        finally:
+            self._running = None
+
+    def finish(self) -> pa.Table:
+        """End both streams and return the rows that were still pending: none for an inner join.
+
+        Raises
+        ------
+        JoinClosedError
+            If the join is finished already, or an iterator of `push_iter` is open.
+        """
+        self._check_open()
+        self._finished = True
+        return self._empty()
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> Stats:
+        """Counters of rows, pairs, late rows, window sizes, bytes, and seconds by step."""
+        return self._waiting.stats if self._engine is None else self._engine.stats
+
+    def explain(self) -> str:
+        """Return the plan in words, and why it was chosen."""
+        if self._engine is not None:
+            return self._engine.plan.explain()
+        config = self._config
+        missing = " and ".join(side for side in SIDES if side not in self._schemas)
+        return (
+            f"{config.how} join on {to_sql(config.on, config.aliases)}\nwindow: {config.window!r}\n"
+            f"not planned yet: the schema of the {missing} side is known with its first batch, or from schemas="
+        )
+
+    def __repr__(self) -> str:
+        config = self._config
+        return f"<StreamJoin {config.how} on {to_sql(config.on, config.aliases)}, {config.window!r}>"
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the whole state as bytes: versioned, checksummed, without pickled objects.
+
+        Raises
+        ------
+        JoinClosedError
+            While an iterator of `push_iter` is open.
+        """
+        self._check_idle()
+        return save(self._config, self._schemas, self._engine, self._waiting, finished=self._finished)
+
+    @classmethod
+    def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str = "auto") -> Self:
+        """Return a join that goes on where `snapshot` was taken.
+
+        Raises
+        ------
+        StateError
+            If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
+        """
+        loaded = load(state, threads=threads, algorithm=algorithm)
+        join = cls.__new__(cls)
+        join._open(loaded.config)
+        join._schemas, join._engine, join._finished = loaded.schemas, loaded.engine, loaded.finished
+        join._waiting = loaded.waiting
+        return join
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _tables(self, left: object, right: object) -> dict[Side, pa.Table]:
+        if self._config.self_join and right is not None:
+            msg = "a self-join takes its rows once, as left; got a right batch as well"
+            raise SchemaError(msg)
+        tables: dict[Side, pa.Table] = {}
+        for side, batch in (("left", left), ("right", right)):
+            known = self._schemas.get(side)
+            empty = known.empty_table() if known is not None else pa.table({})
+            tables[side] = empty if batch is None else to_table(batch, side, known)
+        return tables
+
+    def _check_open(self) -> None:
+        self._check_idle()
+        if self._finished:
+            msg = "the join is finished and takes no more rows; make a new StreamJoin"
+            raise JoinClosedError(msg)
+
+    def _check_idle(self) -> None:
+        if self._running is not None:
+            msg = "an iterator of push_iter() is still open; read it to its end or close it first"
+            raise JoinClosedError(msg)
+
+    def _check_memory(self, tables: dict[Side, pa.Table]) -> None:
+        limit = self._config.memory_limit
+        if limit is None:
+            return
+        terms = len(self._engine.plan.terms) if self._engine else 1
+        held = self._engine.stats.window_bytes if self._engine else self._waiting.nbytes
+        coming = sum(table.nbytes + table.num_rows * (4 + 8 * terms) for table in tables.values())
+        if held + coming > limit:
+            msg = (
+                f"memory_limit is {limit} bytes; the window holds {held} and this push of "
+                f"{sum(t.num_rows for t in tables.values())} rows needs {coming} more. "
+                "Push fewer rows at once, or make the window smaller; nothing was taken"
+            )
+            raise MemoryLimitError(msg)
+
+    def _empty(self) -> pa.Table:
+        if self._engine is not None:
+            return self._engine.plan.layout.schema.empty_table()
+        return self._waiting.empty(self._schemas)
+
+
+class _Started:
+    """An iterator over a push's output that takes all rows of the push even if it is given up early."""
+
+    def __init__(self, generator: Generator[pa.Table]) -> None:
+        self._generator = generator
+        self._begun = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        self._begun = True
+        return next(self._generator)
+
+    def close(self) -> None:
+        """Take the remaining rows without putting out what they produce."""
+        if not self._begun:
+            # Closing a generator before its first item would skip its `finally`, which inserts the rows.
+            next(self, None)
+        self._generator.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def join_streams(
+    left: Iterable[object],
+    right: Iterable[object],
+    *,
+    order_by: str | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Iterator[pa.Table]:
+    """Join two iterables of batches: one batch of each side a push, until both have ended.
+
+    Parameters
+    ----------
+    left, right : iterable of batches
+        See `StreamJoin.push`. When one side ends, the other goes on alone.
+    order_by : str, optional
+        See `StreamJoin.push`.
+    **options
+        See `StreamJoin`.
+
+    Yields
+    ------
+    pyarrow.Table
+        What each push produced, if anything; in bounded tables.
+
+    Examples
+    --------
+    >>> import slidejoin as sj
+    >>> window = sj.CountWindow(10)
+    >>> [t.num_rows for t in sj.join_streams([{"a": [1, 2]}], [{"b": [2, 3]}], on="l.a < r.b", window=window)]
+    [3]
+    """
+    join = StreamJoin(**options)
+    for one, other in zip_longest(left, right):
+        yield from (table for table in join.push_iter(one, other, order_by=order_by) if table.num_rows)
+    rest = join.finish()
+    if rest.num_rows:
+        yield rest

@@ -1,0 +1,95 @@
+"""Values by which the rows of a push are sorted, comparable between the sides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import SchemaError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["sort_values"]
+
+SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return for each side an array of sort values, both of one dtype.
+
+    Columns of one type, all integers, and times of any units compare as they are; other mixtures of numbers are compared
+    as Python numbers, which is exact and slower.
+
+    Raises
+    ------
+    SchemaError
+        If a side with rows lacks the column, has NULL or NaN in it, or the types have no common order.
+    """
+    columns = {}
+    for side, table in tables.items():
+        if table.num_rows == 0:
+            continue
+        if name not in table.column_names:
+            msg = f"order_by={name!r}: the {side} batch has no such column; it has {', '.join(table.column_names)}."
+            raise SchemaError(msg + nearest(name, table.column_names))
+        columns[side] = _values(table.column(name), name, side)
+    found = list(columns.values())
+    if len(found) == 2 and (found[0][0] != found[1][0]):  # noqa: PLR2004 - both sides
+        msg = f"order_by={name!r}: {found[0][0]} and {found[1][0]} have no common order; cast one of the columns"
+        raise SchemaError(msg)
+    arrays = [_aligned(values, scale, max(s for _, _, s in found)) for _, values, scale in found]
+    if len(arrays) == 2 and arrays[0].dtype != arrays[1].dtype:  # noqa: PLR2004
+        arrays = [np.array(array.tolist(), dtype=object) for array in arrays]
+    by_side = dict(zip(columns, arrays, strict=True))
+    empty = np.empty(0, arrays[0].dtype if arrays else np.int64)
+    return by_side.get("left", empty), by_side.get("right", empty)
+
+
+def _values(column: pa.ChunkedArray, name: str, side: Side) -> tuple[str, NDArray[Any], int]:
+    """Return the kind of order, the values and their decimal scale."""
+    kind = column.type
+    if column.null_count:
+        msg = f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL there and have no place in the order"
+        raise SchemaError(msg)
+    if pa.types.is_boolean(kind):
+        return "boolean", column.cast(pa.int8()).to_numpy().astype(np.int64), 0
+    if pa.types.is_unsigned_integer(kind):
+        values = column.to_numpy()
+        small = values.size == 0 or values.max() <= np.iinfo(np.int64).max
+        return "number", values.astype(np.int64 if small else object), 0
+    if pa.types.is_integer(kind):
+        return "number", column.to_numpy().astype(np.int64), 0
+    if pa.types.is_floating(kind):
+        values = column.to_numpy().astype(np.float64)
+        if np.isnan(values).any():
+            msg = f"order_by={name!r}: {int(np.isnan(values).sum())} rows of the {side} batch are NaN and have no place in the order"
+            raise SchemaError(msg)
+        return "number", values, 0
+    if pa.types.is_decimal(kind):
+        return "number", np.array(column.to_pylist(), dtype=object), 0
+    if pa.types.is_timestamp(kind):
+        order = "time with zone" if kind.tz else "time"
+        return order, column.cast(pa.int64()).to_numpy(), SCALES[kind.unit]
+    if pa.types.is_date(kind):
+        days = column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
+        return "time", days * 86_400, 0
+    if pa.types.is_duration(kind):
+        return "duration", column.cast(pa.int64()).to_numpy(), SCALES[kind.unit]
+    msg = f"order_by={name!r}: column {name!r} of the {side} batch is {kind}; order by a number, boolean, time or duration"
+    raise SchemaError(msg)
+
+
+def _aligned(values: NDArray[Any], scale: int, finest: int) -> NDArray[Any]:
+    if scale == finest:
+        return values
+    factor = 10 ** (finest - scale)
+    if values.size and max(int(values.max()), -int(values.min())) > np.iinfo(np.int64).max // factor:
+        return np.array([int(value) * factor for value in values], dtype=object)
+    return values * factor

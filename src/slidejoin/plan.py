@@ -1,0 +1,168 @@
+"""Which index, on which term, with which columns, and why: everything that is decided before the first row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slidejoin.config import ALGORITHMS
+from slidejoin.emit import Layout
+from slidejoin.predicate import to_sql
+from slidejoin.predicate.bind import bind
+from slidejoin.predicate.ranges import Keys, Ranges
+from slidejoin.scope import ScopeTerm, TimeScope
+from slidejoin.window import TimeWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from slidejoin.config import JoinConfig
+    from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.predicate.expr import Expr, Side
+    from slidejoin.predicate.terms import RangeTerm
+
+__all__ = ["Plan", "make_plan"]
+
+PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "all")
+"""Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class EverythingTerm:
+    """The term of a join that has no range term: every stored row is a candidate, the filter decides."""
+
+    shape: str = "all"
+    pieces: int = 1
+    exact: bool = True
+    label: str = "every row of the window"
+    conjuncts: tuple[Expr, ...] = ()
+
+    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:  # noqa: ARG002 - the protocol of terms
+        """Return the same key for all rows."""
+        return Keys(np.zeros(_rows(columns), np.int64), None, exact=True)
+
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:  # noqa: ARG002
+        """Return the range that holds that key."""
+        zeros = np.zeros((1, _rows(columns)), np.int64)
+        return Ranges(zeros, zeros, exact=True)
+
+
+def _rows(columns: Mapping[str, Any]) -> int:
+    return len(next(iter(columns.values()))) if columns else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A join bound to the schemas of its sides.
+
+    Attributes
+    ----------
+    terms : tuple
+        Range terms, the indexed one first; each of the others is a further dimension.
+    numbers : tuple of int
+        For each of them its number among the predicate's own terms, -1 for the time scope.
+    scope : TimeScope or None
+        The time window in ticks, None for count windows.
+    """
+
+    config: JoinConfig
+    schemas: tuple[pa.Schema, pa.Schema]
+    bound: BoundPredicate
+    terms: tuple[RangeTerm, ...]
+    numbers: tuple[int, ...]
+    scope: TimeScope | None
+    layout: Layout
+    _kept: dict[str, pa.Schema] = field(default_factory=dict)
+
+    def schema(self, side: Side) -> pa.Schema:
+        """Whole schema of that side's batches."""
+        return self.schemas[0] if side == "left" else self.schemas[1]
+
+    def kept_schema(self, side: Side) -> pa.Schema:
+        """Schema of what the window keeps of that side: the columns that are put out or compared."""
+        return self._kept[side]
+
+    def seen_from(self, stored: Side, arrived: int) -> int:
+        """Return the first stored ordinal that a probe may see once `arrived` rows of the stored side are here."""
+        window = self.config.window
+        if isinstance(window, TimeWindow):
+            return 0
+        outside = max(0, arrived - window.size(stored))
+        return outside // window.slide * window.slide
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides the results: what was asked for, and both schemas."""
+        text = json.dumps([self.config.to_json(), *(str(schema) for schema in self.schemas)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def explain(self) -> str:
+        """Return the plan in words: what is indexed, what else is compared, and why."""
+        config, lines = self.config, []
+        lines.append(f"{config.how} join on {to_sql(config.on, config.aliases)}")
+        lines.append(f"window: {config.window!r}")
+        first, *others = self.terms
+        lines.append(f"index: {ALGORITHMS['bi_sort']} on {first.label}{_why(first, others)}")
+        lines.extend(f"compared beside the key: {term.label}" for term in others)
+        for side in ("left", "right"):
+            if self.bound.filters_side(side):
+                lines.append(f"filter before the index: {side} rows")
+        rest = self.bound.filter(())
+        if self.bound.never:
+            lines.append("a constant part is never true: no pair can match")
+        if rest is not None:
+            lines.append(f"filter on candidate pairs: {to_sql(rest.expr, config.aliases)}")
+        return "\n".join(lines)
+
+
+def _why(first: RangeTerm, others: list[RangeTerm]) -> str:
+    if first.shape == "all":
+        return ": no comparison between the sides gives a range, so every pair is tried"
+    if not others:
+        return f", the only range term ({_shape(first)})"
+    return f" ({_shape(first)}), expected to be narrower than {', '.join(_shape(term) for term in others)}"
+
+
+def _shape(term: RangeTerm) -> str:
+    return "scope" if isinstance(term, ScopeTerm) else term.shape
+
+
+def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
+    """Bind a join to the schemas of its sides and choose what to index.
+
+    Raises
+    ------
+    PredicateError
+        For unknown columns, types that do not compare, or names of output columns that collide.
+    """
+    layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
+    bound = bind(config.on, left, right)
+    scope = TimeScope.bind(config.window, left, right) if isinstance(config.window, TimeWindow) else None
+    numbered: list[tuple[RangeTerm, int]] = [(term, number) for number, term in enumerate(bound.terms)]
+    if scope is not None:
+        numbered.append((ScopeTerm(scope), -1))
+    if not numbered:
+        numbered.append((EverythingTerm(), -1))
+    numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    kept = {}
+    for side, schema in (("left", left), ("right", right)):
+        needed = {*layout.names(side), *bound.columns(side)}
+        if scope is not None:
+            needed.add(scope.window.on(side))
+        if config.self_join:
+            needed |= {*layout.names("left"), *layout.names("right"), *bound.columns("left"), *bound.columns("right")}
+        # A batch needs a column to have a number of rows at all.
+        names = [name for name in schema.names if name in needed] or schema.names[:1]
+        kept[side] = _subset(schema, names)
+    terms, numbers = zip(*numbered, strict=True)
+    return Plan(config, (left, right), bound, terms, numbers, scope, layout, kept)
+
+
+def _subset(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    return schema.empty_table().select(names).schema

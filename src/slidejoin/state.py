@@ -1,0 +1,107 @@
+"""A whole join to bytes and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slidejoin.config import JoinConfig
+from slidejoin.engine import Engine
+from slidejoin.errors import SlideJoinError, StateError
+from slidejoin.plan import make_plan
+from slidejoin.stats import Stats
+from slidejoin.store.snapshot import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
+from slidejoin.waiting import Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["Loaded", "load", "save"]
+
+SIDES: tuple[Side, Side] = ("left", "right")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The parts of a restored join."""
+
+    config: JoinConfig
+    schemas: dict[Side, pa.Schema]
+    engine: Engine | None
+    waiting: Waiting
+    finished: bool
+
+
+def save(
+    config: JoinConfig, schemas: Mapping[Side, pa.Schema], engine: Engine | None, waiting: Waiting, *, finished: bool
+) -> bytes:
+    """Return the join as one checksummed block: config, counters, clock, schemas and rows."""
+    header: dict[str, Any] = {
+        "config": config.to_json(),
+        "memory_limit": config.memory_limit,
+        "finished": finished,
+        "schemas": [side for side in SIDES if side in schemas],
+        "planned": engine is not None,
+    }
+    parts = [table_to_bytes(schemas[side].empty_table()) for side in SIDES if side in schemas]
+    if engine is None:
+        header["waiting"] = {"side": waiting.side, "dropped": waiting.dropped, "rows": bool(waiting.tables)}
+        header["stats"] = asdict(waiting.stats)
+        if waiting.tables:
+            parts.append(table_to_bytes(pa.concat_tables(waiting.tables)))
+    else:
+        header["clock"] = {"left": engine.clock.left, "right": engine.clock.right}
+        header["first"] = {side: engine.windows[side].first for side in SIDES}
+        header["stats"] = asdict(engine.stats)
+        for side in SIDES[: 1 if config.self_join else 2]:
+            pieces = [piece.table for piece in engine.windows[side].payload]
+            schema = engine.plan.kept_schema(side)
+            parts.append(table_to_bytes(pa.concat_tables([schema.empty_table(), *pieces])))
+    return write_snapshot(header, parts)
+
+
+def load(state: bytes, *, threads: int | None, algorithm: str) -> Loaded:
+    """Read what `save` wrote; threads and algorithm may be others.
+
+    Raises
+    ------
+    StateError
+        If the bytes are damaged, foreign or of an unknown format.
+    """
+    header, parts = read_snapshot(state)
+    try:
+        return _load(header, parts, threads, algorithm)
+    except (KeyError, TypeError, IndexError, pa.ArrowInvalid, SlideJoinError) as error:
+        if isinstance(error, StateError):
+            raise
+        msg = f"the snapshot is whole but cannot be read by this version: {error}"
+        raise StateError(msg) from error
+
+
+def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str) -> Loaded:
+    config = JoinConfig.from_json(
+        header["config"], threads=threads, algorithm=algorithm, memory_limit=header["memory_limit"]
+    )
+    tables = [table_from_bytes(part) for part in parts]
+    schemas: dict[Side, pa.Schema] = {}
+    for side in header["schemas"]:
+        schemas[side] = tables.pop(0).schema
+    waiting = Waiting(config)
+    engine = None
+    if header["planned"]:
+        engine = Engine(make_plan(config, schemas["left"], schemas["right"]))
+        if config.self_join:
+            tables.append(tables[0])
+        for side, table in zip(SIDES, tables, strict=True):
+            engine.load(side, table, int(header["first"][side]))
+        engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
+        engine.stats = Stats(**header["stats"])
+    else:
+        waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
+        waiting.tables = tables if header["waiting"]["rows"] else []
+        waiting.stats = Stats(**header["stats"])
+    return Loaded(config, schemas, engine, waiting, bool(header["finished"]))

@@ -1,0 +1,87 @@
+"""A join written down: a header in JSON, rows as Arrow streams, a digest over everything. Nothing is pickled.
+
+Layout, integers little-endian::
+
+    b"slidejoin-snapshot\\n"  format u16  parts u16  { length u64, bytes }…  SHA-256 of all before
+
+The first part is the header. Keys and runs are not written: they are computed again from the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slidejoin.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["FORMAT", "read_snapshot", "table_from_bytes", "table_to_bytes", "write_snapshot"]
+
+MAGIC = b"slidejoin-snapshot\n"
+FORMAT = 1
+WRITERS = {1: "0.1"}
+"""The versions of slidejoin that write each format."""
+
+HEAD = struct.Struct("<HH")
+LENGTH = struct.Struct("<Q")
+DIGEST = hashlib.sha256().digest_size
+
+
+def write_snapshot(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
+    """Return header and parts as one checksummed block."""
+    blocks = [json.dumps(header, sort_keys=True).encode(), *parts]
+    body = MAGIC + HEAD.pack(FORMAT, len(blocks)) + b"".join(LENGTH.pack(len(block)) + block for block in blocks)
+    return body + hashlib.sha256(body).digest()
+
+
+def read_snapshot(state: bytes | bytearray | memoryview) -> tuple[dict[str, Any], list[bytes]]:
+    """Read what `write_snapshot` wrote.
+
+    Raises
+    ------
+    StateError
+        If the bytes are no snapshot, are damaged or cut short, or have a format that this version does not know.
+    """
+    if not isinstance(state, (bytes, bytearray, memoryview)):
+        msg = f"a snapshot is bytes, got {type(state).__name__}; give what snapshot() returned"
+        raise StateError(msg)
+    data = bytes(state)
+    if not data.startswith(MAGIC) or len(data) < len(MAGIC) + HEAD.size + DIGEST:
+        msg = f"these {len(data)} bytes are not a slidejoin snapshot, or only the beginning of one"
+        raise StateError(msg)
+    version, count = HEAD.unpack_from(data, len(MAGIC))
+    body = data[:-DIGEST]
+    whole = hashlib.sha256(body).digest() == data[-DIGEST:]
+    if version not in WRITERS and whole:
+        msg = f"the snapshot has format {version}, this version reads {', '.join(map(str, WRITERS))}; use a newer slidejoin"
+        raise StateError(msg)
+    if not whole:
+        msg = "the snapshot is damaged: its checksum does not match; nothing was loaded"
+        raise StateError(msg)
+    at, blocks = len(MAGIC) + HEAD.size, []
+    for _ in range(count):
+        (length,) = LENGTH.unpack_from(body, at)
+        at += LENGTH.size
+        blocks.append(body[at : at + length])
+        at += length
+    return json.loads(blocks[0]), blocks[1:]
+
+
+def table_to_bytes(table: pa.Table) -> bytes:
+    """Return a table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def table_from_bytes(data: bytes) -> pa.Table:
+    """Read an Arrow IPC stream."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
