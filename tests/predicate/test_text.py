@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -8,7 +9,19 @@ from hypothesis import given, settings
 
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.dialect import SlideJoinSql
-from slidejoin.predicate.expr import Arithmetic, Column, Compare, Expr, IsNull, Literal, Negate, Not, columns_of, walk
+from slidejoin.predicate.expr import (
+    Arithmetic,
+    Column,
+    Compare,
+    Expr,
+    IsNull,
+    Literal,
+    Negate,
+    Not,
+    Scalar,
+    columns_of,
+    walk,
+)
 from slidejoin.predicate.sql import parse
 
 from .expressions import conditions
@@ -60,6 +73,8 @@ def test_no_parentheses_but_the_needed(text):
         (datetime(2013, 1, 31, 12), "TIMESTAMP '2013-01-31 12:00:00'"),
         (datetime(2013, 1, 31, 12, tzinfo=UTC), "TIMESTAMPTZ '2013-01-31 12:00:00+00:00'"),
         (Decimal("1E+5"), "1E+5"),
+        (Decimal("5.0"), "5.0"),
+        (Decimal(5), "5."),
         (None, "NULL"),
         (True, "TRUE"),
     ],
@@ -89,3 +104,26 @@ def test_columns_of_a_side_in_order_of_appearance():
 def test_walk_visits_nodes_before_their_operands_in_the_order_of_the_text():
     expr = Not(IsNull(Arithmetic("+", A, B)))
     assert list(walk(expr)) == [expr, expr.operand, Arithmetic("+", A, B), A, B]
+
+
+def test_constants_are_the_same_only_if_they_compute_the_same():
+    values: list[Scalar] = [
+        1,
+        True,
+        Decimal(1),
+        Decimal("1.0"),
+        1.0,
+        "1",
+        b"1",
+        0.0,
+        -0.0,
+        None,
+        math.nan,
+        Decimal("0.0"),
+        Decimal("-0.0"),
+    ]
+    nodes = [Literal(value) for value in values]
+    assert len(set(nodes)) == len(values)
+    assert nodes == [Literal(value) for value in values]
+    assert Literal(math.nan) == Literal(float("nan"))
+    assert Literal(1) != 1

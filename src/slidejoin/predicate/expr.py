@@ -45,6 +45,16 @@ class Literal(Expr):
 
     value: Scalar
 
+    def __eq__(self, other: object) -> bool:
+        """Tell 1, 1.0 and TRUE apart, and 0.0 from -0.0, which compute differently; NaN equals itself."""
+        return isinstance(other, Literal) and self._written() == other._written()
+
+    def __hash__(self) -> int:
+        return hash(self._written())
+
+    def _written(self) -> tuple[type, str]:
+        return type(self.value), repr(self.value)
+
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Arithmetic(Expr):

@@ -115,7 +115,7 @@ def _datetime(value: datetime) -> datetime | None:
         return None
     if getattr(value, "nanosecond", 0):
         raise PredicateError(_too_fine(value))
-    plain = datetime.combine(date(value.year, value.month, value.day), value.time())
+    plain = datetime.combine(date(value.year, value.month, value.day), value.time()).replace(fold=0)
     offset = value.utcoffset()
     if offset is None:
         return plain

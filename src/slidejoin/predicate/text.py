@@ -111,7 +111,7 @@ def _identifier(name: str) -> str:
     return name if _BARE.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _constant(value: Scalar) -> str:  # noqa: PLR0911 - one case for each type
+def _constant(value: Scalar) -> str:  # noqa: C901, PLR0911 - one case for each type
     match value:
         case None:
             return "NULL"
@@ -132,5 +132,8 @@ def _constant(value: Scalar) -> str:  # noqa: PLR0911 - one case for each type
             return f"TIME '{value.isoformat()}'"
         case timedelta():
             return f"INTERVAL '{format_duration(value)}'"
+        case int():
+            return str(value)
         case _:
-            return str(value)  # int and Decimal
+            text = str(value)
+            return text if "." in text or "E" in text else f"{text}."  # a whole decimal is no int
