@@ -1,0 +1,133 @@
+"""A predicate bound to the schemas of its sides: what must hold, in the parts that the engine asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slidejoin.predicate.evaluate import Source, truth
+from slidejoin.predicate.expr import And, Expr
+from slidejoin.predicate.resolve import conjuncts, resolve_boolean
+from slidejoin.predicate.terms import RangeTerm, make_terms
+from slidejoin.predicate.tree import BOOLEAN, Node, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.expr import Side
+    from slidejoin.predicate.values import Column
+
+__all__ = ["BoundFilter", "BoundPredicate", "bind"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFilter:
+    """What is checked on candidate pairs, one by one."""
+
+    expr: Expr
+    node: Node
+
+    def columns(self, side: Side) -> tuple[str, ...]:
+        """Return the columns of `side` that it reads."""
+        return _columns((self.node,), side)
+
+    def holds(
+        self, left_columns: Mapping[str, Column], right_columns: Mapping[str, Column], n: int
+    ) -> NDArray[np.bool_]:
+        """Return bool (n,): where the pair of row i of both sides fulfils it (neither false nor unknown)."""
+        return truth(self.node, Source({"left": left_columns, "right": right_columns}), n)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPredicate:
+    """A predicate with types.
+
+    Every conjunct is in exactly one place: `never` (no columns), a single-side filter, a term, or the residual.
+
+    Attributes
+    ----------
+    terms
+        Range terms, the best to index first.
+    residual
+        Conjuncts on both sides that no term covers.
+    never
+        Whether a constant part is false or unknown, so that no pair can match.
+    """
+
+    terms: tuple[RangeTerm, ...]
+    residual: tuple[Expr, ...]
+    never: bool
+    _nodes: tuple[tuple[Expr, Node], ...]
+
+    def columns(self, side: Side) -> tuple[str, ...]:
+        """Return the columns of `side` that the predicate reads."""
+        return _columns(tuple(node for _, node in self._nodes), side)
+
+    def filters_side(self, side: Side) -> bool:
+        """Return whether `prefilter` leaves out rows of that side."""
+        return any(node.sides == {side} for _, node in self._nodes)
+
+    def prefilter(self, side: Side, columns: Mapping[str, Column]) -> NDArray[np.bool_] | None:
+        """Return bool (n,), False for rows of `side` that match nothing by themselves; None if nothing says so."""
+        nodes = tuple(node for _, node in self._nodes if node.sides == {side})
+        if not nodes:
+            return None
+        n = len(next(iter(columns.values())))
+        return truth(_all(nodes), Source({side: columns}), n)
+
+    def filter(self, inexact: Collection[int]) -> BoundFilter | None:
+        """Return what is left to check on candidate pairs; None if nothing is.
+
+        Parameters
+        ----------
+        inexact
+            Numbers of the terms whose ranges gave candidates only: their conjuncts are checked again.
+        """
+        wanted = set(self.residual)
+        for number in inexact:
+            wanted.update(self.terms[number].conjuncts)
+        chosen = [(expr, node) for expr, node in self._nodes if expr in wanted]
+        if not chosen:
+            return None
+        exprs = tuple(expr for expr, _ in chosen)
+        return BoundFilter(exprs[0] if len(exprs) == 1 else And(exprs), _all(tuple(node for _, node in chosen)))
+
+
+def _all(nodes: tuple[Node, ...]) -> Node:
+    if len(nodes) == 1:
+        return nodes[0]
+    return Node("and", BOOLEAN, nodes, None, frozenset(side for node in nodes for side in node.sides))
+
+
+def _columns(nodes: tuple[Node, ...], side: Side) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for node in nodes for where, name in columns_of(node) if where == side))
+
+
+def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema) -> BoundPredicate:
+    """Give a predicate the types of two schemas.
+
+    Raises
+    ------
+    PredicateError
+        If a column is unknown or types do not meet; the message names the nearest column or says what to do.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slidejoin.predicate.expr import Column, Compare
+    >>> schema = pa.schema([("a", pa.int64())])
+    >>> bind(Compare("<", Column("left", "a"), Column("right", "a")), schema, schema).terms[0].label
+    'ranges l.a ~ r.a'
+    """
+    schemas: dict[Side, pa.Schema] = {"left": left_schema, "right": right_schema}
+    resolve_boolean(expr, schemas)  # complain about what was written, not about its parts
+    parts = dict.fromkeys(conjuncts(expr))
+    nodes = [(part, resolve_boolean(part, schemas)) for part in parts]
+    never = any(not node.sides and node.value is not True for _, node in nodes)
+    across = [(part, node) for part, node in nodes if len(node.sides) > 1]
+    terms, rest = make_terms(across)
+    return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes))

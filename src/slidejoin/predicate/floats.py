@@ -1,0 +1,163 @@
+"""IEEE doubles: order-preserving keys, outward rounding, and exact or correctly rounded meetings with integers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["FIRST_KEY", "LAST_KEY", "down", "float_keys", "from_keys", "mixed", "order", "to_float", "up"]
+
+SAFE = 1 << 53
+"""Up to here every integer is a double."""
+_SAFE_DIGITS = 22
+_LOW_BITS = np.int64(INT64_MAX)
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def float_keys(data: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Map doubles to int64 in the same order; -0.0 like 0.0. NaN has no place in the order."""
+    bits = (data + 0.0).view(np.int64)  # adding 0.0 turns -0.0 into 0.0
+    return bits ^ ((bits >> 63) & _LOW_BITS)
+
+
+def from_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Undo `float_keys`; keys beyond the infinities become infinities."""
+    keys = np.clip(keys, FIRST_KEY, LAST_KEY)
+    return (keys ^ ((keys >> 63) & _LOW_BITS)).view(np.float64)
+
+
+FIRST_KEY, LAST_KEY = (int(key) for key in float_keys(np.array([-np.inf, np.inf])))
+
+
+def up(data: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the next larger doubles."""
+    return np.nextafter(data, np.inf)
+
+
+def down(data: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the next smaller doubles."""
+    return np.nextafter(data, -np.inf)
+
+
+def _divide(top: int, bottom: int) -> float:
+    """Correctly rounded quotient; `bottom` > 0."""
+    try:
+        return top / bottom
+    except OverflowError:
+        return math.copysign(math.inf, top)
+
+
+def to_float(values: Values, scale: int = 0) -> NDArray[np.float64]:
+    """Return the nearest doubles of exact values ``unscaled / 10**scale``."""
+    data = values.data
+    if data.dtype != object and scale == 0:
+        nearest: NDArray[np.float64] = data.astype(np.float64)
+        return nearest
+    low, high = values.limits()
+    if data.dtype != object and scale <= _SAFE_DIGITS:
+        result = data / float(10**scale)  # one rounding of two exact doubles, if the integer is one
+        if -SAFE <= low and high <= SAFE:
+            return np.asarray(result, np.float64)
+        slow = np.flatnonzero((data > SAFE) | (data < -SAFE))
+    else:
+        result = np.empty(len(data))
+        slow = np.arange(len(data))
+    result[slow] = [_divide(int(top), 10**scale) for top in data[slow].tolist()]
+    return result
+
+
+def order(ints: Values, floats: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Compare integers with doubles without rounding: ``(int < float, int = float)``; both False at NaN."""
+    low, high = ints.limits()
+    if ints.data.dtype == object:
+        pairs = list(zip(*(part.tolist() for part in np.broadcast_arrays(ints.data, floats)), strict=True))
+        return np.array([a < b for a, b in pairs], np.bool_), np.array([a == b for a, b in pairs], np.bool_)
+    nearest = ints.data.astype(np.float64)
+    less, equal = nearest < floats, nearest == floats
+    if -SAFE <= low and high <= SAFE:
+        return less, equal
+    # rounding keeps the order, so only ties have to be looked at again; 2**63 is above every int64
+    whole = np.where(equal & (floats < 2.0**63), floats, 0.0).astype(np.int64)
+    tie_less = (ints.data < whole) | (floats >= 2.0**63)
+    return less | (equal & tie_less), equal & (ints.data == whole) & (floats < 2.0**63)
+
+
+def mixed(op: str, one: Values, two: Values, *, first_exact: bool, second_exact: bool) -> NDArray[np.float64]:
+    """Return one correctly rounded ``one op two`` where an operand or both may be integers."""
+    left = to_float(one) if first_exact else one.data
+    right = to_float(two) if second_exact else two.data
+    result: NDArray[np.float64] = np.asarray(_OPERATIONS[op](left, right), np.float64)
+    slow = np.zeros(1, np.bool_)
+    for values, exact in ((one, first_exact), (two, second_exact)):
+        if exact and (values.limits()[0] < -SAFE or values.limits()[1] > SAFE):
+            slow = slow | ((values.data > SAFE) | (values.data < -SAFE)).astype(np.bool_)
+    if not slow.any():
+        return result
+    rows = np.flatnonzero(np.broadcast_to(slow, result.shape))
+    tops, bottoms = (np.broadcast_to(part, result.shape)[rows].tolist() for part in (one.data, two.data))
+    exact_rows = [_one_rounding(op, a, b) for a, b in zip(tops, bottoms, strict=True)]
+    result[rows] = [kept if new is None else new for new, kept in zip(exact_rows, result[rows].tolist(), strict=True)]
+    return result
+
+
+def _one_rounding(op: str, one: float, two: float) -> float | None:
+    """Round ``one op two`` once; None where plain IEEE arithmetic has the answer (no value, or an exact zero)."""
+    if not (math.isfinite(one) and math.isfinite(two)):
+        # only a huge integer can have become infinite, and beside an infinity it counts as finite
+        return _beside_infinity(op, one, two)
+    if one == 0 or two == 0:
+        return _beside_zero(op, one, two)
+    exact = _OPERATIONS[op](Fraction(one), Fraction(two))
+    rounded = _divide(exact.numerator, exact.denominator)
+    return math.copysign(rounded, -1.0) if exact < 0 else rounded
+
+
+def _sign(number: float) -> float:
+    return math.copysign(1.0, number) if isinstance(number, float) else (-1.0 if number < 0 else 1.0)
+
+
+def _small(number: float) -> float:
+    """Stand-in of a huge integer with the same sign, for cases where only its sign counts."""
+    return number if isinstance(number, float) else _sign(number)
+
+
+def _beside_infinity(op: str, one: float, two: float) -> float | None:
+    one, two = _small(one), _small(two)
+    return None if math.isnan(one) or math.isnan(two) else _ieee(op, one, two)
+
+
+def _beside_zero(op: str, one: float, two: float) -> float | None:
+    if op in {"*", "/"}:
+        return _ieee(op, _small(one) if one != 0 else float(one), _small(two) if two != 0 else float(two))
+    exact = _OPERATIONS[op](Fraction(one), Fraction(two))
+    return _divide(exact.numerator, exact.denominator)
+
+
+def _ieee(op: str, one: float, two: float) -> float:
+    with np.errstate(all="ignore"):
+        return float(_OPERATIONS[op](np.float64(one), np.float64(two)))
+
+
+def int_limits(data: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where doubles are far inside the int64 range (False at NaN and infinities)."""
+    inside: NDArray[np.bool_] = np.abs(data) < float(INT64_MAX // 2)
+    return inside
+
+
+_ = INT64_MIN

@@ -1,0 +1,337 @@
+"""Ranges of stored keys, computed for a batch of probe rows.
+
+A piece is one range for each probe: arrays (or an open end, None) of the lowest and the highest key, empty where the
+lowest is above the highest. Everything here is pure: values in, int64 out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from slidejoin.predicate import exact, floats
+from slidejoin.predicate.keys import Keys, clip
+from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.linear import Interval
+
+__all__ = ["Found", "Keys", "Piece", "Ranges", "around", "between", "double_bounds", "finish", "intersect", "unite"]
+
+Piece: TypeAlias = tuple["NDArray[np.int64] | None", "NDArray[np.int64] | None"]
+
+_FAR = 1 << 1100  # stands for infinity among integers: beyond every double
+_CALM = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of the other side's keys in which the partners of each probe row lie.
+
+    Attributes
+    ----------
+    lo, hi
+        int64 (k, n), both ends included; for each row ascending and disjoint; empty ones are lo = 1, hi = 0 and come
+        last.
+    exact
+        False if an end was moved so that pairs must be rechecked.
+    """
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Pieces of one comparison, ascending and disjoint for each row."""
+
+    pieces: list[Piece]
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How whole numbers become keys of the stored side: ``number = factor * (key + bias) + constant``."""
+
+    factor: int = 1
+    constant: int = 0
+    bias: int = 0
+    may_clip: bool = False
+
+
+def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Found:
+    """Return the stored keys with ``scale.factor * key + factor * probe`` in one of `intervals`, row by row.
+
+    Parameters
+    ----------
+    probe
+        Exact values of the probe rows.
+    factor
+        What they count.
+    intervals
+        Ascending, disjoint.
+    scale
+        Of the stored side; its constant and bias are part of the intervals already.
+    """
+    if not intervals:
+        return Found([_empty(len(probe.data))])
+    ends = [abs(end) for interval in intervals for end in interval if end is not None]
+    low, high = probe.limits()
+    if probe.data.dtype != object and max(-low, high) * abs(factor) + max(ends, default=0) > INT64_MAX:
+        probe.tighten()
+        low, high = probe.limits()
+    worst = max(-low, high) * abs(factor) + max(ends, default=0)
+    if probe.data.dtype == object or worst <= INT64_MAX:
+        return _between(probe, factor, intervals, scale)
+    if max(ends, default=0) >= _CALM:
+        return _between(Values(probe.data.astype(object)), factor, intervals, scale)
+    near = _CALM // max(abs(factor), 1)
+    wild = (probe.data > near) | (probe.data < -near)
+    return _split(probe.data, wild, lambda values: _between(values, factor, intervals, scale))
+
+
+def _split(data: NDArray[Any], wild: NDArray[np.bool_], compute: Callable[[Values], Found]) -> Found:
+    """Compute few rows far out with Python ints, and the others in int64 as if those were 0."""
+    calm = compute(Values(np.where(wild, data.dtype.type(0), data)))
+    rows = np.flatnonzero(wild)
+    far = compute(Values(data[rows].astype(object)))
+    pieces = []
+    for (lo, hi), (far_lo, far_hi) in zip(calm.pieces, far.pieces, strict=True):
+        pieces.append((_put(lo, rows, far_lo, INT64_MIN, len(data)), _put(hi, rows, far_hi, INT64_MAX, len(data))))
+    return Found(pieces, calm.exact and far.exact)
+
+
+def _put(
+    near: NDArray[np.int64] | None, rows: NDArray[np.intp], far: NDArray[np.int64] | None, open_end: int, n: int
+) -> NDArray[np.int64] | None:
+    if near is None and far is None:
+        return None
+    joined = np.full(n, open_end, np.int64) if near is None else near.copy()
+    joined[rows] = open_end if far is None else far
+    return joined
+
+
+def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Found:
+    """Move the probe's part to the other side: |k| * key within [low - factor * probe, high - factor * probe]."""
+    flip = scale.factor < 0
+    base = exact.linear([(factor if flip else -factor, Values(probe.data, None, probe.low, probe.high))])
+    pieces, all_exact = [], True
+    for interval in reversed(intervals) if flip else intervals:
+        low, high = interval
+        if flip:
+            low, high = (None if high is None else -high), (None if low is None else -low)
+        lower = None if low is None else _shift(base, low)
+        upper = None if high is None else _shift(base, high)
+        piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
+        pieces.append(piece)
+        all_exact &= kept
+    return Found(pieces, all_exact)
+
+
+def _shift(values: Values, by: int) -> Values:
+    return values if by == 0 else exact.plus_minus(values, exact.constant(by), minus=False)
+
+
+def _empty(n: int) -> Piece:
+    return np.ones(n, np.int64), np.zeros(n, np.int64)
+
+
+def _quotient(lower: Values | None, upper: Values | None, factor: int, *, may_clip: bool) -> tuple[Piece, bool]:
+    """Return the keys with ``lower <= factor * key <= upper``, factor > 0, as int64."""
+    lo, hi = (None if end is None else end.data for end in (lower, upper))
+    if factor != 1:
+        lo = None if lo is None else lo // factor + (lo % factor != 0)
+        hi = None if hi is None else hi // factor
+    if all(end is None or end.dtype != object for end in (lo, hi)):
+        return (lo, hi), True
+    # A lower end above int64, or an upper one below, leaves nothing - unless keys were clipped to that end.
+    nothing = np.zeros(len(hi if lo is None else lo), np.bool_)
+    kept = True
+    if lo is not None:
+        nothing |= (lo > INT64_MAX).astype(np.bool_)
+        lo = clip(lo.astype(object))
+    if hi is not None:
+        nothing |= (hi < INT64_MIN).astype(np.bool_)
+        hi = clip(hi.astype(object))
+    if may_clip:
+        kept = not nothing.any()
+    elif nothing.any():
+        lo = np.where(nothing, 1, INT64_MIN if lo is None else lo)
+        hi = np.where(nothing, 0, INT64_MAX if hi is None else hi)
+    return (lo, hi), kept
+
+
+def around(op: str, below: NDArray[np.int64], above: NDArray[np.int64]) -> list[Piece]:
+    """Return the keys k with ``k op v`` given the largest key <= v and the smallest >= v.
+
+    Keys are those of doubles, where stepping by one cannot overflow.
+    """
+    match op:
+        case "<=":
+            return [(None, below)]
+        case "<":
+            return [(None, above - 1)]
+        case ">=":
+            return [(above, None)]
+        case ">":
+            return [(below + 1, None)]
+        case "=":
+            return [(above, below)]
+        case _:
+            return [(None, above - 1), (below + 1, None)]
+
+
+def double_keys_around(values: Values, *, integers: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the keys of the nearest doubles at or below, and at or above, doubles or whole numbers."""
+    if not integers:
+        keys = floats.float_keys(values.data)
+        return keys, keys
+    nearest = floats.to_float(values)
+    keys = floats.float_keys(nearest)
+    less, equal = floats.order(values, nearest)
+    return keys - less, keys + ~(less | equal)
+
+
+def double_bounds(op: str, data: NDArray[np.float64], scale: Scale) -> Found:
+    """Return the stored keys whose whole number N has ``N op data``; `data` without NaN."""
+    wild = ~(np.abs(data) < float(_CALM))
+    if wild.any():
+        return _split_doubles(op, data, wild, scale)
+    return _double_bounds(op, np.floor(data).astype(np.int64), np.ceil(data).astype(np.int64), scale)
+
+
+def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Scale) -> Found:
+    ends: list[tuple[NDArray[Any] | None, NDArray[Any] | None]] = []
+    match op:
+        case "<=":
+            ends = [(None, below)]
+        case "<":
+            ends = [(None, above - 1)]
+        case ">=":
+            ends = [(above, None)]
+        case ">":
+            ends = [(below + 1, None)]
+        case "=":
+            ends = [(above, below)]
+        case _:
+            ends = [(None, above - 1), (below + 1, None)]
+    shift = -scale.constant - scale.factor * scale.bias
+    pieces, all_exact = [], True
+    for low, high in reversed(ends) if scale.factor < 0 else ends:
+        lower = None if low is None else _shift(Values(low), shift)
+        upper = None if high is None else _shift(Values(high), shift)
+        if scale.factor < 0:
+            lower, upper = (None if end is None else exact.negate(end) for end in (upper, lower))
+        piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
+        pieces.append(piece)
+        all_exact &= kept
+    return Found(pieces, all_exact)
+
+
+def _split_doubles(op: str, data: NDArray[np.float64], wild: NDArray[np.bool_], scale: Scale) -> Found:
+    far = _FAR * (abs(scale.constant) + abs(scale.factor) + 1)
+
+    def compute(values: Values) -> Found:
+        if values.data.dtype != object:
+            return _double_bounds(
+                op, np.floor(values.data).astype(np.int64), np.ceil(values.data).astype(np.int64), scale
+            )
+        whole = np.empty((2, len(values.data)), object)
+        for row, number in enumerate(values.data.tolist()):
+            infinite = math.copysign(1, number) * far if math.isinf(number) else None
+            whole[0, row] = int(infinite) if infinite is not None else math.floor(number)
+            whole[1, row] = int(infinite) if infinite is not None else math.ceil(number)
+        return _double_bounds(op, whole[0], whole[1], scale)
+
+    return _split(data, wild, compute)
+
+
+def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
+    """Make the pieces of unknown probes empty."""
+    if valid is None:
+        return found
+    pieces: list[Piece] = []
+    for lo, hi in found.pieces:
+        low = np.where(valid, INT64_MIN if lo is None else lo, 1)
+        high = np.where(valid, INT64_MAX if hi is None else hi, 0)
+        pieces.append((np.broadcast_to(low, (n,)), np.broadcast_to(high, (n,))))
+    return Found(pieces, found.exact)
+
+
+def intersect(one: Found, two: Found, n: int) -> Found:
+    """Return what lies in both."""
+    crossed = [
+        (_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces
+    ]
+    kept = one.exact and two.exact
+    if len(crossed) == 1:
+        return Found(crossed, kept)
+    return _tidy(crossed, len(one.pieces) + len(two.pieces) - 1, n, kept=kept)
+
+
+def _pick(
+    choose: Callable[[Any, Any], Any], one: NDArray[np.int64] | None, two: NDArray[np.int64] | None
+) -> NDArray[np.int64] | None:
+    if one is None or two is None:
+        return two if one is None else one
+    picked: NDArray[np.int64] = choose(one, two)
+    return picked
+
+
+def unite(one: Found, two: Found, n: int, most: int) -> Found:
+    """Return what lies in either, overlapping pieces joined, so that no key lies in two of them.
+
+    Beyond `most` pieces the last ones are joined across their gaps.
+    """
+    return _tidy([*one.pieces, *two.pieces], most, n, kept=one.exact and two.exact)
+
+
+def _stack(pieces: list[Piece], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lo, hi = np.empty((len(pieces), n), np.int64), np.empty((len(pieces), n), np.int64)
+    for number, (low, high) in enumerate(pieces):
+        lo[number] = INT64_MIN if low is None else low
+        hi[number] = INT64_MAX if high is None else high
+    return lo, hi
+
+
+def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Found:
+    lo, hi = _sorted(*_stack(pieces, n))
+    for number in range(1, len(lo)):
+        before = number - 1
+        joins = (lo[number] <= hi[number]) & (lo[before] <= hi[before]) & (lo[number] <= hi[before])
+        lo[number] = np.where(joins, lo[before], lo[number])
+        hi[number] = np.where(joins, np.maximum(hi[before], hi[number]), hi[number])
+        lo[before], hi[before] = np.where(joins, 1, lo[before]), np.where(joins, 0, hi[before])
+    lo, hi = _sorted(lo, hi)
+    if len(lo) > most:
+        hi[most - 1] = np.where(lo[most:] <= hi[most:], hi[most:], hi[most - 1]).max(axis=0)
+        lo, hi = lo[:most], hi[:most]
+    return Found(list(zip(lo, hi, strict=True)), kept)
+
+
+def _sorted(lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort the pieces of each row by their ends, empty ones last and as (1, 0)."""
+    empty = lo > hi
+    rows = np.lexsort((lo, empty), axis=0)
+    lo, hi = np.where(empty, 1, lo), np.where(empty, 0, hi)
+    return np.take_along_axis(lo, rows, axis=0), np.take_along_axis(hi, rows, axis=0)
+
+
+def finish(found: Found, n: int) -> Ranges:
+    """Return the pieces as the arrays that an index takes."""
+    lo, hi = _stack(found.pieces, n)
+    empty = lo > hi
+    if empty.any():
+        if len(lo) > 1:
+            lo, hi = _sorted(lo, hi)
+        else:
+            lo[empty], hi[empty] = 1, 0
+    return Ranges(lo, hi, found.exact)

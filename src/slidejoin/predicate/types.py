@@ -1,0 +1,209 @@
+"""Which Arrow types the predicate understands, and what may meet what.
+
+Everything comparable is one of three things: an exact number (an unscaled integer and a power of ten; integers,
+decimals, dates, times, durations and booleans), an IEEE double, or a string of bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+from pyarrow import types as pat
+
+from slidejoin.errors import PredicateError
+
+__all__ = ["Kind", "Type", "arithmetic", "check_comparable", "reach_of", "type_of"]
+
+
+class Kind(Enum):
+    """What a value means; the value of each member is how messages call it."""
+
+    BOOL = "boolean"
+    INT = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    TIMESTAMP = "timestamp without time zone"
+    INSTANT = "timestamp with time zone"
+    DATE = "date"
+    TIME = "time of day"
+    DURATION = "duration"
+    STRING = "string"
+    BINARY = "binary"
+    NULL = "NULL"
+    OTHER = "payload only"
+
+
+NUMBERS = frozenset({Kind.INT, Kind.DECIMAL, Kind.FLOAT})
+NAIVE_TIMES = frozenset({Kind.TIMESTAMP, Kind.DATE})
+POINTS_IN_TIME = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.INSTANT})
+BYTES = frozenset({Kind.STRING, Kind.BINARY})
+EXACT = frozenset(
+    {Kind.BOOL, Kind.INT, Kind.DECIMAL, Kind.TIMESTAMP, Kind.INSTANT, Kind.DATE, Kind.TIME, Kind.DURATION}
+)
+UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+SECONDS_A_DAY = 86_400
+MAX_DECIMAL_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Kind and decimal scale: an exact value is ``unscaled / 10**scale`` (times in seconds; dates as their midnight)."""
+
+    kind: Kind
+    scale: int = 0
+
+    def __str__(self) -> str:
+        """Return how error messages call this type."""
+        return self.kind.value
+
+    @property
+    def exact(self) -> bool:
+        """Whether values are unscaled integers."""
+        return self.kind in EXACT
+
+
+def _is_bytes(arrow: pa.DataType) -> Kind | None:
+    if pat.is_string(arrow) or pat.is_large_string(arrow) or pat.is_string_view(arrow):
+        return Kind.STRING
+    if (
+        pat.is_binary(arrow)
+        or pat.is_large_binary(arrow)
+        or pat.is_binary_view(arrow)
+        or pat.is_fixed_size_binary(arrow)
+    ):
+        return Kind.BINARY
+    return None
+
+
+def type_of(arrow: pa.DataType) -> Type:  # noqa: PLR0911  one line for each family reads best
+    """Return the meaning of an Arrow type; `Kind.OTHER` for what can only be carried.
+
+    Examples
+    --------
+    >>> type_of(pa.timestamp("us", "UTC"))
+    Type(kind=<Kind.INSTANT: 'timestamp with time zone'>, scale=6)
+    """
+    if pat.is_dictionary(arrow):
+        return type_of(arrow.value_type)
+    if pat.is_boolean(arrow):
+        return Type(Kind.BOOL)
+    if pat.is_integer(arrow):
+        return Type(Kind.INT)
+    if pat.is_floating(arrow):
+        return Type(Kind.FLOAT)
+    if pat.is_decimal(arrow):
+        return Type(Kind.DECIMAL, max(arrow.scale, 0)) if arrow.precision <= MAX_DECIMAL_DIGITS else Type(Kind.OTHER)
+    if pat.is_timestamp(arrow):
+        return Type(Kind.TIMESTAMP if arrow.tz is None else Kind.INSTANT, UNIT_SCALE[arrow.unit])
+    if pat.is_date(arrow):
+        return Type(Kind.DATE)
+    if pat.is_time(arrow):
+        return Type(Kind.TIME, UNIT_SCALE[arrow.unit])
+    if pat.is_duration(arrow):
+        return Type(Kind.DURATION, UNIT_SCALE[arrow.unit])
+    kind = _is_bytes(arrow)
+    return Type(kind) if kind is not None else Type(Kind.OTHER)
+
+
+def reach_of(arrow: pa.DataType) -> int:
+    """Return the largest magnitude that an unscaled value of an exact Arrow type can have."""
+    if pat.is_dictionary(arrow):
+        return reach_of(arrow.value_type)
+    if pat.is_boolean(arrow):
+        return 1
+    if pat.is_decimal(arrow):
+        return int(10 ** (arrow.precision - min(arrow.scale, 0)))
+    if pat.is_date32(arrow):
+        return SECONDS_A_DAY << 31
+    bits = int(arrow.bit_width)
+    return (1 << bits) - 1 if pat.is_unsigned_integer(arrow) else 1 << (bits - 1)
+
+
+def check_comparable(op: str, left: Type, right: Type, text: str) -> None:
+    """Raise unless values of the two types may stand on both sides of a comparator.
+
+    Raises
+    ------
+    PredicateError
+        Saying what was compared, and what to do instead.
+    """
+    kinds = {left.kind, right.kind}
+    if Kind.NULL in kinds and Kind.OTHER not in kinds:
+        return
+    if Kind.OTHER in kinds:
+        raise PredicateError(
+            f"cannot compare in {text}: a column of this type can be selected and tested with IS NULL, but not "
+            "compared; compare numbers (decimals to 18 digits), times, booleans, strings or binary"
+        )
+    if kinds <= NUMBERS or kinds <= NAIVE_TIMES or (len(kinds) == 1 and not kinds & BYTES):
+        return
+    if len(kinds) == 1:
+        if op in {"=", "<>"}:
+            return
+        raise PredicateError(f"cannot order {left} values with {op} in {text}: they can be compared with = and <> only")
+    if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
+        raise PredicateError(
+            f"cannot compare a {left} with a {right} in {text}: give both a time zone or neither, for example with "
+            "pyarrow.compute.assume_timezone or local_timestamp on the data"
+        )
+    raise PredicateError(
+        f"cannot compare {left} with {right} in {text}: both sides must be of one kind "
+        "(numbers, times, booleans, strings or binary); convert one of the columns first"
+    )
+
+
+def arithmetic(op: str, left: Type, right: Type, text: str) -> Type:
+    """Return the type of ``left op right``.
+
+    Raises
+    ------
+    PredicateError
+        If there is no such operation.
+    """
+    kinds = {left.kind, right.kind}
+    if Kind.NULL in kinds and kinds - {Kind.NULL} <= NUMBERS | POINTS_IN_TIME | {Kind.DURATION}:
+        return Type(Kind.NULL)
+    if kinds <= NUMBERS:
+        return _number(op, left, right, text)
+    found = _time(op, left, right)
+    if found is not None:
+        return Type(found, left.scale + right.scale if op == "*" else max(left.scale, right.scale))
+    if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
+        hint = "give both a time zone or neither"
+    elif kinds & POINTS_IN_TIME and kinds & NUMBERS:
+        hint = "add a duration instead of a number, for example INTERVAL '5' MINUTE or a timedelta"
+    else:
+        hint = (
+            "arithmetic is for numbers (+ - * /, and % on integers), timestamp - timestamp, "
+            "timestamp + duration, duration + duration and duration * integer"
+        )
+    raise PredicateError(f"there is no {left} {op} {right} in {text}: {hint}")
+
+
+def _number(op: str, left: Type, right: Type, text: str) -> Type:
+    kinds = {left.kind, right.kind}
+    if op == "%":
+        if kinds == {Kind.INT}:
+            return Type(Kind.INT)
+        raise PredicateError(f"there is no {left} % {right} in {text}: % takes integers only")
+    if op == "/" or Kind.FLOAT in kinds:
+        return Type(Kind.FLOAT)
+    scale = left.scale + right.scale if op == "*" else max(left.scale, right.scale)
+    return Type(Kind.DECIMAL if Kind.DECIMAL in kinds else Kind.INT, scale)
+
+
+def _time(op: str, left: Type, right: Type) -> Kind | None:
+    """Kind of an operation with times in it, None if there is none."""
+    one, two = left.kind, right.kind
+    if op == "*" and {one, two} == {Kind.DURATION, Kind.INT}:
+        return Kind.DURATION
+    if op not in {"+", "-"}:
+        return None
+    if two is Kind.DURATION and (one in POINTS_IN_TIME or one is Kind.DURATION):
+        return Kind.TIMESTAMP if one is Kind.DATE else one
+    if op == "+" and one is Kind.DURATION and two in POINTS_IN_TIME:
+        return Kind.TIMESTAMP if two is Kind.DATE else two
+    same_clock = {one, two} <= NAIVE_TIMES or {one, two} == {Kind.INSTANT}
+    return Kind.DURATION if op == "-" and same_clock else None
