@@ -3,8 +3,8 @@
 Written from the text of the contract alone, never from the implementation. Nothing here is vectorised: every arriving
 row is compared with every stored row, one at a time.
 
-A row is a dict from column name to a Python value: ``None``, ``bool``, ``int``, ``float``, ``Decimal``, ``str``, ``bytes``, or
-one of `Instant`, `Day`, `Clock`, `Span` (times as exact integers; `datetime` and its friends are taken too).
+A row is a dict from column name to a Python value: ``None``, ``bool``, ``int``, ``float``, ``Decimal``, ``str``,
+``bytes``, or one of `Instant`, `Day`, `Clock`, `Span` (times as exact integers; `datetime` and its friends are taken too).
 
 A predicate is a tree of tuples::
 
@@ -224,9 +224,8 @@ def arithmetic(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) ->
         return "span", on_exact(op, x, y)
     if op == "*" and kinds in (("span", "int"), ("int", "span")):
         return "span", x * y
-    if op == "-" and (kind == other_kind or (kind in INSTANTS and other_kind in INSTANTS)):
-        if kind in (*INSTANTS, "zoned"):
-            return "span", x - y
+    if op == "-" and (kinds == ("zoned", "zoned") or (kind in INSTANTS and other_kind in INSTANTS)):
+        return "span", x - y
     if other_kind == "span" and op in "+-" and kind in (*INSTANTS, "zoned"):
         return ("zoned" if kind == "zoned" else "naive"), on_exact(op, x, y)
     if kind == "span" and op == "+" and other_kind in (*INSTANTS, "zoned"):
@@ -444,7 +443,7 @@ class Oracle:
 
     def finish(self) -> list[tuple[Row | None, Row | None]]:
         """The unmatched rows that are still pending."""
-        return self._unmatched(lambda side, kept: True)
+        return self._unmatched(lambda _side, _kept: True)
 
     def watermark(self) -> int | None:
         """The join's watermark; None for count windows and while a side has no row."""

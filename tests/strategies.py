@@ -372,7 +372,10 @@ class Case:
             for push in self.pushes
         ]
 
-    def __repr__(self) -> str:
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:  # what Hypothesis prints
+        printer.text(str(self))
+
+    def __str__(self) -> str:
         shown = [
             f"{push.arguments(self_join=self.self_join).get('order_by')}: "
             f"left={push.left.to_pydict() if push.left is not None else None} "

@@ -1,0 +1,112 @@
+"""What the law says about the output, as assertions shared by the tests beside this file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import settings
+
+from tests.tables import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import slidejoin as sj
+    from tests.oracle import Oracle, Row, Step
+    from tests.strategies import Case
+
+ORDERS = ("probe", "strict", "none")
+Line = tuple[str, ...]
+
+
+def examples(count: int) -> settings:
+    """`count` random examples in an ordinary run, and in proportion more in a nightly one."""
+    return settings(max_examples=count * settings.default.max_examples // 100)
+
+
+def pair_schema(left: pa.Schema, right: pa.Schema, suffix: str = "_right") -> pa.Schema:
+    """Left columns, then right columns, the latter with the suffix where the left has the name too."""
+    renamed = [field.with_name(field.name + suffix) if field.name in left.names else field for field in right]
+    return pa.schema([*left, *renamed])
+
+
+def line(*rows: Row | Iterable[Any]) -> Line:
+    """One output row in a form that compares: NaN equals itself, -0.0 differs from 0.0."""
+    values: list[Any] = []
+    for row in rows:
+        values += row.values() if isinstance(row, dict) else row
+    return tuple(map(repr, values))
+
+
+def lines(table: pa.Table) -> list[Line]:
+    """The rows of an output table as comparable lines."""
+    return [line(row) for row in rows_of(table)]
+
+
+def pair_lines(steps: Iterable[Step]) -> list[list[Line]]:
+    """The oracle's pairs as lines, a list for each probe."""
+    return [[line(left, right) for left, right in step.rows] for step in steps]
+
+
+def assert_groups(got: list[Line], groups: list[list[Line]], order: str) -> None:
+    """Assert that `got` is the groups' members in the order that `order` promises."""
+    flat = [member for group in groups for member in group]
+    if order == "strict":
+        assert got == flat
+    elif order == "probe":
+        assert len(got) == len(flat)
+        start = 0
+        for group in groups:
+            assert sorted(got[start : start + len(group)]) == sorted(group)
+            start += len(group)
+    else:
+        assert sorted(got) == sorted(flat)
+
+
+def assert_stats(join: sj.StreamJoin, oracle: Oracle) -> None:
+    """Assert the counters that follow from the law."""
+    stats = join.stats
+    assert (stats.pairs, stats.late_rows, stats.null_time_rows) == (
+        oracle.pairs,
+        oracle.late_rows,
+        oracle.null_time_rows,
+    )
+
+
+def assert_pairs(case: Case, order: str, **options: Any) -> None:
+    """Assert that every push gives the pairs of the law, columns and types included."""
+    join, oracle = case.join(order=order, **options), case.oracle()
+    schema = pair_schema(case.left.schema, case.left.schema if case.self_join else case.right.schema)
+    for table, steps in zip(case.results(join), case.steps(oracle), strict=True):
+        assert table.schema.equals(schema), table.schema
+        table.validate(full=True)
+        assert_groups(lines(table), pair_lines(steps), order)
+    rest = join.finish()
+    assert rest.num_rows == 0
+    assert rest.schema.equals(schema)
+    assert_stats(join, oracle)
+
+
+def count_lines(case: Case, steps: Iterable[Step]) -> list[Line]:
+    """The oracle's counts as lines: side, left columns, right columns, match_count."""
+    no_left, no_right = [None] * case.left.num_columns, [None] * case.right.num_columns
+    made = []
+    for step in steps:
+        if step.counted:
+            left, right = (step.row, no_right) if step.side == "left" else (no_left, step.row)
+            made.append(line([step.side], left, right, [step.pairs]))
+    return made
+
+
+def assert_counts(case: Case, **options: Any) -> None:
+    """Assert that every push gives one line for each arrival, with the number of pairs that it produced."""
+    join, oracle = case.join(output="count", **options), case.oracle()
+    names = pair_schema(case.left.schema, case.left.schema if case.self_join else case.right.schema)
+    schema = pa.schema([("side", pa.string()), *names, ("match_count", pa.int64())])
+    for table, steps in zip(case.results(join), case.steps(oracle), strict=True):
+        assert table.schema.equals(schema), table.schema
+        table.validate(full=True)
+        assert lines(table) == count_lines(case, steps)
+    assert join.finish().num_rows == 0
+    assert_stats(join, oracle)

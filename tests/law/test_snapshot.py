@@ -1,0 +1,123 @@
+"""A snapshot and a restore at any point change nothing; damaged state is refused whole."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slidejoin as sj
+from tests.law.checks import ORDERS, examples, lines
+from tests.strategies import Case, cases
+
+
+@pytest.mark.parametrize("options", [{"order": order} for order in ORDERS] + [{"output": "count"}], ids=str)
+@examples(40)
+@given(case=cases(most=14), data=st.data())
+def test_restart_between_pushes(options: dict[str, str], case: Case, data: st.DataObject) -> None:
+    whole, broken = case.join(**options), case.join(**options)
+    ordered = options.get("order") != "none"
+    for push in case.pushes:
+        if data.draw(st.booleans()):
+            broken = sj.StreamJoin.restore(broken.snapshot())
+        given_ = push.arguments(self_join=case.self_join)
+        one, two = whole.push(**given_), broken.push(**given_)
+        assert one.schema.equals(two.schema)
+        if ordered:
+            assert lines(one) == lines(two)
+        else:
+            assert sorted(lines(one)) == sorted(lines(two))
+    broken = sj.StreamJoin.restore(broken.snapshot())
+    for name in ("pairs", "late_rows", "null_time_rows", "rows_left", "rows_right"):
+        assert getattr(whole.stats, name) == getattr(broken.stats, name), name
+
+
+@examples(25)
+@given(case=cases(self_join=True, most=14))
+def test_restart_of_a_self_join(case: Case) -> None:
+    whole, broken = case.join(order="strict"), case.join(order="strict")
+    for push in case.pushes:
+        given_ = push.arguments(self_join=True)
+        assert lines(whole.push(**given_)) == lines(broken.push(**given_))
+        broken = sj.StreamJoin.restore(broken.snapshot())
+
+
+@examples(25)
+@given(case=cases(most=14))
+def test_a_snapshot_takes_nothing_and_shares_nothing(case: Case) -> None:
+    join = case.join(order="strict")
+    half = len(case.pushes) // 2
+    case.results(join, case.pushes[:half])
+    state = join.snapshot()
+    rest = [lines(table) for table in case.results(join, case.pushes[half:])]
+    for _ in range(2):
+        again = sj.StreamJoin.restore(copy.copy(state))
+        assert [lines(table) for table in case.results(again, case.pushes[half:])] == rest
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_restore_takes_other_threads_and_algorithm(threads: int) -> None:
+    join, rows = small_join()
+    again = sj.StreamJoin.restore(join.snapshot(), threads=threads, algorithm="auto")
+    assert again.push(right=rows).equals(join.push(right=rows))
+
+
+def small_join() -> tuple[sj.StreamJoin, pa.Table]:
+    rows = pa.table({"id": range(6), "x": pa.array([0.5, None, float("nan"), 1.5, 2.5, -0.0]), "s": list("abcdef")})
+    join = sj.StreamJoin(
+        on="l.x <= r.x + 1 AND l.s <> r.s",
+        window=sj.CountWindow(4),
+        order="strict",
+        schemas=(rows.schema, rows.schema),
+    )
+    join.push(left=rows, right=rows)
+    return join, rows
+
+
+def test_every_truncation_is_refused() -> None:
+    join, _ = small_join()
+    state = join.snapshot()
+    step = max(1, len(state) // 400)
+    for length in sorted({*range(0, len(state), step), *range(min(64, len(state))), len(state) - 1}):
+        with pytest.raises(sj.StateError):
+            sj.StreamJoin.restore(state[:length])
+
+
+def test_every_flipped_byte_is_refused() -> None:
+    join, _ = small_join()
+    state = join.snapshot()
+    chosen = random.Random(2)
+    places = {*range(min(64, len(state))), *(chosen.randrange(len(state)) for _ in range(300)), len(state) - 1}
+    for place in sorted(places):
+        damaged = bytearray(state)
+        damaged[place] ^= 1 << chosen.randrange(8)
+        with pytest.raises(sj.StateError):
+            sj.StreamJoin.restore(bytes(damaged))
+
+
+@pytest.mark.parametrize("tail", [b"\x00", b"junk"])
+def test_bytes_after_the_end_are_refused(tail: bytes) -> None:
+    join, _ = small_join()
+    with pytest.raises(sj.StateError):
+        sj.StreamJoin.restore(join.snapshot() + tail)
+
+
+@pytest.mark.parametrize(
+    "foreign", [b"", b"PK\x03\x04", b"\x80\x05K\x01.", b"ARROW1\x00\x00" * 20, b"\x00" * 500], ids=repr
+)
+def test_foreign_bytes_are_refused(foreign: bytes) -> None:
+    with pytest.raises(sj.StateError):
+        sj.StreamJoin.restore(foreign)
+
+
+def test_state_is_bytes_without_pickles() -> None:
+    join, _ = small_join()
+    state = join.snapshot()
+    assert isinstance(state, bytes)
+    assert b"pyarrow.lib" not in state
+    assert b"\x80\x04\x95" not in state
+    assert b"\x80\x05\x95" not in state
