@@ -84,7 +84,8 @@ def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | Non
 class Clock:
     """Watermarks by event time: the largest time seen on each side, less the lateness.
 
-    All times are int64 ticks. The join's watermark is the smaller of the two sides'; there is none while a side has no row.
+    All times are int64 ticks. The join's watermark is the smaller of the two sides'; there is none while a side has no
+    row.
     """
 
     lateness: int

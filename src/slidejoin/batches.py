@@ -30,8 +30,8 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
         raise SchemaError(msg) from error
     if table is None:
         msg = (
-            f"the {side} batch is a {type(batch).__name__}; give a pyarrow Table or RecordBatch, a pandas or Polars frame, "
-            "a dict of arrays, or anything with __arrow_c_stream__"
+            f"the {side} batch is a {type(batch).__name__}; give a pyarrow Table or RecordBatch, a pandas or Polars "
+            "frame, a dict of arrays, or anything with __arrow_c_stream__"
         )
         raise SchemaError(msg)
     if schema is not None:
@@ -41,7 +41,7 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
     return table
 
 
-def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: ANN401 - anything may be given
+def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: ANN401, PLR0911 - one case for each kind
     if isinstance(batch, pa.Table):
         return batch
     if isinstance(batch, pa.RecordBatch):
@@ -89,7 +89,8 @@ def same_schema(got: pa.Schema, expected: pa.Schema, side: Side) -> None:
         raise SchemaError(msg + nearest(missing[0], got.names))
     unknown = [name for name in got.names if name not in expected.names]
     if unknown or len(got.names) != len(expected.names):
-        msg = f"the {side} batch has column {(unknown or got.names)[0]!r}, which earlier batches lack: {', '.join(expected.names)}"
+        extra = (unknown or got.names)[0]
+        msg = f"the {side} batch has column {extra!r}, which earlier batches lack: {', '.join(expected.names)}"
         raise SchemaError(msg)
     for name in expected.names:
         if got.field(name).type != expected.field(name).type:
@@ -99,5 +100,8 @@ def same_schema(got: pa.Schema, expected: pa.Schema, side: Side) -> None:
             )
             raise SchemaError(msg)
     if got.names != expected.names:
-        msg = f"the {side} batch has its columns in another order: {', '.join(got.names)}; expected {', '.join(expected.names)}"
+        msg = (
+            f"the {side} batch has its columns in another order: {', '.join(got.names)}; "
+            f"expected {', '.join(expected.names)}"
+        )
         raise SchemaError(msg)

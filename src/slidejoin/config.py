@@ -65,7 +65,7 @@ class JoinConfig:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any], **others: Any) -> JoinConfig:  # noqa: ANN401 - fields not in the JSON
+    def from_json(data: Mapping[str, Any], **others: Any) -> JoinConfig:
         """Read what `to_json` wrote; `others` are fields that it leaves out.
 
         Raises

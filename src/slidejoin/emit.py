@@ -67,8 +67,8 @@ class Layout:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             msg = (
-                f"output columns {', '.join(map(repr, twice))} would appear twice; choose another suffix= than {suffix!r}, "
-                "rename a column, or leave one out with select="
+                f"output columns {', '.join(map(repr, twice))} would appear twice; choose another suffix= than "
+                f"{suffix!r}, rename a column, or leave one out with select="
             )
             raise PredicateError(msg)
         by_side = dict(sides)

@@ -171,7 +171,7 @@ class Engine:
             )
 
     def _slice_rows(self, push: Push) -> int:
-        """Rows of one slice: no more than the window holds, else probes would look through rows that they may not see."""
+        """Rows of one slice: no more than the window holds, else probes would search rows that they may not see."""
         window = self.plan.config.window
         if isinstance(window, CountWindow):
             return min(max(window.left + window.right, SMALLEST_SLICE), LARGEST_SLICE)

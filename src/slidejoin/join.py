@@ -14,13 +14,11 @@ from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.ordering import sort_values
 from slidejoin.plan import make_plan
 from slidejoin.predicate import to_sql
-from slidejoin.state import load, save
-from slidejoin.waiting import Waiting
+from slidejoin.state import JoinState, load, save
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from slidejoin.config import JoinConfig
     from slidejoin.engine import Push
     from slidejoin.predicate import Expr, Expression
     from slidejoin.predicate.expr import Side
@@ -114,19 +112,12 @@ class StreamJoin:
             threads=threads,
             memory_limit=memory_limit,
         )
-        self._open(config)
+        self._state = JoinState(config)
+        self._running: Iterator[pa.Table] | None = None
         if schemas is not None:
             left, right = (pa.schema(schema) for schema in schemas)
-            self._schemas = {"left": left, "right": right}
-            self._engine = Engine(make_plan(config, left, right))
-
-    def _open(self, config: JoinConfig) -> None:
-        self._config = config
-        self._schemas: dict[Side, pa.Schema] = {}
-        self._engine: Engine | None = None
-        self._waiting = Waiting(config)
-        self._finished = False
-        self._running: Iterator[pa.Table] | None = None
+            self._state.schemas = {"left": left, "right": right}
+            self._state.engine = Engine(make_plan(config, left, right))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -164,27 +155,30 @@ class StreamJoin:
     ) -> Iterator[pa.Table]:
         """Take rows and return an iterator over what they produce, in tables of bounded size.
 
-        The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest without
-        putting out what they produce. Until then the join takes no other rows. See `push`.
+        The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
+        without putting out what they produce. Until then the join takes no other rows. See `push`.
         """
         self._check_open()
-        tables = self._tables(left, right)
+        state = self._state
+        batches: dict[Side, object] = {"left": left, "right": right}
+        given = [side for side in SIDES if batches[side] is not None]
+        tables = self._tables(batches)
         by = None if order_by is None else sort_values(tables, order_by)
-        given: set[Side] = {side for side, batch in (("left", left), ("right", right)) if batch is not None}
-        engine, schemas = self._engine, self._schemas | {side: tables[side].schema for side in given}
-        if self._config.self_join and "left" in schemas:
+        schemas = state.schemas | {side: tables[side].schema for side in given}
+        if state.config.self_join and "left" in schemas:
             schemas["right"] = schemas["left"]
         self._check_memory(tables)
+        engine = state.engine
         if engine is None and len(schemas) == len(SIDES):
-            engine = self._waiting.engine(make_plan(self._config, schemas["left"], schemas["right"]))
+            engine = state.waiting.engine(make_plan(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else schemas[side].empty_table() for side in SIDES}
         if engine is None:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
-            self._schemas = schemas
-            return iter([self._waiting.push(side, tables[side], by) for side in given])
+            state.schemas = schemas
+            return iter([state.waiting.push(side, tables[side], by) for side in given])
         work = _Started(self._work(engine, engine.prepare(tables, by)))
         # Nothing can be refused from here on.
-        self._schemas, self._engine, self._running = schemas, engine, work
+        state.schemas, state.engine, self._running = schemas, engine, work
         return work
 
     def _work(self, engine: Engine, push: Push) -> Generator[pa.Table]:
@@ -202,7 +196,7 @@ class StreamJoin:
             If the join is finished already, or an iterator of `push_iter` is open.
         """
         self._check_open()
-        self._finished = True
+        self._state.finished = True
         return self._empty()
 
     # -- looking at it -------------------------------------------------------------------------------------------
@@ -210,21 +204,23 @@ class StreamJoin:
     @property
     def stats(self) -> Stats:
         """Counters of rows, pairs, late rows, window sizes, bytes, and seconds by step."""
-        return self._waiting.stats if self._engine is None else self._engine.stats
+        state = self._state
+        return state.waiting.stats if state.engine is None else state.engine.stats
 
     def explain(self) -> str:
         """Return the plan in words, and why it was chosen."""
-        if self._engine is not None:
-            return self._engine.plan.explain()
-        config = self._config
-        missing = " and ".join(side for side in SIDES if side not in self._schemas)
+        state = self._state
+        if state.engine is not None:
+            return state.engine.plan.explain()
+        config = state.config
+        missing = " and ".join(side for side in SIDES if side not in state.schemas)
         return (
             f"{config.how} join on {to_sql(config.on, config.aliases)}\nwindow: {config.window!r}\n"
             f"not planned yet: the schema of the {missing} side is known with its first batch, or from schemas="
         )
 
     def __repr__(self) -> str:
-        config = self._config
+        config = self._state.config
         return f"<StreamJoin {config.how} on {to_sql(config.on, config.aliases)}, {config.window!r}>"
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -238,7 +234,7 @@ class StreamJoin:
             While an iterator of `push_iter` is open.
         """
         self._check_idle()
-        return save(self._config, self._schemas, self._engine, self._waiting, finished=self._finished)
+        return save(self._state)
 
     @classmethod
     def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str = "auto") -> Self:
@@ -249,29 +245,27 @@ class StreamJoin:
         StateError
             If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
         """
-        loaded = load(state, threads=threads, algorithm=algorithm)
         join = cls.__new__(cls)
-        join._open(loaded.config)
-        join._schemas, join._engine, join._finished = loaded.schemas, loaded.engine, loaded.finished
-        join._waiting = loaded.waiting
+        join._state, join._running = load(state, threads=threads, algorithm=algorithm), None  # noqa: SLF001 - its own
         return join
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def _tables(self, left: object, right: object) -> dict[Side, pa.Table]:
-        if self._config.self_join and right is not None:
+    def _tables(self, batches: dict[Side, object]) -> dict[Side, pa.Table]:
+        state = self._state
+        if state.config.self_join and batches["right"] is not None:
             msg = "a self-join takes its rows once, as left; got a right batch as well"
             raise SchemaError(msg)
         tables: dict[Side, pa.Table] = {}
-        for side, batch in (("left", left), ("right", right)):
-            known = self._schemas.get(side)
+        for side in SIDES:
+            known = state.schemas.get(side)
             empty = known.empty_table() if known is not None else pa.table({})
-            tables[side] = empty if batch is None else to_table(batch, side, known)
+            tables[side] = empty if batches[side] is None else to_table(batches[side], side, known)
         return tables
 
     def _check_open(self) -> None:
         self._check_idle()
-        if self._finished:
+        if self._state.finished:
             msg = "the join is finished and takes no more rows; make a new StreamJoin"
             raise JoinClosedError(msg)
 
@@ -281,11 +275,11 @@ class StreamJoin:
             raise JoinClosedError(msg)
 
     def _check_memory(self, tables: dict[Side, pa.Table]) -> None:
-        limit = self._config.memory_limit
+        limit, engine = self._state.config.memory_limit, self._state.engine
         if limit is None:
             return
-        terms = len(self._engine.plan.terms) if self._engine else 1
-        held = self._engine.stats.window_bytes if self._engine else self._waiting.nbytes
+        terms = 1 if engine is None else len(engine.plan.terms)
+        held = self._state.waiting.nbytes if engine is None else engine.stats.window_bytes
         coming = sum(table.nbytes + table.num_rows * (4 + 8 * terms) for table in tables.values())
         if held + coming > limit:
             msg = (
@@ -296,9 +290,10 @@ class StreamJoin:
             raise MemoryLimitError(msg)
 
     def _empty(self) -> pa.Table:
-        if self._engine is not None:
-            return self._engine.plan.layout.schema.empty_table()
-        return self._waiting.empty(self._schemas)
+        state = self._state
+        if state.engine is not None:
+            return state.engine.plan.layout.schema.empty_table()
+        return state.waiting.empty(state.schemas)
 
 
 class _Started:
@@ -331,7 +326,7 @@ def join_streams(
     right: Iterable[object],
     *,
     order_by: str | None = None,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> Iterator[pa.Table]:
     """Join two iterables of batches: one batch of each side a push, until both have ended.
 

@@ -24,8 +24,8 @@ SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return for each side an array of sort values, both of one dtype.
 
-    Columns of one type, all integers, and times of any units compare as they are; other mixtures of numbers are compared
-    as Python numbers, which is exact and slower.
+    Columns of one type, all integers, and times of any units compare as they are; other mixtures of numbers are
+    compared as Python numbers, which is exact and slower.
 
     Raises
     ------
@@ -52,11 +52,13 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
     return by_side.get("left", empty), by_side.get("right", empty)
 
 
-def _values(column: pa.ChunkedArray, name: str, side: Side) -> tuple[str, NDArray[Any], int]:
+def _values(  # noqa: C901, PLR0911 - one case for each family of types
+    column: pa.ChunkedArray, name: str, side: Side
+) -> tuple[str, NDArray[Any], int]:
     """Return the kind of order, the values and their decimal scale."""
     kind = column.type
     if column.null_count:
-        msg = f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL there and have no place in the order"
+        msg = f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL there and have no place in it"
         raise SchemaError(msg)
     if pa.types.is_boolean(kind):
         return "boolean", column.cast(pa.int8()).to_numpy().astype(np.int64), 0
@@ -69,7 +71,8 @@ def _values(column: pa.ChunkedArray, name: str, side: Side) -> tuple[str, NDArra
     if pa.types.is_floating(kind):
         values = column.to_numpy().astype(np.float64)
         if np.isnan(values).any():
-            msg = f"order_by={name!r}: {int(np.isnan(values).sum())} rows of the {side} batch are NaN and have no place in the order"
+            nan = int(np.isnan(values).sum())
+            msg = f"order_by={name!r}: {nan} rows of the {side} batch are NaN there and have no place in it"
             raise SchemaError(msg)
         return "number", values, 0
     if pa.types.is_decimal(kind):
@@ -82,7 +85,7 @@ def _values(column: pa.ChunkedArray, name: str, side: Side) -> tuple[str, NDArra
         return "time", days * 86_400, 0
     if pa.types.is_duration(kind):
         return "duration", column.cast(pa.int64()).to_numpy(), SCALES[kind.unit]
-    msg = f"order_by={name!r}: column {name!r} of the {side} batch is {kind}; order by a number, boolean, time or duration"
+    msg = f"order_by={name!r}: that column of the {side} batch is {kind}; order by a number, boolean, time or duration"
     raise SchemaError(msg)
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "make_plan"]
 
+SIDES: tuple[Side, Side] = ("left", "right")
+
 PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "all")
 """Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
 
@@ -85,7 +87,7 @@ class Plan:
         return self.schemas[0] if side == "left" else self.schemas[1]
 
     def kept_schema(self, side: Side) -> pa.Schema:
-        """Schema of what the window keeps of that side: the columns that are put out or compared."""
+        """Return the schema of what the window keeps of that side: the columns that are put out or compared."""
         return self._kept[side]
 
     def seen_from(self, stored: Side, arrived: int) -> int:
@@ -110,9 +112,7 @@ class Plan:
         first, *others = self.terms
         lines.append(f"index: {ALGORITHMS['bi_sort']} on {first.label}{_why(first, others)}")
         lines.extend(f"compared beside the key: {term.label}" for term in others)
-        for side in ("left", "right"):
-            if self.bound.filters_side(side):
-                lines.append(f"filter before the index: {side} rows")
+        lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
         rest = self.bound.filter(())
         if self.bound.never:
             lines.append("a constant part is never true: no pair can match")

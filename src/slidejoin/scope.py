@@ -62,7 +62,7 @@ def _scale(kind: pa.DataType) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TimeScope:
-    """Lengths and lateness of a time window in ticks of ``10**-scale`` seconds, or of the integer columns themselves."""
+    """Lengths and lateness of a time window in ticks: of ``10**-scale`` seconds, or of the integer columns."""
 
     window: TimeWindow
     left_length: int
@@ -87,11 +87,14 @@ class TimeScope:
                 raise PredicateError(msg + nearest(name, schema.names))
             types[side] = schema.field(name).type
             if _family(types[side]) is None:
-                msg = f"event-time column {name!r} of the {side} side is {types[side]}; use an integer, timestamp or date column"
+                msg = (
+                    f"event-time column {name!r} of the {side} side is {types[side]}; "
+                    "use an integer, timestamp or date column"
+                )
                 raise PredicateError(msg)
         families = _family(types["left"]), _family(types["right"])
         if families[0] != families[1]:
-            msg = f"event times of the sides do not compare: {types['left']} and {types['right']}; cast one of the columns"
+            msg = f"event times of the sides do not compare: {types['left']} and {types['right']}; cast one of them"
             raise PredicateError(msg)
         whole = families[0] == "integer"
         scale = None if whole else max(_scale(types["left"]), _scale(types["right"]))
@@ -99,7 +102,10 @@ class TimeScope:
         for length in lengths:
             if isinstance(length, Span) == whole and length not in (0, Span(0)):
                 kind = "an integer" if whole else "a timedelta or text such as '10 minutes'"
-                msg = f"event-time column {window.left_on!r} is {types['left']}, so lengths and lateness are {kind}; got {length!s}"
+                msg = (
+                    f"event-time column {window.left_on!r} is {types['left']}, so lengths and lateness are {kind}; "
+                    f"got {length!s}"
+                )
                 raise PredicateError(msg)
         ticks = [min(x.ticks(scale or 0) if isinstance(x, Span) else x, LARGEST) for x in lengths]
         return TimeScope(window, *ticks, scale)
@@ -128,7 +134,7 @@ class TimeScope:
             )
         if self.scale is None:
             if column.type == pa.uint64() and len(column) and pc.max(column).as_py() > LARGEST:
-                msg = f"event time {pc.max(column).as_py()} in column {name!r} does not fit 64 signed bits; cast the column"
+                msg = f"event time {pc.max(column).as_py()} in column {name!r} does not fit 64 signed bits; cast it"
                 raise SchemaError(msg)
             return np.asarray(column).astype(np.int64, copy=False), valid
         if pa.types.is_date(column.type):
@@ -143,7 +149,9 @@ class TimeScope:
         if factor == 1:
             return ticks
         if ticks.size and max(int(ticks.max()), -int(ticks.min())) > LARGEST // factor:
-            msg = f"an event time in column {name!r} does not fit 64 bits in the finer unit of the other side; cast that column"
+            msg = (
+                f"an event time in column {name!r} does not fit 64 bits in the other side's finer unit; cast that side"
+            )
             raise SchemaError(msg)
         return ticks * factor
 
@@ -176,7 +184,7 @@ class ScopeTerm:
         return Keys(ticks, valid, exact=True)
 
     def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
-        """Return the other side's event times in scope: up to the probe's own length after it, the other's before it."""
+        """Return the event times in scope: up to the probe's own length after it, the other's before it."""
         ticks, valid = self.scope.ticks(probe_side, columns)
         other: Side = "right" if probe_side == "left" else "left"
         lo = saturating_add(ticks, -self.scope.length(other))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,34 +16,48 @@ from slidejoin.store.snapshot import read_snapshot, table_from_bytes, table_to_b
 from slidejoin.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from slidejoin.predicate.expr import Side
 
-__all__ = ["Loaded", "load", "save"]
+__all__ = ["JoinState", "load", "save"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The parts of a restored join."""
+@dataclass(slots=True)
+class JoinState:
+    """Everything that a join knows and a snapshot keeps.
+
+    Attributes
+    ----------
+    config : JoinConfig
+        What was asked for.
+    schemas : dict
+        Schemas of the sides that are known.
+    engine : Engine or None
+        The windows, once both schemas are known.
+    waiting : Waiting
+        Rows from before that.
+    finished : bool
+        Whether `finish` was called.
+    """
 
     config: JoinConfig
-    schemas: dict[Side, pa.Schema]
-    engine: Engine | None
-    waiting: Waiting
-    finished: bool
+    schemas: dict[Side, pa.Schema] = field(default_factory=dict)
+    engine: Engine | None = None
+    waiting: Waiting = field(init=False)
+    finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.waiting = Waiting(self.config)
 
 
-def save(
-    config: JoinConfig, schemas: Mapping[Side, pa.Schema], engine: Engine | None, waiting: Waiting, *, finished: bool
-) -> bytes:
+def save(state: JoinState) -> bytes:
     """Return the join as one checksummed block: config, counters, clock, schemas and rows."""
+    config, schemas, engine, waiting = state.config, state.schemas, state.engine, state.waiting
     header: dict[str, Any] = {
         "config": config.to_json(),
         "memory_limit": config.memory_limit,
-        "finished": finished,
+        "finished": state.finished,
         "schemas": [side for side in SIDES if side in schemas],
         "planned": engine is not None,
     }
@@ -64,7 +78,7 @@ def save(
     return write_snapshot(header, parts)
 
 
-def load(state: bytes, *, threads: int | None, algorithm: str) -> Loaded:
+def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
     """Read what `save` wrote; threads and algorithm may be others.
 
     Raises
@@ -82,18 +96,17 @@ def load(state: bytes, *, threads: int | None, algorithm: str) -> Loaded:
         raise StateError(msg) from error
 
 
-def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str) -> Loaded:
+def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str) -> JoinState:
     config = JoinConfig.from_json(
         header["config"], threads=threads, algorithm=algorithm, memory_limit=header["memory_limit"]
     )
     tables = [table_from_bytes(part) for part in parts]
-    schemas: dict[Side, pa.Schema] = {}
+    state = JoinState(config)
     for side in header["schemas"]:
-        schemas[side] = tables.pop(0).schema
-    waiting = Waiting(config)
-    engine = None
+        state.schemas[side] = tables.pop(0).schema
+    state.finished = bool(header["finished"])
     if header["planned"]:
-        engine = Engine(make_plan(config, schemas["left"], schemas["right"]))
+        state.engine = engine = Engine(make_plan(config, state.schemas["left"], state.schemas["right"]))
         if config.self_join:
             tables.append(tables[0])
         for side, table in zip(SIDES, tables, strict=True):
@@ -101,7 +114,8 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
         engine.stats = Stats(**header["stats"])
     else:
+        waiting = state.waiting
         waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
         waiting.tables = tables if header["waiting"]["rows"] else []
         waiting.stats = Stats(**header["stats"])
-    return Loaded(config, schemas, engine, waiting, bool(header["finished"]))
+    return state

@@ -40,7 +40,7 @@ class Span:
     nanoseconds: int
 
     def ticks(self, scale: int) -> int:
-        """Whole ticks of ``10**-scale`` seconds that fit: differences of event times are whole ticks, so nothing is lost."""
+        """Whole ticks of ``10**-scale`` seconds; differences of event times are whole ticks, so nothing is lost."""
         return self.nanoseconds // 10 ** (9 - scale)
 
     def __str__(self) -> str:
@@ -146,7 +146,8 @@ class CountWindow:
                 raise ValueError(msg)
             object.__setattr__(self, name, value)
         if slide > min(self.left, self.right):
-            msg = f"CountWindow slide must not be larger than the window, got slide {slide} for {self.left}, {self.right} rows"
+            sizes_text = f"{self.left} and {self.right} rows"
+            msg = f"CountWindow slide must not be larger than the window, got slide {slide} for {sizes_text}"
             raise ValueError(msg)
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""One module for each index structure of the papers: which stored rows have a key in this range and may be seen?"""
+"""One module for each index structure of the papers: which stored rows have a key in this range."""

@@ -1,7 +1,7 @@
 """BI-Sort: sub-windows as sorted runs, a range of keys as one <start, end> record (PanJoin, sections III-D and III-E).
 
-Every push appends one sorted run, which plays the part of the paper's insertion buffer; neighbouring runs are merged into
-main arrays that grow up to half of the window, so that a row is moved O(log) times and a probe
+Every push appends one sorted run, which plays the part of the paper's insertion buffer; neighbouring runs are merged
+into main arrays that grow up to half of the window, so that a row is moved O(log) times and a probe
 meets O(log) runs. The paper's index array is replaced by its rebounding search: probes are sorted, and each search
 begins where the last one ended, which touches the same cache lines as a sampled index and needs no memory.
 """
@@ -211,7 +211,7 @@ class BiSort:
         return sum(run.nbytes for run in self.runs)
 
     def rebased(self, run: Run, base: int) -> Run:
-        """Return the same run for a sub-window that begins at another ordinal; offsets are relative, arrays are shared."""
+        """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""
         return replace(run, base=base)
 
 
@@ -247,7 +247,7 @@ class Reach:
             for piece, d in enumerate(probes.aux_dims):
                 lows, highs = probes.aux_lo[piece][active], probes.aux_hi[piece][active]
                 low[d], high[d] = min(low[d], lows.min()), max(high[d], highs.max())
-                # With several pieces a dimension has gaps: the intersection of the pieces is empty, so nothing is covered.
+                # Several pieces leave gaps: their intersection is empty, so nothing is covered.
                 inner_low[d], inner_high[d] = max(inner_low[d], lows.max()), min(inner_high[d], highs.min())
         return Reach(low, high, inner_low, inner_high)
 

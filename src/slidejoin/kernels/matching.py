@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["count_plain", "count_checked", "fill_checked", "fill_plain"]
+__all__ = ["count_checked", "count_plain", "fill_checked", "fill_plain"]
 
 
 @kernel(I32, I32, OUT_I64)

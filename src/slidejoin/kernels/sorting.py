@@ -31,7 +31,7 @@ def radix_order(
     right: NDArray[np.int64],
     spare: NDArray[np.int32],
 ) -> None:
-    """Write into `order` the places of `keys` in ascending order; ties keep their order (least significant digit first).
+    """Write into `order` the places of `keys` in ascending order, least significant digit first; ties keep their order.
 
     `keys` (n,) int64, `order` and `spare` (n,) int32, `left` and `right` (n,) int64 scratch. `passes` digits of 11 bits
     cover ``max(keys) - smallest``, which may use all 64 bits. O(passes * n).

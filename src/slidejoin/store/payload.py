@@ -52,7 +52,7 @@ class Payload:
     _whole: pa.Table | None = None
 
     def append(self, piece: Piece, live_rows: int) -> None:
-        """Add the newest piece and copy neighbours together, so that pieces stay few; each row is copied O(log) times."""
+        """Add the newest piece and copy neighbours together, so that pieces stay few: O(log) copies of a row."""
         self._whole = None
         self.pieces.append(piece)
         limit = max(SMALLEST_LIMIT, live_rows // 4)

@@ -1,4 +1,4 @@
-"""A join written down: a header in JSON, rows as Arrow streams, a digest over everything. Nothing is pickled.
+r"""A join written down: a header in JSON, rows as Arrow streams, a digest over everything. Nothing is pickled.
 
 Layout, integers little-endian::
 
@@ -59,7 +59,8 @@ def read_snapshot(state: bytes | bytearray | memoryview) -> tuple[dict[str, Any]
     body = data[:-DIGEST]
     whole = hashlib.sha256(body).digest() == data[-DIGEST:]
     if version not in WRITERS and whole:
-        msg = f"the snapshot has format {version}, this version reads {', '.join(map(str, WRITERS))}; use a newer slidejoin"
+        known = ", ".join(map(str, WRITERS))
+        msg = f"the snapshot has format {version}, this version reads {known}; use a newer slidejoin"
         raise StateError(msg)
     if not whole:
         msg = "the snapshot is damaged: its checksum does not match; nothing was loaded"
