@@ -1,0 +1,41 @@
+"""The command ``slidejoin``. Its parts are loaded when they are needed: ``slidejoin --version`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from slidejoin import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+MISSING = """\
+slidejoin: the command line needs the packages typer and rich, and {name} is not installed.
+Install them: pip install "slidejoin[cli]"
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave the process: status 0 done, 1 failed, 2 bad usage or a wrong job file.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the program's name; that of this process by default.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        sys.stdout.write(f"slidejoin {__version__}\n")
+        sys.exit(0)
+    try:
+        from slidejoin.cli.app import app  # noqa: PLC0415 - typer and rich may be missing, which is told below
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in {"typer", "rich"}:
+            raise
+        sys.stderr.write(MISSING.format(name=name))
+        sys.exit(1)
+    app(given, prog_name="slidejoin")

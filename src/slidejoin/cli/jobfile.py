@@ -1,0 +1,229 @@
+"""Reading the job file of ``slidejoin run``. Its keys are described in ``docs/run-file.md``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slidejoin.cli.job import Job, Join, Session, Sink, Source
+from slidejoin.cli.tables import Table
+from slidejoin.errors import ConfigError, nearest
+from slidejoin.window import Span, TimeWindow, length_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["read_job", "read_job_text"]
+
+SOURCE_FORMATS = ("csv", "parquet", "json")
+FILE_SINKS = ("parquet", "csv", "json")
+SINK_FORMATS = (*FILE_SINKS, "console", "noop")
+HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
+STRATEGIES = ("auto", "hash", "cell", "broadcast")
+
+SOURCE_KEYS = ("format", "path", "stream", "schema", "columns", "where", "options", "max_files_per_trigger")
+JOIN_KEYS = (
+    *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
+    *("strategy", "partitions"),
+)
+WINDOW_KEYS = ("kind", "length", "left", "right", "on", "left_on", "right_on", "lateness")
+SINK_KEYS = ("format", "path", "checkpoint", "trigger", "options")
+
+A_LENGTH = 'a length of time such as "10 minutes"'
+A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
+A_CHECKPOINT = "a folder in which Spark keeps how far it is, for restarts"
+A_COLUMN = "the name of the event-time column"
+
+
+def read_job(path: Path, base: Path | None = None) -> Job:
+    """Read a job file.
+
+    Parameters
+    ----------
+    path : Path
+        The TOML file.
+    base : Path, optional
+        Where relative paths start; the folder of the file by default.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read or has a missing, unknown or wrong key; the message names the file and the key.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        msg = f"{path}: cannot be read: {reason}. Give the path of a job file in TOML."
+        raise ConfigError(msg) from error
+    try:
+        return read_job_text(text, base or path.parent)
+    except ConfigError as error:
+        msg = f"{path}: {error}"
+        raise ConfigError(msg) from error
+
+
+def read_job_text(text: str, base: Path) -> Job:
+    """Read the text of a job file; relative paths start at `base`. See `read_job`."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        msg = f"not valid TOML: {error}"
+        raise ConfigError(msg) from error
+    file = Table(values, "", ("sources", "join", "sink", "spark"))
+    sources = _sources(file, values.get("sources"), base.absolute())
+    join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
+    _check_use(sources, join)
+    sink = _sink(file.table("sink", SINK_KEYS, "the table [sink]"), base.absolute(), stream=sources[join.left].stream)
+    return Job(sources, join, sink, _session(file))
+
+
+def _located(path: str, base: Path) -> str:
+    """Return an absolute path; one with a scheme (``s3a://…``) is left to Spark."""
+    return path if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:/", path) else str(base / Path(path).expanduser())
+
+
+def _sources(file: Table, named: object, base: Path) -> dict[str, Source]:
+    expected = "one table [sources.NAME] for each source"
+    if not isinstance(named, dict) or not named:
+        raise file.wrong("sources", expected)
+    tables = file.table("sources", named, expected)
+    return {name: _source(name, tables.table(name, SOURCE_KEYS, f"the table [sources.{name}]"), base) for name in named}
+
+
+def _source(name: str, table: Table, base: Path) -> Source:
+    kind = table.choice("format", SOURCE_FORMATS)
+    stream = table.flag("stream", default=True)
+    schema = table.optional_text("schema", A_SCHEMA)
+    if schema is None and stream and kind != "parquet":
+        raise table.wrong(
+            "schema", f'a schema in SQL such as "id BIGINT, ts TIMESTAMP", which a stream of {kind} needs'
+        )
+    if "max_files_per_trigger" in table and not stream:
+        msg = f"{table.at('max_files_per_trigger')}: only a stream has triggers, and {table.at('stream')} is false."
+        raise ConfigError(msg)
+    return Source(
+        name=name,
+        format=kind,
+        path=_located(table.text("path", "a folder or file"), base),
+        stream=stream,
+        schema=schema,
+        columns=table.texts("columns", 'a list of SQL expressions such as ["*", "price * 100 AS cents"]'),
+        where=table.optional_text("where", 'an SQL condition such as "price > 0"'),
+        options=table.options("options"),
+        max_files_per_trigger=table.count("max_files_per_trigger"),
+    )
+
+
+def _join(table: Table, sources: Mapping[str, Source]) -> Join:
+    if "self_join" in table:
+        for key in ("left", "right"):
+            if key in table:
+                msg = f"{table.at(key)}: {table.at('self_join')} is there too; give left and right, or self_join alone."
+                raise ConfigError(msg)
+        left, right = _named(table, "self_join", sources), None
+    else:
+        left, right = _named(table, "left", sources), _named(table, "right", sources)
+        if left == right:
+            msg = f'{table.at("right")}: {left!r} is the left source too; write self_join = "{left}" instead of both.'
+            raise ConfigError(msg)
+    aliases = table.texts("aliases", 'two names such as ["l", "r"]', 2) or ("l", "r")
+    return Join(
+        left=left,
+        right=right,
+        on=table.text("on", f'an SQL condition such as "{aliases[0]}.a < {aliases[1]}.b"'),
+        window=_window(table.table("window", WINDOW_KEYS, "the table [join.window]")),
+        how=table.choice("how", HOWS, "inner"),
+        output="count" if table.choice("output", ("pairs", "count"), "pairs") == "count" else "pairs",
+        select=table.texts("select", f'a list of columns such as ["{aliases[0]}.id", "{aliases[1]}.id"]'),
+        suffix=table.optional_text("suffix", 'text such as "_right"') or "_right",
+        aliases=(aliases[0], aliases[1]),
+        strategy=table.choice("strategy", STRATEGIES, "auto"),
+        partitions=table.count("partitions"),
+    )
+
+
+def _named(table: Table, key: str, sources: Mapping[str, Source]) -> str:
+    name = table.text(key, f"the name of a source: {', '.join(sources)}")
+    if name not in sources:
+        raise table.wrong(key, f"the name of a source: {', '.join(sources)}", nearest(name, sources))
+    return name
+
+
+def _window(table: Table) -> TimeWindow:
+    table.choice("kind", ("time",), "time")
+    if ("left" in table) != ("right" in table):
+        raise table.wrong("right" if "left" in table else "left", f"{A_LENGTH}, since the other side has one")
+    if "length" in table and "left" in table:
+        msg = f"{table.at('length')}: {table.at('left')} is there too; give length, or left and right."
+        raise ConfigError(msg)
+    if ("left_on" in table) != ("right_on" in table):
+        raise table.wrong("right_on" if "left_on" in table else "left_on", f"{A_COLUMN}, since the other side has one")
+    if "on" in table and "left_on" in table:
+        msg = f"{table.at('on')}: {table.at('left_on')} is there too; give on, or left_on and right_on."
+        raise ConfigError(msg)
+    sides = ("left", "right")
+    lengths = [_length(table, side if "left" in table else "length") for side in sides]
+    columns = [table.text(f"{side}_on" if "left_on" in table else "on", A_COLUMN) for side in sides]
+    lateness = _length(table, "lateness") if "lateness" in table else Span(0)
+    return TimeWindow(left=lengths[0], right=lengths[1], left_on=columns[0], right_on=columns[1], lateness=lateness)
+
+
+def _length(table: Table, key: str) -> Span:
+    text = table.text(key, A_LENGTH)
+    try:
+        length = length_of(text, table.at(key))
+    except ValueError as error:
+        raise table.wrong(key, A_LENGTH) from error
+    return length if isinstance(length, Span) else Span(length)
+
+
+def _check_use(sources: Mapping[str, Source], join: Join) -> None:
+    used = [name for name in (join.left, join.right) if name is not None]
+    for name in sources:
+        if name not in used:
+            msg = f"sources.{name}: not used by the join, which names {' and '.join(used)}; remove it or name it there."
+            raise ConfigError(msg)
+    if len({sources[name].stream for name in used}) > 1:
+        static = next(name for name in used if not sources[name].stream)
+        msg = f"sources.{static}.stream: is false while the other source is a stream; expected both to be the same."
+        raise ConfigError(msg)
+
+
+def _sink(table: Table, base: Path, *, stream: bool) -> Sink:
+    kind = table.choice("format", SINK_FORMATS)
+    path = checkpoint = interval = None
+    if kind in FILE_SINKS:
+        path = _located(table.text("path", "a folder for the results"), base)
+    elif "path" in table:
+        msg = f"{table.at('path')}: the format {kind} writes no files; remove the key."
+        raise ConfigError(msg)
+    if not stream and ("checkpoint" in table or "trigger" in table):
+        key = "checkpoint" if "checkpoint" in table else "trigger"
+        msg = f"{table.at(key)}: only a stream has one, and the sources have stream = false; remove the key."
+        raise ConfigError(msg)
+    if (stream and kind in FILE_SINKS) or "checkpoint" in table:
+        checkpoint = _located(table.text("checkpoint", A_CHECKPOINT), base)
+    trigger = table.optional_text("trigger", f'"available_now" or {A_LENGTH}') or "available_now"
+    if trigger != "available_now":
+        try:
+            interval = _length(table, "trigger")
+        except ConfigError as error:
+            hint = nearest(trigger, ["available_now"])
+            raise table.wrong("trigger", f'"available_now" or {A_LENGTH}', hint) from error
+    return Sink(kind, path, checkpoint, interval, table.options("options"))
+
+
+def _session(file: Table) -> Session:
+    if "spark" not in file:
+        return Session()
+    table = file.table("spark", ("master", "conf"), "the table [spark]")
+    master = table.optional_text("master", 'a Spark master such as "local[4]"')
+    conf = table.options("conf")
+    for key in conf:
+        if not key.startswith("spark."):
+            msg = f"{table.at('conf')}.{key}: unknown key; the settings of Spark start with 'spark.'."
+            raise ConfigError(msg)
+    return Session(master or "local[*]", conf)

@@ -1,0 +1,144 @@
+"""From a job to Spark: DataFrames for the sources, `stream_join` between them, a writer for the sink."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slidejoin.errors import ConfigError, SlideJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from slidejoin.cli.job import Job, Source
+
+__all__ = ["brief", "load", "load_all", "planned_batches", "result_of", "writer_of"]
+
+GLOB = re.compile(r"[*?\[{]")
+SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+
+
+def brief(error: BaseException) -> str:
+    """Return the part of an error from Spark that says what went wrong, without stack traces and plans."""
+    text = str(error)
+    ours = re.findall(r"^\s*(?:Caused by: )?slidejoin\.errors\.(\w+: .*)$", text, re.MULTILINE)
+    if ours:
+        return str(ours[-1]).strip()
+    python = re.findall(r"^((?:[A-Za-z_][\w.]*)(?:Error|Exception): .*)$", text, re.MULTILINE)
+    if "Traceback (most recent call last)" in text and python:
+        return str(python[-1]).strip()
+    first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).strip()
+
+
+def load(spark: SparkSession, source: Source) -> DataFrame:
+    """Return the DataFrame of a source, its filter and its columns applied.
+
+    Raises
+    ------
+    ConfigError
+        If nothing is at the path, or Spark refuses the schema, an option, the filter or a column.
+    """
+    where = f"sources.{source.name}"
+    if not SCHEME.match(source.path) and not GLOB.search(source.path) and not Path(source.path).exists():
+        msg = f"{where}.path: nothing at {source.path}; expected a folder or file of {source.format}."
+        raise ConfigError(msg)
+    try:
+        frame = _files(spark, source)
+    except Exception as error:
+        msg = f"{where}: Spark cannot read it: {brief(error)}"
+        raise ConfigError(msg) from error
+    if source.where is not None:
+        try:
+            frame = frame.where(source.where)
+        except Exception as error:
+            msg = f"{where}.where: Spark cannot use {source.where!r}: {brief(error)}"
+            raise ConfigError(msg) from error
+    if source.columns is not None:
+        try:
+            frame = frame.selectExpr(*source.columns)
+        except Exception as error:
+            msg = f"{where}.columns: Spark cannot use them: {brief(error)}"
+            raise ConfigError(msg) from error
+    return frame
+
+
+def _files(spark: SparkSession, source: Source) -> DataFrame:
+    if not source.stream:
+        reader = spark.read.format(source.format).options(**source.options)
+        return (reader.schema(source.schema) if source.schema else reader).load(source.path)
+    # A stream over Parquet takes the schema of the files that are there already: they all have the same one.
+    schema = source.schema or spark.read.format(source.format).options(**source.options).load(source.path).schema
+    stream = spark.readStream.format(source.format).options(**source.options).schema(schema)
+    if source.max_files_per_trigger is not None:
+        stream = stream.option("maxFilesPerTrigger", source.max_files_per_trigger)
+    return stream.load(source.path)
+
+
+def load_all(spark: SparkSession, job: Job) -> dict[str, DataFrame]:
+    """Return the DataFrames of all sources by name, see `load`."""
+    return {name: load(spark, source) for name, source in job.sources.items()}
+
+
+def result_of(job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the DataFrame of the join over the sources' `frames`.
+
+    Raises
+    ------
+    ConfigError
+        If the join refuses its options or its predicate.
+    """
+    from slidejoin.spark import stream_join  # noqa: PLC0415 - loads pyspark and Numba
+
+    join = job.join
+    try:
+        return stream_join(
+            frames[join.left],
+            None if join.right is None else frames[join.right],
+            on=join.on,
+            window=join.window,
+            how=join.how,
+            output=join.output,
+            select=None if join.select is None else list(join.select),
+            suffix=join.suffix,
+            self_join=join.self_join,
+            aliases=join.aliases,
+            strategy=join.strategy,
+            partitions=join.partitions,
+        )
+    except (SlideJoinError, ValueError, NotImplementedError) as error:
+        msg = f"join: {error}"
+        raise ConfigError(msg) from error
+
+
+def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
+    """Return the writer of a streaming job, ready to start."""
+    sink = job.sink
+    writer = result.writeStream.format(sink.format).outputMode("append").options(**sink.options)
+    if sink.path is not None:
+        writer = writer.option("path", sink.path)
+    if sink.checkpoint is not None:
+        writer = writer.option("checkpointLocation", sink.checkpoint)
+    if sink.interval is None:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{sink.interval.nanoseconds // 1_000_000} milliseconds")
+
+
+def planned_batches(job: Job) -> int | None:
+    """Return how many micro-batches a fresh job over local folders will have; None where that cannot be known."""
+    sink = job.sink
+    resumed = sink.checkpoint is not None and (Path(sink.checkpoint) / "offsets").exists()
+    if not job.stream or sink.interval is not None or resumed:
+        return None
+    counts = []
+    for source in job.sources.values():
+        folder = Path(source.path)
+        if source.max_files_per_trigger is None or not folder.is_dir():
+            return None
+        files = sum(1 for file in folder.iterdir() if file.is_file() and not file.name.startswith((".", "_")))
+        counts.append(-(-files // source.max_files_per_trigger))
+    return max(counts)

@@ -1,0 +1,150 @@
+"""Running a job: start Spark, start the query, tell what happens, end in good order."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import contextmanager, redirect_stdout
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, writer_of
+from slidejoin.cli.progress import Batch, Totals
+from slidejoin.cli.session import spark_session
+from slidejoin.errors import SlideJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from slidejoin.cli.job import Job
+    from slidejoin.cli.progress import Reporter
+
+__all__ = ["run_job"]
+
+OBSERVED = "slidejoin"
+POLL_SECONDS = 0.25
+
+
+def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> Totals:
+    """Run a job to its end, or until a signal asks to stop (SIGINT or SIGTERM; the checkpoint allows to go on later).
+
+    Raises
+    ------
+    ConfigError
+        If the job cannot be started as it is written.
+    SlideJoinError
+        If Spark does not start, or the query fails.
+    """
+    reporter.starting(name, planned_batches(job))
+    with spark_session(job.session, f"slidejoin {name}", json=json) as spark, _stop_signals() as stop:
+        totals = _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, json=json)
+    reporter.done(totals)
+    return totals
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Turn SIGINT and SIGTERM into an event: a KeyboardInterrupt amid a call to Java would break the connection."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.Event) -> Totals:
+    from pyspark.sql import functions  # noqa: PLC0415 - slow to load
+
+    result = result_of(job, load_all(spark, job)).observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
+    start = perf_counter()
+    try:
+        query = writer_of(job, result).start()
+    except Exception as error:
+        msg = f"the query cannot be started: {brief(error)}"
+        raise SlideJoinError(msg) from error
+    batches: dict[int, Batch] = {}
+    try:
+        while query.isActive:
+            _report_new(query, batches, reporter)
+            if stop.wait(POLL_SECONDS):
+                query.stop()
+        query.awaitTermination()
+        _report_new(query, batches, reporter)
+    except Exception as error:
+        msg = f"the query failed: {brief(error)}"
+        raise SlideJoinError(msg) from error
+    return Totals(
+        batches=len(batches),
+        rows_in=sum(batch.rows_in for batch in batches.values()),
+        rows_out=sum(batch.rows_out for batch in batches.values()),
+        seconds=perf_counter() - start,
+        stopped=stop.is_set(),
+    )
+
+
+def _report_new(query: StreamingQuery, seen: dict[int, Batch], reporter: Reporter) -> None:
+    """Report the micro-batches that ended since the last call; a trigger without one comes under an old number."""
+    for progress in query.recentProgress:
+        batch = _batch(progress)
+        if batch.number not in seen and (batch.rows_in or batch.rows_out or progress["durationMs"].get("addBatch")):
+            seen[batch.number] = batch
+            reporter.batch(batch)
+
+
+def _batch(progress: Mapping[str, Any]) -> Batch:
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    event_time = (progress.get("eventTime") or {}).get("max") if progress["numInputRows"] else None
+    return Batch(
+        number=int(progress["batchId"]),
+        rows_in=int(progress["numInputRows"]),
+        rows_out=int(observed["rows"]) if observed is not None else 0,
+        seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
+        event_time=event_time,
+    )
+
+
+def _static(spark: SparkSession, job: Job, *, json: bool) -> Totals:
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
+
+    def counted(frame: DataFrame) -> tuple[DataFrame, Observation]:
+        observation = Observation()
+        return frame.observe(observation, functions.count(functions.lit(1)).alias("rows")), observation
+
+    start = perf_counter()
+    inputs = {name: counted(frame) for name, frame in load_all(spark, job).items()}
+    result, written = counted(result_of(job, {name: frame for name, (frame, _) in inputs.items()}))
+    try:
+        _write(job, result, json=json)
+    except Exception as error:
+        msg = f"the job failed: {brief(error)}"
+        raise SlideJoinError(msg) from error
+    return Totals(
+        batches=1,
+        rows_in=sum(int(read.get["rows"]) for _, read in inputs.values()),
+        rows_out=int(written.get["rows"]),
+        seconds=perf_counter() - start,
+    )
+
+
+def _write(job: Job, result: DataFrame, *, json: bool) -> None:
+    """Write the result of a job without streams; a folder that is there already is an error of Spark."""
+    if job.sink.format == "console":
+        shown = result.persist()
+        shown.count()
+        with redirect_stdout(sys.stderr if json else sys.stdout):
+            shown.show(int(job.sink.options.get("numRows", 20)), truncate=False)
+        return
+    writer = result.write.format(job.sink.format).options(**job.sink.options)
+    if job.sink.path is None:
+        writer.mode("overwrite").save()
+    else:
+        writer.save(job.sink.path)
