@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slidejoin.config import algorithms
     from slidejoin.errors import (
         ConfigError,
         JoinClosedError,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         StateError,
     )
     from slidejoin.join import StreamJoin, join_streams
-    from slidejoin.plan import algorithms
     from slidejoin.predicate import left, lit, right
     from slidejoin.window import CountWindow, TimeWindow
 
@@ -56,7 +56,7 @@ _HOME = {
     "StateError": "slidejoin.errors",
     "StreamJoin": "slidejoin.join",
     "TimeWindow": "slidejoin.window",
-    "algorithms": "slidejoin.plan",
+    "algorithms": "slidejoin.config",
     "join_streams": "slidejoin.join",
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",

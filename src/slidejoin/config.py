@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate import Expr, Expression
 
-__all__ = ["ALGORITHMS", "JoinConfig", "algorithms", "make_config"]
+__all__ = ["ALGORITHMS", "JoinConfig", "algorithms", "at_least_one", "make_config", "one_of"]
 
 ALGORITHMS = {"auto": "the planner's choice", "bi_sort": "sorted runs (PanJoin, section III-D)"}
 JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
@@ -94,17 +94,17 @@ class JoinConfig:
 def make_config(
     *,
     on: str | Expr | Expression,
-    window: Window,
-    how: str = "inner",
-    output: str = "pairs",
-    order: str = "probe",
+    window: object,
+    how: object = "inner",
+    output: object = "pairs",
+    order: object = "probe",
     select: Iterable[str] | None = None,
-    suffix: str = "_right",
+    suffix: object = "_right",
     self_join: bool = False,
     aliases: tuple[str, str] = ("l", "r"),
-    algorithm: str = "auto",
-    threads: int | None = None,
-    memory_limit: int | None = None,
+    algorithm: object = "auto",
+    threads: object = None,
+    memory_limit: object = None,
 ) -> JoinConfig:
     """Check what the user gave and return it in one form.
 
@@ -119,17 +119,10 @@ def make_config(
     if not isinstance(window, (CountWindow, TimeWindow)):
         msg = f"window must be a CountWindow or a TimeWindow, got {window!r}"
         raise ValueError(msg)  # noqa: TRY004 - one kind of error for wrong arguments
-    _one_of("how", how, JOIN_TYPES)
+    joined = one_of("how", how, JOIN_TYPES)
     if how != "inner":
         msg = f"how={how!r} is not in this version; use how='inner', or output='count' to find rows without a match"
         raise ValueError(msg)
-    _one_of("output", output, OUTPUTS)
-    _one_of("order", order, ORDERS)
-    _one_of("algorithm", algorithm, ALGORITHMS)
-    for name, value in (("threads", threads), ("memory_limit", memory_limit)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            msg = f"{name} must be a whole number, at least 1, or None; got {value!r}"
-            raise ValueError(msg)
     if not isinstance(suffix, str):
         msg = f"suffix must be text, got {suffix!r}"
         raise ValueError(msg)  # noqa: TRY004
@@ -144,20 +137,44 @@ def make_config(
     return JoinConfig(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
-        how=how,
-        output=output,
-        order=order,
+        how=joined,
+        output=one_of("output", output, OUTPUTS),
+        order=one_of("order", order, ORDERS),
         select=None if select is None else tuple(select),
         suffix=suffix,
         self_join=bool(self_join),
         aliases=(aliases[0], aliases[1]),
-        algorithm=algorithm,
-        threads=threads,
-        memory_limit=memory_limit,
+        algorithm=one_of("algorithm", algorithm, ALGORITHMS),
+        threads=at_least_one("threads", threads),
+        memory_limit=at_least_one("memory_limit", memory_limit),
     )
 
 
-def _one_of(name: str, value: object, possible: Iterable[str]) -> None:
-    if value not in tuple(possible):
+def at_least_one(name: str, value: object) -> int | None:
+    """Return the number, or None for none given.
+
+    Raises
+    ------
+    ValueError
+        For anything but a whole number of at least 1.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        msg = f"{name} must be a whole number, at least 1, or None; got {value!r}"
+        raise ValueError(msg)
+    return value
+
+
+def one_of(name: str, value: object, possible: Iterable[str]) -> str:
+    """Return the name if it is one of the possible ones.
+
+    Raises
+    ------
+    ValueError
+        Otherwise, with the nearest of them.
+    """
+    if not isinstance(value, str) or value not in tuple(possible):
         msg = f"{name} must be one of {', '.join(map(repr, possible))}; got {value!r}."
         raise ValueError(msg + nearest(str(value), possible))
+    return value

@@ -95,4 +95,5 @@ def _aligned(values: NDArray[Any], scale: int, finest: int) -> NDArray[Any]:
     factor = 10 ** (finest - scale)
     if values.size and max(int(values.max()), -int(values.min())) > np.iinfo(np.int64).max // factor:
         return np.array([int(value) * factor for value in values], dtype=object)
-    return values * factor
+    scaled: NDArray[Any] = values * factor
+    return scaled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from slidejoin.config import JoinConfig
     from slidejoin.predicate.bind import BoundPredicate
-    from slidejoin.predicate.expr import Expr, Side
-    from slidejoin.predicate.terms import RangeTerm
+    from slidejoin.predicate.expr import Side
 
 __all__ = ["Plan", "make_plan"]
 
@@ -35,15 +34,35 @@ PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "all")
 """Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
 
 
+class Term(Protocol):
+    """What the engine needs of a term: keys of stored rows, and for each probe the ranges of keys that it asks for."""
+
+    @property
+    def shape(self) -> str:
+        """How narrow its ranges are, by kind."""
+
+    @property
+    def label(self) -> str:
+        """The term in words."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether a key in the range is the whole truth."""
+
+    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
+        """Return one int64 key for each stored row."""
+
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the ranges of the other side's keys for each probe."""
+
+
 @dataclass(frozen=True, slots=True)
 class EverythingTerm:
     """The term of a join that has no range term: every stored row is a candidate, the filter decides."""
 
     shape: str = "all"
-    pieces: int = 1
     exact: bool = True
     label: str = "every row of the window"
-    conjuncts: tuple[Expr, ...] = ()
 
     def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:  # noqa: ARG002 - the protocol of terms
         """Return the same key for all rows."""
@@ -76,11 +95,11 @@ class Plan:
     config: JoinConfig
     schemas: tuple[pa.Schema, pa.Schema]
     bound: BoundPredicate
-    terms: tuple[RangeTerm, ...]
+    terms: tuple[Term, ...]
     numbers: tuple[int, ...]
     scope: TimeScope | None
     layout: Layout
-    _kept: dict[str, pa.Schema] = field(default_factory=dict)
+    _kept: dict[Side, pa.Schema] = field(default_factory=dict)
 
     def schema(self, side: Side) -> pa.Schema:
         """Whole schema of that side's batches."""
@@ -113,7 +132,8 @@ class Plan:
         lines.append(f"index: {ALGORITHMS['bi_sort']} on {first.label}{_why(first, others)}")
         lines.extend(f"compared beside the key: {term.label}" for term in others)
         lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
-        rest = self.bound.filter(())
+        loose = [number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact]
+        rest = self.bound.filter(loose)
         if self.bound.never:
             lines.append("a constant part is never true: no pair can match")
         if rest is not None:
@@ -121,16 +141,27 @@ class Plan:
         return "\n".join(lines)
 
 
-def _why(first: RangeTerm, others: list[RangeTerm]) -> str:
+def _why(first: Term, others: list[Term]) -> str:
     if first.shape == "all":
         return ": no comparison between the sides gives a range, so every pair is tried"
     if not others:
-        return f", the only range term ({_shape(first)})"
-    return f" ({_shape(first)}), expected to be narrower than {', '.join(_shape(term) for term in others)}"
+        return ", the only range term"
+    shapes = dict.fromkeys(_shape(term) for term in others)
+    return f", expected to be narrower than: {', '.join(SHAPES[shape] for shape in shapes)}"
 
 
-def _shape(term: RangeTerm) -> str:
-    return "scope" if isinstance(term, ScopeTerm) else term.shape
+SHAPES = {
+    "equality": "another equality",
+    "band": "another band",
+    "scope": "the time scope",
+    "ranges": "one-sided or several ranges",
+    "not-equal": "inequality by <>",
+    "all": "all rows",
+}
+
+
+def _shape(term: Term) -> str:
+    return term.shape
 
 
 def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -144,14 +175,14 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
     bound = bind(config.on, left, right)
     scope = TimeScope.bind(config.window, left, right) if isinstance(config.window, TimeWindow) else None
-    numbered: list[tuple[RangeTerm, int]] = [(term, number) for number, term in enumerate(bound.terms)]
+    numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     if scope is not None:
         numbered.append((ScopeTerm(scope), -1))
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
-    kept = {}
-    for side, schema in (("left", left), ("right", right)):
+    kept: dict[Side, pa.Schema] = {}
+    for side, schema in zip(SIDES, (left, right), strict=True):
         needed = {*layout.names(side), *bound.columns(side)}
         if scope is not None:
             needed.add(scope.window.on(side))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.predicate.expr import Expr, Side
+    from slidejoin.predicate.expr import Side
     from slidejoin.window import Length, TimeWindow
 
 __all__ = ["ScopeTerm", "TimeScope", "saturating_add"]
@@ -107,8 +107,10 @@ class TimeScope:
                     f"got {length!s}"
                 )
                 raise PredicateError(msg)
-        ticks = [min(x.ticks(scale or 0) if isinstance(x, Span) else x, LARGEST) for x in lengths]
-        return TimeScope(window, *ticks, scale)
+        stay_left, stay_right, lateness = (
+            min(x.ticks(scale or 0) if isinstance(x, Span) else x, LARGEST) for x in lengths
+        )
+        return TimeScope(window, stay_left, stay_right, lateness, scale)
 
     def length(self, side: Side) -> int:
         """How many ticks rows of that side stay."""
@@ -167,10 +169,8 @@ class ScopeTerm:
     """The scope of a time window as a range term: a band of event times, ``-right <= l - r``, ``r - l <= left``."""
 
     scope: TimeScope
-    shape: str = "band"
-    pieces: int = 1
+    shape: str = "scope"
     exact: bool = True
-    conjuncts: tuple[Expr, ...] = ()
 
     @property
     def label(self) -> str:

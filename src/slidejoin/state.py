@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slidejoin.config import JoinConfig
+from slidejoin.config import ALGORITHMS, JoinConfig, at_least_one, one_of
 from slidejoin.engine import Engine
 from slidejoin.errors import SlideJoinError, StateError
 from slidejoin.plan import make_plan
@@ -85,7 +85,11 @@ def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
     ------
     StateError
         If the bytes are damaged, foreign or of an unknown format.
+    ValueError
+        For threads or an algorithm that there are not.
     """
+    at_least_one("threads", threads)
+    one_of("algorithm", algorithm, ALGORITHMS)
     header, parts = read_snapshot(state)
     try:
         return _load(header, parts, threads, algorithm)

@@ -75,7 +75,10 @@ class Waiting:
             engine.windows[self.side].rows_seen = self.dropped
             if plan.config.self_join:
                 engine.windows["right"].rows_seen = self.dropped
-            rows = {"left": plan.schema("left").empty_table(), "right": plan.schema("right").empty_table()}
+            rows: dict[Side, pa.Table] = {
+                "left": plan.schema("left").empty_table(),
+                "right": plan.schema("right").empty_table(),
+            }
             rows[self.side] = pa.concat_tables(self.tables)
             for _ in engine.push(engine.prepare(rows)):
                 pass

@@ -41,7 +41,7 @@ class Span:
 
     def ticks(self, scale: int) -> int:
         """Whole ticks of ``10**-scale`` seconds; differences of event times are whole ticks, so nothing is lost."""
-        return self.nanoseconds // 10 ** (9 - scale)
+        return self.nanoseconds // int(10 ** (9 - scale))
 
     def __str__(self) -> str:
         """Return the span in the largest unit that divides it, as text that `length_of` reads back."""

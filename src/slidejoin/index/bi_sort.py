@@ -113,6 +113,13 @@ class _Hit:
     ends: NDArray[np.int32]
     plain: bool
 
+    @property
+    def candidates(
+        self,
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], int, NDArray[np.int32], NDArray[np.int32]]:
+        """What the kernels take of a run whose rows are to be checked one by one."""
+        return self.run.offsets, self.run.aux, self.run.base, self.starts, self.ends
+
 
 class FoundInRuns:
     """The ranges found by `BiSort.search`, and how many rows of each are matches."""
@@ -127,25 +134,19 @@ class FoundInRuns:
             if hit.plain:
                 count_plain(hit.starts, hit.ends, self.counts)
             else:
-                count_checked(
-                    hit.run.offsets, hit.run.aux, hit.run.base, hit.starts, hit.ends, *self._checks(), self.counts
-                )
-
-    def _checks(self) -> tuple[NDArray[np.int64], ...]:
-        p = self._probes
-        return p.seen_from, p.seen_to, p.aux_lo, p.aux_hi, p.aux_dims
+                count_checked(*hit.candidates, *probes.checks, self.counts)
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `Found`."""
-        span = (self._probes.ordinals, first, last, places.copy(), probes, stored)
+        asked = self._probes
+        span = (asked.ordinals, first, last, places.copy(), probes, stored)
         for hit in self._hits:
             if hit.plain:
                 fill_plain(hit.run.offsets, hit.run.base, hit.starts, hit.ends, *span)
             else:
-                run = hit.run
-                fill_checked(run.offsets, run.aux, run.base, hit.starts, hit.ends, *self._checks(), *span)
+                fill_checked(*hit.candidates, *asked.checks, *span)
 
 
 class BiSort:
@@ -192,7 +193,7 @@ class BiSort:
                 if run.keys.size and run.base < seen_to and run.base + run.rows > seen_from and reach.touches(run)
             ]
             for lo, hi in zip(probes.lo, probes.hi, strict=True):
-                order = sorted_order(lo) if runs else None
+                order = sorted_order(lo) if runs else np.empty(0, np.int32)
                 for run in runs:
                     starts, ends = np.empty(n, np.int32), np.empty(n, np.int32)
                     locate(run.keys, lo, hi, order, starts, ends)

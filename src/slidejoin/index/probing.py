@@ -54,6 +54,13 @@ class Probes:
             self.aux_dims,
         )
 
+    @property
+    def checks(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """What the kernels take to check a candidate."""
+        return self.seen_from, self.seen_to, self.aux_lo, self.aux_hi, self.aux_dims
+
     def __len__(self) -> int:
         return self.ordinals.size
 

@@ -40,7 +40,7 @@ def _first_not_below(keys: NDArray[np.int64], at: int, bound: int) -> int:
         # All keys of the block are compared and counted, which needs no branch that could be guessed wrong.
         below = 0
         for i in range(BLOCK):
-            below += np.int64(keys[U64(low + i)] < bound)
+            below += int(keys[U64(low + i)] < bound)
         return low + below
     while low < n and keys[U64(low)] < bound:
         low += 1

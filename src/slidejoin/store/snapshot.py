@@ -40,7 +40,7 @@ def write_snapshot(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def read_snapshot(state: bytes | bytearray | memoryview) -> tuple[dict[str, Any], list[bytes]]:
+def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
     """Read what `write_snapshot` wrote.
 
     Raises
@@ -79,7 +79,7 @@ def table_to_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def table_from_bytes(data: bytes) -> pa.Table:
