@@ -27,7 +27,7 @@ def requirements(*tables):
 
 def locked(name):
     """Versions by package name; more than one where they differ by Python version."""
-    versions = {}
+    versions: dict[str, set[str]] = {}
     for line in (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8").splitlines():
         if found := LOCKED_LINE.fullmatch(line):
             versions.setdefault(found["name"], set()).add(found["version"])
