@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.kernels.sorting import sorted_order
+from slidejoin.store.holding import released
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,14 +95,16 @@ class Layout:
         tables = {"left": left, "right": right}
         sides = pa.DictionaryArray.from_arrays(pa.array(1 - is_left.astype(np.int8)), pa.array(["left", "right"]))
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
-        return _table([sides.cast(pa.string()), *arrays, pa.array(matches)], self.schema, is_left.size)
+        extra = pa.chunked_array([sides.cast(pa.string())]), pa.chunked_array([pa.array(matches)])
+        return _table([extra[0], *arrays, extra[1]], self.schema, is_left.size)
 
 
-def _table(arrays: list[pa.Array | pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Table:
+def _table(arrays: list[pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Table:
     if not arrays:
         # A table without columns still has rows: select=[] puts out their number alone.
         return pa.table({"": pa.nulls(rows)}).select([])
-    return pa.Table.from_arrays(arrays, schema=schema)
+    columns = [released(array, field.type) for array, field in zip(arrays, schema, strict=True)]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _unique(side: str, names: Sequence[str]) -> None:

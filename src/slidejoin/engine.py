@@ -18,6 +18,7 @@ from slidejoin.index.probing import Probes
 from slidejoin.matching import Matches
 from slidejoin.parallel.probing import Workers, search
 from slidejoin.stats import Stats
+from slidejoin.store.holding import held
 from slidejoin.store.side import SideWindow
 from slidejoin.window import CountWindow
 
@@ -98,7 +99,7 @@ class Engine:
         """
         plan = self.plan
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
-        kept = {side: tables[side].select(plan.kept_schema(side).names) for side in SIDES}
+        kept = {side: held(tables[side].select(plan.kept_schema(side).names)) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
         if plan.scope is not None:
             ticks: dict[Side, NDArray[np.int64]] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from slidejoin.config import ALGORITHMS
 from slidejoin.emit import Layout
@@ -15,12 +16,11 @@ from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges import Keys, Ranges
 from slidejoin.scope import ScopeTerm, TimeScope
+from slidejoin.store.holding import check_holdable, held_schema
 from slidejoin.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
     from slidejoin.config import JoinConfig
     from slidejoin.predicate.bind import BoundPredicate
@@ -106,7 +106,7 @@ class Plan:
         return self.schemas[0] if side == "left" else self.schemas[1]
 
     def kept_schema(self, side: Side) -> pa.Schema:
-        """Return the schema of what the window keeps of that side: the columns that are put out or compared."""
+        """Return the schema of what the window holds of that side: the columns that are put out or compared."""
         return self._kept[side]
 
     def seen_from(self, stored: Side, arrived: int) -> int:
@@ -190,10 +190,7 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
             needed |= {*layout.names("left"), *layout.names("right"), *bound.columns("left"), *bound.columns("right")}
         # A batch needs a column to have a number of rows at all.
         names = [name for name in schema.names if name in needed] or schema.names[:1]
-        kept[side] = _subset(schema, names)
+        check_holdable(side, schema, names)
+        kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, numbers = zip(*numbered, strict=True)
     return Plan(config, (left, right), bound, terms, numbers, scope, layout, kept)
-
-
-def _subset(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    return schema.empty_table().select(names).schema

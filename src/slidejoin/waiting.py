@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slidejoin.engine import Engine
 from slidejoin.stats import Stats
+from slidejoin.store.holding import held, released
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ class Waiting:
     def push(self, side: Side, table: pa.Table, by: tuple[NDArray[Any], NDArray[Any]] | None) -> pa.Table:
         """Keep the rows and return what can be put out for them: their counts, which are zero."""
         if by is not None:
-            table = table.take(pa.array(np.argsort(by[side == "right"], kind="stable")))
+            order = pa.array(np.argsort(by[side == "right"], kind="stable"))
+            own = table.schema
+            columns = [
+                released(column, field.type) for column, field in zip(held(table).take(order).columns, own, strict=True)
+            ]
+            table = pa.Table.from_arrays(columns, schema=own)
         window = self._config.window
         if not isinstance(window, CountWindow) and window.on(side) in table.column_names:
             timed = table.filter(table.column(window.on(side)).is_valid())

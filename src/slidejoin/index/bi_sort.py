@@ -140,13 +140,17 @@ class FoundInRuns:
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `Found`."""
-        asked = self._probes
-        span = (asked.ordinals, first, last, places.copy(), probes, stored)
+        asked, cursors = self._probes, places.copy()
         for hit in self._hits:
+            run = hit.run
             if hit.plain:
-                fill_plain(hit.run.offsets, hit.run.base, hit.starts, hit.ends, *span)
+                fill_plain(
+                    run.offsets, run.base, hit.starts, hit.ends, asked.ordinals, first, last, cursors, probes, stored
+                )
             else:
-                fill_checked(*hit.candidates, *asked.checks, *span)
+                fill_checked(
+                    *hit.candidates, *asked.checks, asked.ordinals, first, last, cursors, probes, stored
+                )  # fmt: skip
 
 
 class BiSort:
