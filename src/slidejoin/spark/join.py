@@ -1,0 +1,158 @@
+"""`stream_join`: the join as PySpark users see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from slidejoin.config import make_config
+from slidejoin.spark.assembly import bound_to, pipeline, result_type, wired
+from slidejoin.spark.buckets import bucket_ids
+from slidejoin.spark.checks import SparkJoinError, check_packages, check_session, check_state_store, shuffle_partitions
+from slidejoin.spark.marking import DELAY, check_time_column, marked
+from slidejoin.spark.results import MATCH_TIME
+from slidejoin.spark.routing import choose_strategy
+from slidejoin.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slidejoin.predicate import Expr, Expression
+    from slidejoin.predicate.expr import Side
+    from slidejoin.window import Window
+
+__all__ = ["stream_join"]
+
+
+def stream_join(
+    left: DataFrame,
+    right: DataFrame | None = None,
+    *,
+    on: str | Expr | Expression,
+    window: Window,
+    how: str = "inner",
+    output: str = "pairs",
+    select: Iterable[str] | None = None,
+    suffix: str = "_right",
+    self_join: bool = False,
+    aliases: tuple[str, str] = ("l", "r"),
+    strategy: str = "auto",
+    partitions: int | None = None,
+) -> DataFrame:
+    """Join two streaming DataFrames, or two static ones, on any comparison within a time window.
+
+    Parameters
+    ----------
+    left, right : pyspark.sql.DataFrame
+        Both streaming or both static. A self-join takes `left` alone.
+    on : str or expression
+        What must hold for a pair, as for `slidejoin.StreamJoin`.
+    window : TimeWindow
+        Which pairs are in scope. Its event-time columns are timestamps. An input that is marked with
+        ``withWatermark`` on that column keeps its mark; a `lateness` that says otherwise is an error.
+    how : {"inner"}
+        Join type. The others are not in this version.
+    output : {"pairs", "count"}
+        One row for each pair; or one row for each input row with the number of pairs that it produced. Counts need the
+        strategy ``hash`` in this version.
+    select, suffix, self_join, aliases
+        As for `slidejoin.StreamJoin`.
+    strategy : {"auto", "hash", "cell", "broadcast"}
+        Which rows meet where: by the key of an equality; by the cell of a value in a band of constant width; one side
+        everywhere. ``auto`` takes the first of these that the predicate allows.
+    partitions : int, optional
+        Number of buckets, a fixed parameter of the query. Default: ``spark.sql.shuffle.partitions``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The result's columns and behind them ``match_time``, the later of the pair's two event times (of a count: the
+        row's own), marked as event time: windowed aggregations and further joins can follow. A streaming result is
+        written in append mode.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate, event-time column, selection or names that cannot be used.
+    SparkJoinError
+        For frames, a watermark, a strategy or a session that do not fit the join; it says what to do.
+    ValueError
+        For other arguments out of their range.
+
+    Notes
+    -----
+    Rows arrive in the order of micro-batches, and inside one by event time, left first on ties. A row is late if it is
+    below the watermark with which its micro-batch began. Rows with a NULL event time are left out. A static frame is
+    one large micro-batch in which nothing is late.
+
+    Examples
+    --------
+    >>> from slidejoin.spark import stream_join
+    >>> matches = stream_join(
+    ...     trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=sj.TimeWindow("10 minutes", on="ts")
+    ... )  # doctest: +SKIP
+    >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
+    """
+    check_packages()
+    config = make_config(
+        on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, threads=1,
+    )  # fmt: skip
+    if isinstance(window, CountWindow):
+        msg = (
+            f"{window!r} is not supported on Spark in this version: windows counted in rows need one order over all "
+            "partitions. Use a TimeWindow, or slidejoin.StreamJoin inside one process"
+        )
+        raise SparkJoinError(msg)
+    frames = _frames(left, right, self_join=self_join)
+    session, streaming = left.sparkSession, left.isStreaming
+    for side, frame in frames.items():
+        check_time_column(frame, side, window.on(side))
+    chosen = None if select is None else len(config.select or ())
+    plan = bound_to(config, frames, window)
+    wiring = wired(
+        plan, choose_strategy(strategy, plan.bound), _buckets(partitions, session), chosen, session, streaming=streaming
+    )
+    delay = 0
+    if streaming:
+        check_state_store(session)
+        check_session(session)
+        for side in tuple(frames):
+            frames[side], ms = marked(frames[side], side, window)
+            delay = max(delay, ms)
+    joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
+    if not streaming:
+        return joined
+    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
+    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+
+
+def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dict[Side, DataFrame]:
+    if self_join:
+        if right is not None:
+            msg = "a self-join takes one DataFrame, as left; leave right out"
+            raise SparkJoinError(msg)
+        return {"left": left}
+    if right is None:
+        msg = "give two DataFrames, left and right, or one with self_join=True"
+        raise SparkJoinError(msg)
+    if left.isStreaming != right.isStreaming:
+        kinds = ["streaming" if frame.isStreaming else "static" for frame in (left, right)]
+        msg = (
+            f"left is {kinds[0]} and right is {kinds[1]}; give two streaming or two static DataFrames. A static table "
+            "can be read as a stream: spark.readStream.schema(df.schema).parquet(…)"
+        )
+        raise SparkJoinError(msg)
+    return {"left": left, "right": right}
+
+
+def _buckets(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
+    if partitions is None:
+        return bucket_ids(shuffle_partitions(session))
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        msg = f"partitions must be a whole number of buckets, at least 1, or None; got {partitions!r}"
+        raise SparkJoinError(msg)
+    return bucket_ids(partitions)

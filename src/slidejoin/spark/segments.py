@@ -1,0 +1,147 @@
+"""A segment: rows of one micro-batch and bucket, or of several merged, with their sorted runs.
+
+The rows are the state, the runs are derived from them. A self-join keeps its rows once and indexes them by both roles.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.index.bi_sort import Run
+from slidejoin.store.side import run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.engine import Engine
+    from slidejoin.plan import Plan
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["Entry", "Segment", "build_segment", "load_segments", "roles_of", "streams_of"]
+
+RUN_ARRAYS = ("keys", "offsets", "aux", "aux_min", "aux_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One segment's line in the manifest.
+
+    Attributes
+    ----------
+    id : str
+        Random, made by the attempt that wrote the segment: never used for other rows.
+    rows, size : int
+        Rows, and bytes in the state.
+    level : int
+        How often its rows have been merged.
+    time_max : int
+        Largest event time in ticks of the plan's scope.
+    """
+
+    id: str
+    rows: int
+    size: int
+    level: int
+    time_max: int
+
+    def to_json(self) -> list[Any]:
+        """Return the entry as plain JSON values."""
+        return [self.id, self.rows, self.size, self.level, self.time_max]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Rows with their runs.
+
+    Attributes
+    ----------
+    payload : pyarrow.Table
+        The rows, columns as in the plan's kept schema.
+    runs : dict from side to Run
+        One, or in a self-join one for each role.
+    """
+
+    entry: Entry
+    payload: pa.Table
+    runs: dict[Side, Run]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the runs as named arrays, for the cache."""
+        found: dict[str, NDArray[Any]] = {}
+        for role, run in self.runs.items():
+            found |= {f"{role}.{name}": getattr(run, name) for name in RUN_ARRAYS}
+            found[f"{role}.inexact"] = np.array(sorted(run.inexact), np.int64)
+        return found
+
+    @staticmethod
+    def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
+        """Put together what the cache kept."""
+        roles: list[Side] = [role for role in ("left", "right") if f"{role}.keys" in arrays]  # type: ignore[misc]
+        runs: dict[Side, Run] = {}
+        for role in roles:
+            kept = {name: arrays[f"{role}.{name}"] for name in RUN_ARRAYS}
+            runs[role] = Run(base=0, rows=entry.rows, inexact=frozenset(arrays[f"{role}.inexact"].tolist()), **kept)
+        return Segment(entry, payload, runs)
+
+
+def streams_of(plan: Plan) -> tuple[Side, ...]:
+    """Return the sides that rows are kept of: a self-join keeps one."""
+    return ("left",) if plan.config.self_join else ("left", "right")
+
+
+def roles_of(plan: Plan, stream: Side) -> tuple[Side, ...]:
+    """Return the windows that rows of one stream are in."""
+    return ("left", "right") if plan.config.self_join else (stream,)
+
+
+def new_id() -> str:
+    """Return an id that no attempt has used."""
+    return uuid.uuid4().hex
+
+
+def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
+    """Return the largest event time of some rows, in ticks; they have no NULL there."""
+    scope = plan.scope
+    if scope is None:
+        msg = "segments of the Spark pipeline belong to time windows"
+        raise TypeError(msg)
+    ticks, _ = scope.ticks(stream, dict(zip(payload.column_names, payload.columns, strict=True)))
+    return int(ticks.max())
+
+
+def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> Segment:
+    """Sort the keys of a segment's rows. O(rows)."""
+    return Segment(entry, payload, {role: run_of(plan, role, payload, 0) for role in roles_of(plan, stream)})
+
+
+def load_segments(engine: Engine, stream: Side, segments: Sequence[Segment]) -> None:
+    """Make segments the oldest part of an engine's windows, in their order."""
+    for segment in segments:
+        for role in roles_of(engine.plan, stream):
+            engine.windows[role].append_run(segment.payload, segment.runs[role], segment.entry.time_max)
+
+
+def newest_rows(engine: Engine, stream: Side, loaded: int) -> pa.Table:
+    """Return the rows of one stream that the engine has taken since `loaded` rows were put into it."""
+    tables = [piece.table for piece in engine.windows[stream].payload.pieces if piece.base >= loaded]
+    if not tables:
+        return engine.plan.kept_schema(stream).empty_table()
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def live_rows(plan: Plan, stream: Side, payload: pa.Table, watermark: int | None) -> pa.Table:
+    """Leave out the rows that no row at or above the watermark can see."""
+    if watermark is None or plan.scope is None:
+        return payload
+    ticks, _ = plan.scope.ticks(stream, dict(zip(payload.column_names, payload.columns, strict=True)))
+    length = max(plan.scope.length(role) for role in roles_of(plan, stream))
+    kept = ticks >= watermark - length
+    return payload if kept.all() else payload.filter(pa.array(kept))
+

@@ -1,0 +1,72 @@
+"""What Spark pickles and runs on executors: thin shells that make the worker ready before anything heavy is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming import StatefulProcessor
+
+from slidejoin.spark.workers import ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql.streaming import StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+    from slidejoin.predicate.expr import Side
+
+__all__ = ["PACKED", "JoinTask", "PackTask"]
+
+PACKED = "bucket bigint, side tinyint, block binary"
+"""Columns between packing and joining, as Spark calls them."""
+
+
+class PackTask:
+    """The function of `mapInArrow`: one side's rows to blocks."""
+
+    def __init__(self, wiring: bytes, side: Side, cache: str | None) -> None:
+        self.wiring = wiring
+        self.side: Side = side
+        self.cache = cache
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack a task's rows."""
+        ready(self.cache)
+        from slidejoin.spark.pack import pack
+        from slidejoin.spark.wiring import wiring_of
+
+        yield from pack(wiring_of(self.wiring), self.side, batches)
+
+
+class JoinTask(StatefulProcessor):
+    """The processor of `transformWithStateInPandas`: one call for each bucket and micro-batch."""
+
+    def __init__(self, wiring: bytes, cache: str | None) -> None:
+        self.wiring = wiring
+        self.cache = cache
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        from slidejoin.spark.variables import Variables
+
+        self.variables = Variables(handle)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401 - a tuple of the bucket's id
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Join one bucket's blocks with what it has kept."""
+        ready(self.cache)
+        from slidejoin.spark.operator import join_bucket
+        from slidejoin.spark.wiring import wiring_of
+
+        wiring = wiring_of(self.wiring)
+        yield from join_bucket(wiring, self.variables, rows, timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        """Nothing is open."""

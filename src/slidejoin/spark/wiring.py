@@ -1,0 +1,97 @@
+"""What the tasks of one join need to know: pickled once, the same on every executor and in every micro-batch."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.plan import Plan, make_plan
+from slidejoin.predicate import to_sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slidejoin.config import JoinConfig
+    from slidejoin.predicate.expr import Side
+    from slidejoin.spark.routing import Strategy
+
+__all__ = ["LEFT_ROLE", "RIGHT_ROLE", "TICKS_A_MILLISECOND", "Wiring", "plan_of", "wiring_of"]
+
+LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
+"""In a self-join a row may act as left in one bucket and as right in another: two columns that say what it does here."""
+
+TICKS_A_MILLISECOND = 1000
+"""Event times on Spark are timestamps of microseconds, watermarks are milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wiring:
+    """One join, ready to be sent to executors.
+
+    Attributes
+    ----------
+    config : JoinConfig
+        What the engine of each bucket runs, with one thread; `select` names every column that leaves the engine.
+    left, right : pyarrow.Schema
+        Of the packed rows: only columns that are compared or put out.
+    strategy : Strategy
+        Which rows meet in which bucket.
+    buckets : tuple of int
+        Ids of the buckets.
+    names : tuple of str
+        Names of the result's columns, without the match time.
+    places : tuple of int
+        Where each of them is among the engine's output columns; there may be more, that only serve for the match time.
+    times : tuple of int
+        Places of the left and the right event time among the engine's output columns.
+    streaming : bool
+        False for static frames: then nothing is kept between calls.
+    cache : str or None
+        The node's cache folder, None for the default.
+    """
+
+    config: JoinConfig
+    left: pa.Schema
+    right: pa.Schema
+    strategy: Strategy
+    buckets: tuple[int, ...]
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    times: tuple[int, ...]
+    streaming: bool
+    cache: str | None
+
+    def schema(self, side: Side) -> pa.Schema:
+        """Schema of that side's packed rows."""
+        return self.left if side == "left" else self.right
+
+    def described(self) -> dict[str, Any]:
+        """Return everything that a state must have been made with to be of use, as plain JSON values."""
+        plain = self.config.to_json()
+        return {
+            **{name: plain[name] for name in ("window", "how", "output", "self_join")},
+            "on": to_sql(self.config.on, self.config.aliases),
+            "left columns": _columns(self.left),
+            "right columns": _columns(self.right),
+            "strategy": str(self.strategy),
+            "partitions": len(self.buckets),
+        }
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+@lru_cache(maxsize=16)
+def wiring_of(pickled: bytes) -> Wiring:
+    """Return the join that a task was sent, the same object in all tasks of a process."""
+    wiring: Wiring = pickle.loads(pickled)  # noqa: S301 - written by this job's own driver, as all of its tasks are
+    return wiring
+
+
+@lru_cache(maxsize=16)
+def plan_of(wiring: Wiring) -> Plan:
+    """Bind the join to its schemas, once in each process."""
+    return make_plan(wiring.config, wiring.left, wiring.right)
