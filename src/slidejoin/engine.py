@@ -202,7 +202,7 @@ class Engine:
         self_join = self.plan.config.self_join
         matches = Matches(self.plan, self.windows, part.rows * (2 if self_join else 1), self.stats)
         if not self.plan.bound.never:
-            inexact: set[int] = set()
+            inexact = set(self.plan.loose)
             for role in SIDES:
                 source: Side = "left" if self_join else role
                 rank = part.arrivals.rank(source)

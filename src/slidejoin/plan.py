@@ -118,6 +118,11 @@ class Plan:
         return outside // window.slide * window.slide
 
     @property
+    def loose(self) -> frozenset[int]:
+        """Numbers of the terms whose ranges are wider than the truth: their candidates are always rechecked."""
+        return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
+
+    @property
     def fingerprint(self) -> str:
         """A digest of everything that decides the results: what was asked for, and both schemas."""
         text = json.dumps([self.config.to_json(), *(str(schema) for schema in self.schemas)], sort_keys=True)
@@ -132,8 +137,7 @@ class Plan:
         lines.append(f"index: {ALGORITHMS['bi_sort']} on {first.label}{_why(first, others)}")
         lines.extend(f"compared beside the key: {term.label}" for term in others)
         lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
-        loose = [number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact]
-        rest = self.bound.filter(loose)
+        rest = self.bound.filter(self.loose)
         if self.bound.never:
             lines.append("a constant part is never true: no pair can match")
         if rest is not None:
