@@ -65,13 +65,18 @@ def _errors_told(*, debug: bool, listener: Reporter | None = None) -> Iterator[N
     """Print an error on standard error and leave: 2 if the command line or the job file is wrong, 1 if it failed."""
     try:
         yield
-    except (SlideJoinError, OSError) as error:
+    except typer.Exit:
+        raise
+    except Exception as error:
+        message = str(error)
+        if not isinstance(error, (SlideJoinError, OSError)):
+            message = f"unexpected {type(error).__name__}: {message} (--debug shows where)"
         if listener is not None:
-            listener.failed(str(error))
+            listener.failed(message)
         if debug:
             traceback.print_exc()
         sys.stdout.flush()
-        typer.echo("\n".join([f"slidejoin: {error}", *getattr(error, "__notes__", [])]), err=True)
+        typer.echo("\n".join([f"slidejoin: {message}", *getattr(error, "__notes__", [])]), err=True)
         raise typer.Exit(BAD_USAGE if isinstance(error, ConfigError) else FAILED) from error
 
 

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from slidejoin import TimeWindow
+from slidejoin.cli.job import Job, Session, Sink, Source
+from slidejoin.cli.jobfile import read_job, read_job_text
+from slidejoin.errors import ConfigError
+
+BASE = Path("/data")
+
+GOOD = """
+[sources.trips]
+format = "parquet"
+path = "trips"
+
+[sources.quotes]
+format = "csv"
+path = "s3a://bucket/quotes"
+schema = "price DOUBLE, ts TIMESTAMP"
+options = { header = true, sep = ";", maxColumns = 20 }
+columns = ["*", "price * 100 AS cents"]
+where = "price > 0"
+max_files_per_trigger = 2
+
+[join]
+left = "trips"
+right = "quotes"
+on = "l.fare BETWEEN r.price - 5 AND r.price + 5"
+window = { left = "10 minutes", right = "1 hour", left_on = "start", right_on = "ts", lateness = "30 seconds" }
+
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "/elsewhere/checkpoint"
+trigger = "10 seconds"
+
+[spark]
+master = "local[4]"
+conf = { "spark.driver.memory" = "4g" }
+"""
+
+
+def read(text: str = GOOD) -> Job:
+    return read_job_text(text, BASE)
+
+
+def replaced(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1, old
+    return GOOD.replace(old, new)
+
+
+def test_everything_in_a_file_is_read():
+    job = read()
+    assert job.sources["trips"] == Source("trips", "parquet", "/data/trips")
+    assert job.sources["quotes"] == Source(
+        name="quotes",
+        format="csv",
+        path="s3a://bucket/quotes",
+        schema="price DOUBLE, ts TIMESTAMP",
+        columns=("*", "price * 100 AS cents"),
+        where="price > 0",
+        options={"header": "true", "sep": ";", "maxColumns": "20"},
+        max_files_per_trigger=2,
+    )
+    assert job.join.window == TimeWindow(
+        left="10 minutes", right="1 hour", left_on="start", right_on="ts", lateness="30 seconds"
+    )
+    assert (job.join.left, job.join.right, job.join.self_join) == ("trips", "quotes", False)
+    assert job.sink == Sink("parquet", "/data/out", "/elsewhere/checkpoint", job.sink.interval, {})
+    assert str(job.sink.interval) == "10 seconds"
+    assert job.session == Session("local[4]", {"spark.driver.memory": "4g"})
+    assert job.stream
+
+
+def test_what_is_not_said_has_a_default():
+    job = read("""
+        sources.a = { format = "parquet", path = "~/a" }
+        join = { self_join = "a", on = "l.x < r.x", window = { length = "1 minute", on = "ts" } }
+        sink = { format = "console" }
+    """)
+    join = job.join
+    assert (join.how, join.output, join.select, join.suffix) == ("inner", "pairs", None, "_right")
+    assert (join.aliases, join.strategy, join.partitions) == (("l", "r"), "auto", None)
+    assert join.self_join
+    assert join.window == TimeWindow(timedelta(minutes=1), on="ts", lateness="0 seconds")
+    assert job.sink == Sink("console")
+    assert job.session == Session("local[*]", {})
+    assert job.sources["a"].path == str(Path.home() / "a")
+
+
+def test_a_job_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        read().join.how = "left"  # type: ignore[misc]
+
+
+# what is replaced in the good file, by what, and the whole message
+WRONG = [
+    ("[sink]", "[sinks]", "sinks: unknown key; the keys here are sources, join, sink, spark. Did you mean 'sink'?"),
+    ('format = "csv"\n', "", "sources.quotes.format: missing; expected one of csv, parquet, json."),
+    (
+        'format = "csv"',
+        'format = "cvs"',
+        "sources.quotes.format: got 'cvs', expected one of csv, parquet, json. Did you mean 'csv'?",
+    ),
+    (
+        'schema = "price DOUBLE, ts TIMESTAMP"\n',
+        "",
+        (
+            'sources.quotes.schema: missing; expected a schema in SQL such as "id BIGINT, ts TIMESTAMP", '
+            "which a stream of csv needs."
+        ),
+    ),
+    ('path = "trips"', "path = 3", "sources.trips.path: got 3 (a whole number), expected a folder or file."),
+    ('path = "trips"', 'path = " "', "sources.trips.path: got ' ', expected a folder or file."),
+    ('path = "trips"', "", "sources.trips.path: missing; expected a folder or file."),
+    (
+        "where =",
+        "wher =",
+        (
+            "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, columns, where, options, "
+            "max_files_per_trigger. Did you mean 'where'?"
+        ),
+    ),
+    (
+        'columns = ["*", "price * 100 AS cents"]',
+        'columns = "price"',
+        (
+            "sources.quotes.columns: got 'price', expected a list of SQL expressions such as "
+            '["*", "price * 100 AS cents"].'
+        ),
+    ),
+    (
+        "max_files_per_trigger = 2",
+        "max_files_per_trigger = 0",
+        "sources.quotes.max_files_per_trigger: got 0 (a whole number), expected a whole number of at least 1.",
+    ),
+    (
+        "max_files_per_trigger = 2",
+        "max_files_per_trigger = true",
+        "sources.quotes.max_files_per_trigger: got true (true or false), expected a whole number of at least 1.",
+    ),
+    (
+        "max_files_per_trigger = 2",
+        "max_files_per_trigger = 2\nstream = false",
+        "sources.quotes.max_files_per_trigger: only a stream has triggers, and sources.quotes.stream is false.",
+    ),
+    (
+        "max_files_per_trigger = 2",
+        'stream = "yes"',
+        "sources.quotes.stream: got 'yes', expected true or false.",
+    ),
+    (
+        "max_files_per_trigger = 2",
+        "stream = false",
+        "sources.quotes.stream: is false while the other source is a stream; expected both to be the same.",
+    ),
+    (
+        'sep = ";"',
+        "sep.a = 1",
+        (
+            "sources.quotes.options.sep: got a table, expected text, a number, true or false. "
+            "A dot in a key makes a table: write it in quotes."
+        ),
+    ),
+    ('right = "quotes"\n', "", "join.right: missing; expected the name of a source: trips, quotes."),
+    (
+        'right = "quotes"',
+        'right = "quote"',
+        "join.right: got 'quote', expected the name of a source: trips, quotes. Did you mean 'quotes'?",
+    ),
+    (
+        'right = "quotes"',
+        'right = "trips"',
+        "join.right: 'trips' is the left source too; write self_join = \"trips\" instead of both.",
+    ),
+    (
+        'right = "quotes"',
+        'self_join = "trips"',
+        "join.left: join.self_join is there too; give left and right, or self_join alone.",
+    ),
+    (
+        'left = "trips"\nright = "quotes"',
+        'self_join = "trips"',
+        "sources.quotes: not used by the join, which names trips; remove it or name it there.",
+    ),
+    (
+        'on = "l.fare BETWEEN r.price - 5 AND r.price + 5"\n',
+        "",
+        'join.on: missing; expected an SQL condition such as "l.a < r.b".',
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nhow = "outer"',
+        "join.how: got 'outer', expected one of inner, left, right, full, left_semi, left_anti.",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\noutput = "counts"',
+        "join.output: got 'counts', expected one of pairs, count. Did you mean 'count'?",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\naliases = ["t"]',
+        'join.aliases: got [\'t\'] (a list), expected two names such as ["l", "r"].',
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\naliases = ["t", "q"]\nselect = []',
+        'join.select: got [] (a list), expected a list of columns such as ["t.id", "q.id"].',
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nstrategy = "hashed"',
+        "join.strategy: got 'hashed', expected one of auto, hash, cell, broadcast. Did you mean 'hash'?",
+    ),
+    ('left = "10 minutes"', 'kind = "count"', "join.window.kind: got 'count', expected 'time'."),
+    (
+        'left = "10 minutes", ',
+        "",
+        'join.window.left: missing; expected a length of time such as "10 minutes", since the other side has one.',
+    ),
+    (
+        'left = "10 minutes"',
+        'lenght = "10 minutes"',
+        (
+            "join.window.lenght: unknown key; the keys here are kind, length, left, right, on, left_on, right_on, lateness. "
+            "Did you mean 'length'?"
+        ),
+    ),
+    (
+        'left = "10 minutes"',
+        'left = "10 minuets"',
+        "join.window.left: got '10 minuets', expected a length of time such as \"10 minutes\".",
+    ),
+    (
+        'left = "10 minutes"',
+        "left = 600",
+        'join.window.left: got 600 (a whole number), expected a length of time such as "10 minutes".',
+    ),
+    (
+        'left = "10 minutes"',
+        'length = "1 s", left = "10 minutes"',
+        "join.window.length: join.window.left is there too; give length, or left and right.",
+    ),
+    (
+        'left = "10 minutes", right = "1 hour", ',
+        "",
+        'join.window.length: missing; expected a length of time such as "10 minutes".',
+    ),
+    (
+        'left_on = "start", ',
+        "",
+        "join.window.left_on: missing; expected the name of the event-time column, since the other side has one.",
+    ),
+    (
+        'left_on = "start", ',
+        'left_on = "start", on = "ts", ',
+        "join.window.on: join.window.left_on is there too; give on, or left_on and right_on.",
+    ),
+    (
+        'left_on = "start", right_on = "ts", ',
+        "",
+        "join.window.on: missing; expected the name of the event-time column.",
+    ),
+    ('lateness = "30 seconds"', 'lateness = ""', "join.window.lateness: got '', expected a length of time"),
+    ('path = "out"\n', "", "sink.path: missing; expected a folder for the results."),
+    (
+        'checkpoint = "/elsewhere/checkpoint"\n',
+        "",
+        "sink.checkpoint: missing; expected a folder in which Spark keeps how far it is, for restarts.",
+    ),
+    (
+        'trigger = "10 seconds"',
+        'trigger = "availablenow"',
+        (
+            'sink.trigger: got \'availablenow\', expected "available_now" or a length of time such as "10 minutes". '
+            "Did you mean 'available_now'?"
+        ),
+    ),
+    (
+        'format = "parquet"\npath = "out"',
+        'format = "noop"\npath = "out"',
+        "sink.path: the format noop writes no files; remove the key.",
+    ),
+    (
+        'format = "parquet"\npath = "out"',
+        'format = "kafka"\npath = "out"',
+        "sink.format: got 'kafka', expected one of parquet, csv, json, console, noop.",
+    ),
+    (
+        'conf = { "spark.driver.memory" = "4g" }',
+        'conf = { "driver.memory" = "4g" }',
+        "spark.conf.driver.memory: unknown key; the settings of Spark start with 'spark.'.",
+    ),
+    ('conf = { "spark.driver.memory" = "4g" }', "conf = 3", "spark.conf: got 3 (a whole number), expected a table"),
+    ("[spark]", "spark = 3\n[sparks]", "sparks: unknown key"),
+    ('master = "local[4]"', "master = []", "spark.master: got [] (a list), expected a Spark master"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), WRONG, ids=[case[2].split(":")[0] for case in WRONG])
+def test_a_wrong_key_is_named(old: str, new: str, message: str):
+    if GOOD.count(old) != 1:
+        pytest.fail(f"{old!r} is {GOOD.count(old)} times in the good file")
+    with pytest.raises(ConfigError) as caught:
+        read(GOOD.replace(old, new))
+    assert str(caught.value).startswith(message)
+
+
+def test_missing_tables_are_named():
+    with pytest.raises(ConfigError, match=r"^sources: missing; expected one table \[sources.NAME\] for each source\.$"):
+        read("")
+    tables = tomllib.loads(GOOD)
+    assert set(tables) == {"sources", "join", "sink", "spark"}
+    with pytest.raises(ConfigError, match=r"^join: missing; expected the table \[join\]\.$"):
+        read('sources.a = { format = "parquet", path = "a" }')
+
+
+def test_a_checkpoint_or_trigger_needs_a_stream():
+    text = GOOD.replace("max_files_per_trigger = 2", "stream = false").replace(
+        'path = "trips"', 'path = "t"\nstream = false'
+    )
+    with pytest.raises(
+        ConfigError, match=r"^sink\.checkpoint: only a stream has one, and the sources have stream = false"
+    ):
+        read(text)
+
+
+def test_a_file_that_is_no_toml(tmp_path: Path):
+    file = tmp_path / "job.toml"
+    file.write_text("[join\n")
+    with pytest.raises(ConfigError, match=r"job\.toml: not valid TOML: .*line 1"):
+        read_job(file)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"nothing\.toml: cannot be read: No such file or directory\. Give the path"):
+        read_job(tmp_path / "nothing.toml")
+
+
+def test_relative_paths_start_at_the_file_or_at_the_base(tmp_path: Path):
+    file = tmp_path / "job.toml"
+    file.write_text(GOOD)
+    assert read_job(file).sink.path == str(tmp_path / "out")
+    assert read_job(file, Path("/other")).sources["trips"].path == "/other/trips"
+    assert read_job(file, Path("/other")).sources["quotes"].path == "s3a://bucket/quotes"
+
+
+def test_an_error_names_the_file(tmp_path: Path):
+    file = tmp_path / "job.toml"
+    file.write_text(replaced('path = "trips"', ""))
+    with pytest.raises(ConfigError, match=r"job\.toml: sources\.trips\.path: missing"):
+        read_job(file)
