@@ -12,9 +12,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.slidejoin-ready
 WORKERS ?= 2
-# Spark's own start-up takes longer than most tests, so a file's tests stay together on one worker.
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n $(WORKERS) --dist loadfile
+# Tests of a Spark module stay together on one worker (tests/conftest.py); the others go where there is room.
+PARALLEL := -n $(WORKERS) --dist loadgroup
 # Expanded in the recipe, so that Java is looked for only where it is needed; stops the recipe if there is none.
 JAVA = JAVA_HOME=$$(scripts/java_home.sh) && export JAVA_HOME
 

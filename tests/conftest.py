@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "slidejoin"
@@ -64,3 +65,13 @@ use_compile_cache()
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a Spark module on one xdist worker: starting a session takes longer than most tests.
+
+    The hook of tests/spark runs before this one and marks them.
+    """
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
