@@ -35,8 +35,8 @@ def hash_bytes(offsets: NDArray[np.int64], data: NDArray[np.uint8], out: NDArray
 
     Notes
     -----
-    O(bytes). Lane A is FNV-1a with prime 16777619; lane B multiplies by 1566083941 before adding, from another seed. Both
-    are stirred by the length at the end.
+    O(bytes). Lane A is FNV-1a with prime 16777619; lane B multiplies by 1566083941 before adding, from another seed.
+    Both are stirred by the length at the end.
     """
     low = np.int64(0xFFFFFFFF)
     for row in range(offsets.shape[0] - 1):

@@ -16,12 +16,12 @@ from slidejoin.predicate.keys import Key, key_values, node_key, without_nan
 from slidejoin.predicate.linear import Combination, key_of, linear_form
 from slidejoin.predicate.tree import MIRRORED, Node, other
 from slidejoin.predicate.types import Kind
-from slidejoin.predicate.values import Values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Side
+    from slidejoin.predicate.values import Values
 
 __all__ = ["Atom", "KeyPair", "Rounded", "Separable", "Shifted", "node_scale"]
 
@@ -84,7 +84,7 @@ class Separable:
         values = evaluate(mine, source)
         if key.space == "exact":
             valid = without_nan(values)
-            data = values.data if valid is values.valid else np.where(valid, values.data, 0.0)
+            data = values.data if valid is None else np.where(valid, values.data, 0.0)
             return ranges.restrict(ranges.double_bounds(op, data, scale), valid, n)
         integers = mine.type.exact
         below, above = ranges.double_keys_around(values, integers=integers)
@@ -94,7 +94,7 @@ class Separable:
 
 @dataclass(frozen=True)
 class Rounded:
-    """A comparison of doubles, freed of what stands beside the keys; ranges are rounded outwards, so only a superset."""
+    """A comparison of doubles, freed of what stands beside the keys; its ranges are rounded outwards, so too wide."""
 
     node: Node
     cores: tuple[Node, Node]
@@ -111,25 +111,19 @@ class Rounded:
         inside, outside = (one, two) if stored in one.sides else (two, one)
         op = self.node.op if inside is one else MIRRORED[self.node.op]
         low, high = _as_doubles(evaluate(outside, source), outside)
-        lo = low if op in {"=", ">", ">="} else np.full(1, -np.inf)
-        hi = high if op in {"=", "<", "<="} else np.full(1, np.inf)
-        unknown = np.isnan(low)
-        valid = evaluate(outside, source).valid
+        lo, hi = _without_nan(low if op in {"=", ">", ">="} else None, high if op in {"=", "<", "<="} else None)
         core = self.cores[0 if stored == "left" else 1]
         while inside != core:
             inside, lo, hi = _peel(inside, stored, lo, hi, source)
-            wrong = np.isnan(lo) | np.isnan(hi)
-            lo, hi = np.where(wrong, -np.inf, lo), np.where(wrong, np.inf, hi)
         key, scale = node_scale(stored, core)
-        known = valid if not unknown.any() else ~unknown if valid is None else valid & ~unknown
         if key.space == "float":
-            found = ranges.Found([(floats.float_keys(lo), floats.float_keys(hi))])
+            keys = (None if end is None else floats.float_keys(end) for end in (lo, hi))
+            found = ranges.Found([(next(keys), next(keys))])
         else:
-            lower = ranges.double_bounds(">=", lo, scale)
-            found = ranges.intersect(lower, ranges.double_bounds("<=", hi, scale), n)
-        probe_key = key_values(node_scale(probe, self.cores[0 if probe == "left" else 1])[0], source)
-        found = ranges.restrict(found, probe_key.valid, n)
-        return ranges.restrict(found, known, n)
+            ends = [ranges.double_bounds(how, end, scale) for how, end in ((">=", lo), ("<=", hi)) if end is not None]
+            found = ends[0] if len(ends) == 1 else ranges.intersect(ends[0], ends[1], n)
+        mine = evaluate(self.cores[0 if probe == "left" else 1], source)
+        return ranges.restrict(found, mine.valid if mine.data.dtype != np.float64 else without_nan(mine), n)
 
 
 Atom: TypeAlias = Shifted | Separable | Rounded
@@ -175,15 +169,24 @@ def _as_doubles(values: Values, node: Node) -> tuple[NDArray[np.float64], NDArra
         return values.data, values.data
     nearest = floats.to_float(values)
     low, high = values.limits()
-    if -floats.SAFE <= low and high <= floats.SAFE:
+    if low >= -floats.SAFE and high <= floats.SAFE:
         return nearest, nearest
     return floats.down(nearest), floats.up(nearest)
 
 
-_Step: TypeAlias = "tuple[Node, NDArray[np.float64], NDArray[np.float64]]"
+_End: TypeAlias = "NDArray[np.float64] | None"
 
 
-def _peel(node: Node, side: Side, lo: NDArray[np.float64], hi: NDArray[np.float64], source: Source) -> _Step:
+def _without_nan(lo: _End, hi: _End) -> tuple[_End, _End]:
+    """Return open ends where nothing is known."""
+    if lo is not None and np.isnan(lo).any():
+        lo = np.where(np.isnan(lo), -np.inf, lo)
+    if hi is not None and np.isnan(hi).any():
+        hi = np.where(np.isnan(hi), np.inf, hi)
+    return lo, hi
+
+
+def _peel(node: Node, side: Side, lo: _End, hi: _End, source: Source) -> tuple[Node, _End, _End]:
     """Return the operand that holds `side`, and where it must lie for the node to round into [lo, hi].
 
     A double that rounds to at most h is at most the double after h; each step of our own rounds outwards once more.
@@ -191,26 +194,38 @@ def _peel(node: Node, side: Side, lo: NDArray[np.float64], hi: NDArray[np.float6
     first = side in node.args[0].sides
     inner = node.args[0 if first else 1]
     if node.op == "negate":
-        return inner, -hi, -lo
+        return inner, None if hi is None else -hi, None if lo is None else -lo
     beside = node.args[1 if first else 0]
-    values = evaluate(beside, source)
-    low, high = _as_doubles(values, beside)
-    lo, hi = floats.down(lo), floats.up(hi)
-    if node.op == "+":
-        new_lo, new_hi = lo - high, hi - low
-    elif node.op == "-":
-        new_lo, new_hi = (lo + low, hi + high) if first else (low - hi, high - lo)
-    else:
-        new_lo, new_hi = (lo / low, hi / low) if node.op == "*" else (lo * low, hi * low)
-        if low[0] < 0:
-            new_lo, new_hi = new_hi, new_lo
-    new_lo, new_hi = floats.down(new_lo), floats.up(new_hi)
-    strange = ~np.isfinite(low) | ~np.isfinite(high)
-    return inner, np.where(strange, -np.inf, new_lo), np.where(strange, np.inf, new_hi)
+    low, high = _as_doubles(evaluate(beside, source), beside)
+    lo, hi = (None if lo is None else floats.down(lo)), (None if hi is None else floats.up(hi))
+    if (node.op == "-" and not first) or (node.op in {"*", "/"} and low[0] < 0):
+        lo, hi = hi, lo
+    lo = None if lo is None else floats.down(_undo(node.op, lo, low, high, first=first))
+    hi = None if hi is None else floats.up(_undo(node.op, hi, high, low, first=first))
+    known = np.isfinite(low) & np.isfinite(high)
+    if not known.all():  # beside an infinity or NaN the operand may be anything
+        lo = None if lo is None else np.where(known, lo, -np.inf)
+        hi = None if hi is None else np.where(known, hi, np.inf)
+    return inner, *_without_nan(lo, hi)
+
+
+def _undo(
+    op: str, end: NDArray[np.float64], near: NDArray[np.float64], far: NDArray[np.float64], *, first: bool
+) -> NDArray[np.float64]:
+    """Return the operand for which ``operand op beside = end``; `near` is the end of `beside` on the same side."""
+    match op:
+        case "+":
+            return end - far
+        case "-":
+            return end + near if first else near - end
+        case "*":
+            return end / near
+        case _:
+            return end * near
 
 
 def estimated(atom: Atom, pair: KeyPair) -> tuple[str, Fraction, Fraction] | None:
-    """Return ``(op, b, c)`` of ``left + b * right + c op 0`` over the nodes of the keys, as if there were no rounding."""
+    """Return ``(op, b, c)`` of ``left + b * right + c op 0`` over the keys' nodes, as if there were no rounding."""
     one, two = (atom.left, atom.right) if isinstance(atom, Separable) else (None, None)
     op = atom.op if isinstance(atom, Separable) else ""
     if isinstance(atom, Rounded):
@@ -222,7 +237,9 @@ def estimated(atom: Atom, pair: KeyPair) -> tuple[str, Fraction, Fraction] | Non
     first, second = linear_form(one, stop), linear_form(two, stop)
     if first is None or second is None:
         return None
-    atoms = {node: first[0].get(node, Fraction(0)) - second[0].get(node, Fraction(0)) for node in (*first[0], *second[0])}
+    atoms = {
+        node: first[0].get(node, Fraction(0)) - second[0].get(node, Fraction(0)) for node in (*first[0], *second[0])
+    }
     factor = atoms.get(nodes[0], Fraction(0))
     if set(atoms) != stop or factor == 0:
         return None

@@ -100,7 +100,7 @@ class BoundPredicate:
 def _all(nodes: tuple[Node, ...]) -> Node:
     if len(nodes) == 1:
         return nodes[0]
-    return Node("and", BOOLEAN, nodes, None, frozenset(side for node in nodes for side in node.sides))
+    return Node("and", BOOLEAN, nodes, sides=frozenset(side for node in nodes for side in node.sides))
 
 
 def _columns(nodes: tuple[Node, ...], side: Side) -> tuple[str, ...]:

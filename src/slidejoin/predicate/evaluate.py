@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from slidejoin.predicate import exact, floats
 from slidejoin.predicate.hashes import hashed
-from slidejoin.predicate.tree import COMPARATORS, Node
+from slidejoin.predicate.tree import COMPARATORS, Node, column_of
 from slidejoin.predicate.types import Kind
 from slidejoin.predicate.values import Column, Values, both_valid, literal_values, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Side
@@ -48,7 +49,7 @@ class Source:
 
     def column(self, node: Node) -> Values:
         """Return the values of a column node."""
-        side, name = key = node.value  # type: ignore[misc]  # a column's value is its (side, name)
+        side, name = key = column_of(node)
         found = self._loaded.get(key)
         if found is None:
             found = self._loaded[key] = load(self._columns[side][name], node.type)
@@ -56,12 +57,12 @@ class Source:
 
     def biased(self, node: Node) -> Values:
         """Return an unsigned 64-bit column as ``value - 2**63``."""
-        side, name = node.value  # type: ignore[misc]
+        side, name = column_of(node)
         return load(self._columns[side][name], node.type, biased=True)
 
     def hashes(self, node: Node) -> Values:
         """Return 64-bit hashes of a strings or binary column, as int64."""
-        side, name = node.value  # type: ignore[misc]
+        side, name = column_of(node)
         return hashed(self._columns[side][name])
 
 
@@ -73,7 +74,7 @@ def truth(node: Node, source: Source, n: int) -> NDArray[np.bool_]:
     return np.broadcast_to(known, (n,)) if known.shape != (n,) else known
 
 
-def evaluate(node: Node, source: Source) -> Values:
+def evaluate(node: Node, source: Source) -> Values:  # noqa: PLR0911  one line for each kind of node
     """Return the values of a node; shape (1,) or that of the columns."""
     if node.op == "column":
         return source.column(node)
@@ -157,7 +158,7 @@ def _compare(node: Node, one: Values, two: Values) -> Values:
     return Values(compare(sign, 0), valid)
 
 
-def _same_bytes(one: Any, two: Any) -> NDArray[np.bool_]:
+def _same_bytes(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:
     """Where two large-binary arrays, or an array and a constant of length 1, hold the same bytes; NULL anyhow."""
     left, right = (array[0] if len(array) == 1 else array for array in (one, two))
     if len(one) == len(two) == 1:

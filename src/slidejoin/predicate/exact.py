@@ -18,7 +18,12 @@ __all__ = ["absolute", "compare", "linear", "negate", "plus_minus", "remainder",
 
 
 def _fits(low: int, high: int) -> bool:
-    return INT64_MIN <= low and high <= INT64_MAX
+    return low >= INT64_MIN and high <= INT64_MAX
+
+
+def _machine(values: Values) -> bool:
+    """Whether values are int64."""
+    return bool(values.data.dtype != object)
 
 
 def _sum_limits(one: Values, two: Values, *, minus: bool) -> tuple[int, int]:
@@ -36,7 +41,7 @@ def _apply(
 ) -> Values:
     """Apply one operation in int64 if the limits of its result fit, looking at the data once more before giving up."""
     valid = both_valid(one.valid, two.valid)
-    if one.data.dtype != object and two.data.dtype != object:
+    if _machine(one) and _machine(two):
         low, high = limits()
         if not _fits(low, high):
             one.tighten()
@@ -78,7 +83,7 @@ def negate(values: Values) -> Values:
 def absolute(values: Values) -> Values:
     """Return ``abs(values)``."""
     low, high = values.limits()
-    if values.data.dtype != object and low > INT64_MIN:
+    if _machine(values) and low > INT64_MIN:
         return Values(np.abs(values.data), values.valid, 0, max(abs(low), abs(high)))
     return fit(np.abs(values.data.astype(object)), values.valid)
 
@@ -89,7 +94,7 @@ def remainder(one: Values, two: Values) -> Values:
     valid = both_valid(one.valid, two.valid)
     if np.any(zero):
         valid = both_valid(valid, ~zero.astype(np.bool_))
-    if one.data.dtype != object and two.data.dtype != object:
+    if _machine(one) and _machine(two):
         # modulo -1 overflows in hardware at the smallest int64, and is 0 like modulo 1
         divisor = np.where(zero | (two.data == -1), 1, two.data)
         return Values(np.fmod(one.data, divisor), valid)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Values
+from slidejoin.predicate.values import INT64_MAX, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,8 @@ __all__ = ["FIRST_KEY", "LAST_KEY", "down", "float_keys", "from_keys", "mixed", 
 SAFE = 1 << 53
 """Up to here every integer is a double."""
 _SAFE_DIGITS = 22
+_EPSILON = 2.0**-52
+_TINY = 5e-324
 _LOW_BITS = np.int64(INT64_MAX)
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -45,14 +47,19 @@ def from_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
 FIRST_KEY, LAST_KEY = (int(key) for key in float_keys(np.array([-np.inf, np.inf])))
 
 
+def _step(data: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return at least the distance to the neighbouring doubles; a third of the time of `numpy.nextafter`."""
+    return np.abs(data) * _EPSILON + _TINY
+
+
 def up(data: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the next larger doubles."""
-    return np.nextafter(data, np.inf)
+    """Return doubles at or above the next larger ones; NaN after -infinity."""
+    return data + _step(data)
 
 
 def down(data: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the next smaller doubles."""
-    return np.nextafter(data, -np.inf)
+    """Return doubles at or below the next smaller ones; NaN before infinity."""
+    return data - _step(data)
 
 
 def _divide(top: int, bottom: int) -> float:
@@ -60,26 +67,25 @@ def _divide(top: int, bottom: int) -> float:
     try:
         return top / bottom
     except OverflowError:
-        return math.copysign(math.inf, top)
+        return math.inf if top > 0 else -math.inf
 
 
 def to_float(values: Values, scale: int = 0) -> NDArray[np.float64]:
     """Return the nearest doubles of exact values ``unscaled / 10**scale``."""
     data = values.data
     if data.dtype != object and scale == 0:
-        nearest: NDArray[np.float64] = data.astype(np.float64)
-        return nearest
+        return cast("NDArray[np.float64]", data.astype(np.float64))
     low, high = values.limits()
     if data.dtype != object and scale <= _SAFE_DIGITS:
         result = data / float(10**scale)  # one rounding of two exact doubles, if the integer is one
-        if -SAFE <= low and high <= SAFE:
-            return np.asarray(result, np.float64)
+        if low >= -SAFE and high <= SAFE:
+            return cast("NDArray[np.float64]", result)
         slow = np.flatnonzero((data > SAFE) | (data < -SAFE))
     else:
         result = np.empty(len(data))
         slow = np.arange(len(data))
     result[slow] = [_divide(int(top), 10**scale) for top in data[slow].tolist()]
-    return result
+    return cast("NDArray[np.float64]", result)
 
 
 def order(ints: Values, floats: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -90,7 +96,7 @@ def order(ints: Values, floats: NDArray[np.float64]) -> tuple[NDArray[np.bool_],
         return np.array([a < b for a, b in pairs], np.bool_), np.array([a == b for a, b in pairs], np.bool_)
     nearest = ints.data.astype(np.float64)
     less, equal = nearest < floats, nearest == floats
-    if -SAFE <= low and high <= SAFE:
+    if low >= -SAFE and high <= SAFE:
         return less, equal
     # rounding keeps the order, so only ties have to be looked at again; 2**63 is above every int64
     whole = np.where(equal & (floats < 2.0**63), floats, 0.0).astype(np.int64)
@@ -103,6 +109,8 @@ def mixed(op: str, one: Values, two: Values, *, first_exact: bool, second_exact:
     left = to_float(one) if first_exact else one.data
     right = to_float(two) if second_exact else two.data
     result: NDArray[np.float64] = np.asarray(_OPERATIONS[op](left, right), np.float64)
+    if first_exact and second_exact:
+        result = result + 0.0  # 0 / -2 is the integer 0, which has no sign
     slow = np.zeros(1, np.bool_)
     for values, exact in ((one, first_exact), (two, second_exact)):
         if exact and (values.limits()[0] < -SAFE or values.limits()[1] > SAFE):
@@ -111,53 +119,19 @@ def mixed(op: str, one: Values, two: Values, *, first_exact: bool, second_exact:
         return result
     rows = np.flatnonzero(np.broadcast_to(slow, result.shape))
     tops, bottoms = (np.broadcast_to(part, result.shape)[rows].tolist() for part in (one.data, two.data))
-    exact_rows = [_one_rounding(op, a, b) for a, b in zip(tops, bottoms, strict=True)]
-    result[rows] = [kept if new is None else new for new, kept in zip(exact_rows, result[rows].tolist(), strict=True)]
+    result[rows] = [_one_rounding(op, a, b) for a, b in zip(tops, bottoms, strict=True)]
     return result
 
 
-def _one_rounding(op: str, one: float, two: float) -> float | None:
-    """Round ``one op two`` once; None where plain IEEE arithmetic has the answer (no value, or an exact zero)."""
-    if not (math.isfinite(one) and math.isfinite(two)):
-        # only a huge integer can have become infinite, and beside an infinity it counts as finite
-        return _beside_infinity(op, one, two)
-    if one == 0 or two == 0:
-        return _beside_zero(op, one, two)
+def _one_rounding(op: str, one: int | float, two: int | float) -> float:  # noqa: PYI041  an int stays one
+    """Round ``one op two`` once; either may be a Python int of any size."""
+    if one == 0 and two != 0 and isinstance(one, int) and isinstance(two, int):
+        return 0.0
+    # beside an infinity, NaN or a factor 0 only the sign of an integer counts
+    signs = [number if isinstance(number, float) else float((number > 0) - (number < 0)) for number in (one, two)]
+    if not all(map(math.isfinite, signs)) or (op in {"*", "/"} and 0 in signs):
+        with np.errstate(all="ignore"):
+            return float(_OPERATIONS[op](np.float64(signs[0]), np.float64(signs[1])))
     exact = _OPERATIONS[op](Fraction(one), Fraction(two))
     rounded = _divide(exact.numerator, exact.denominator)
     return math.copysign(rounded, -1.0) if exact < 0 else rounded
-
-
-def _sign(number: float) -> float:
-    return math.copysign(1.0, number) if isinstance(number, float) else (-1.0 if number < 0 else 1.0)
-
-
-def _small(number: float) -> float:
-    """Stand-in of a huge integer with the same sign, for cases where only its sign counts."""
-    return number if isinstance(number, float) else _sign(number)
-
-
-def _beside_infinity(op: str, one: float, two: float) -> float | None:
-    one, two = _small(one), _small(two)
-    return None if math.isnan(one) or math.isnan(two) else _ieee(op, one, two)
-
-
-def _beside_zero(op: str, one: float, two: float) -> float | None:
-    if op in {"*", "/"}:
-        return _ieee(op, _small(one) if one != 0 else float(one), _small(two) if two != 0 else float(two))
-    exact = _OPERATIONS[op](Fraction(one), Fraction(two))
-    return _divide(exact.numerator, exact.denominator)
-
-
-def _ieee(op: str, one: float, two: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(_OPERATIONS[op](np.float64(one), np.float64(two)))
-
-
-def int_limits(data: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where doubles are far inside the int64 range (False at NaN and infinities)."""
-    inside: NDArray[np.bool_] = np.abs(data) < float(INT64_MAX // 2)
-    return inside
-
-
-_ = INT64_MIN

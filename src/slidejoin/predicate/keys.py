@@ -9,13 +9,13 @@ import numpy as np
 
 from slidejoin.predicate import exact, floats
 from slidejoin.predicate.evaluate import Source, evaluate
-from slidejoin.predicate.tree import Node
 from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Values, both_valid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Side
+    from slidejoin.predicate.tree import Node
 
 __all__ = ["Key", "Keys", "clip", "exact_key", "key_values", "node_key", "stored_keys"]
 
@@ -111,11 +111,11 @@ def key_values(key: Key, source: Source) -> Values:
 
     NaN counts as not valid.
     """
-    factor, node = key.parts[0]
+    node = key.parts[0][1]
     if key.bias:
         return source.biased(node)
     if key.space == "exact":
-        return exact.linear([(factor, _integers(node, source)) for factor, node in key.parts])
+        return exact.linear([(factor, _integers(part, source)) for factor, part in key.parts])
     if key.space == "hash":
         return source.hashes(node)
     values = evaluate(node, source)

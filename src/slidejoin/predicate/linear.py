@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, gcd, isfinite, lcm
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from slidejoin.predicate.keys import Key, exact_key
 from slidejoin.predicate.tree import Node
@@ -43,7 +43,7 @@ Form: TypeAlias = tuple[dict[Node, Fraction], Fraction]
 """Atoms with their factors, and a constant, in whole units (numbers, seconds)."""
 
 
-def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:
+def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:  # noqa: C901, PLR0911  one case each
     """Return an exact expression as a linear form; None if a constant is unknown.
 
     Atoms are the largest subtrees that do not add up. With `stop` these nodes are the atoms, and doubles are taken for
@@ -55,7 +55,7 @@ def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:
     if node.op == "literal":
         if node.value is None or (isinstance(node.value, float) and not isfinite(node.value)):
             return None
-        return {}, Fraction(node.value) / 10**node.type.scale  # type: ignore[arg-type]  # a number
+        return {}, Fraction(cast("float", node.value)) / 10**node.type.scale
     linear = node.type.exact or approximate
     if linear and node.op in {"+", "-"}:
         parts = [linear_form(arg, stop) for arg in node.args]
@@ -77,12 +77,13 @@ def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:
 
 
 def added(one: Form | None, two: Form | None, sign: int) -> Form | None:
+    """Return ``one + sign * two``; None if an atom would vanish: x - x is 0, but NULL where x is."""
     if one is None or two is None:
         return None
     atoms = dict(one[0])
     for atom, factor in two[0].items():
         atoms[atom] = atoms.get(atom, Fraction(0)) + sign * factor
-    if 0 in atoms.values():  # x - x is 0, but NULL where x is: leave it to evaluation
+    if 0 in atoms.values():
         return None
     return atoms, one[1] + sign * two[1]
 
@@ -165,4 +166,3 @@ def _tidy(intervals: list[Interval]) -> tuple[Interval, ...]:
         else:
             result.append((low, high))
     return tuple(result)
-

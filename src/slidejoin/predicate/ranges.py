@@ -133,7 +133,7 @@ def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale:
         piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
         pieces.append(piece)
         all_exact &= kept
-    return Found(pieces, all_exact)
+    return _apart(Found(pieces, all_exact), len(probe.data))
 
 
 def _shift(values: Values, by: int) -> Values:
@@ -147,13 +147,15 @@ def _empty(n: int) -> Piece:
 def _quotient(lower: Values | None, upper: Values | None, factor: int, *, may_clip: bool) -> tuple[Piece, bool]:
     """Return the keys with ``lower <= factor * key <= upper``, factor > 0, as int64."""
     lo, hi = (None if end is None else end.data for end in (lower, upper))
+    if factor > INT64_MAX:
+        lo, hi = (None if end is None else end.astype(object) for end in (lo, hi))
     if factor != 1:
         lo = None if lo is None else lo // factor + (lo % factor != 0)
         hi = None if hi is None else hi // factor
     if all(end is None or end.dtype != object for end in (lo, hi)):
         return (lo, hi), True
     # A lower end above int64, or an upper one below, leaves nothing - unless keys were clipped to that end.
-    nothing = np.zeros(len(hi if lo is None else lo), np.bool_)
+    nothing = np.zeros(max(len(end) for end in (lo, hi) if end is not None), np.bool_)
     kept = True
     if lo is not None:
         nothing |= (lo > INT64_MAX).astype(np.bool_)
@@ -233,7 +235,7 @@ def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Sca
         piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
         pieces.append(piece)
         all_exact &= kept
-    return Found(pieces, all_exact)
+    return _apart(Found(pieces, all_exact), len(below))
 
 
 def _split_doubles(op: str, data: NDArray[np.float64], wild: NDArray[np.bool_], scale: Scale) -> Found:
@@ -246,12 +248,20 @@ def _split_doubles(op: str, data: NDArray[np.float64], wild: NDArray[np.bool_], 
             )
         whole = np.empty((2, len(values.data)), object)
         for row, number in enumerate(values.data.tolist()):
-            infinite = math.copysign(1, number) * far if math.isinf(number) else None
-            whole[0, row] = int(infinite) if infinite is not None else math.floor(number)
-            whole[1, row] = int(infinite) if infinite is not None else math.ceil(number)
+            if math.isinf(number):
+                whole[:, row] = far if number > 0 else -far
+            else:
+                whole[:, row] = math.floor(number), math.ceil(number)
         return _double_bounds(op, whole[0], whole[1], scale)
 
     return _split(data, wild, compute)
+
+
+def _apart(found: Found, n: int) -> Found:
+    """Join pieces that meet at an end of int64 because keys were clipped to it."""
+    if found.exact or len(found.pieces) == 1:
+        return found
+    return _tidy(found.pieces, len(found.pieces), n, kept=False)
 
 
 def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
@@ -268,9 +278,7 @@ def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
 
 def intersect(one: Found, two: Found, n: int) -> Found:
     """Return what lies in both."""
-    crossed = [
-        (_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces
-    ]
+    crossed = [(_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces]
     kept = one.exact and two.exact
     if len(crossed) == 1:
         return Found(crossed, kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -65,12 +65,12 @@ def resolve_boolean(expr: ex.Expr, schemas: Mapping[ex.Side, pa.Schema]) -> Node
         return literal(None, BOOLEAN, node.text)
     if node.type.kind is not Kind.BOOL:
         raise PredicateError(
-            f"{node.text} is a {node.type}, not a condition: compare it with something, for example {node.text} > 0"
+            f"{node.text} is not a condition, its type is {node.type}: compare it with something, for example {node.text} > 0"
         )
     return node
 
 
-def resolve(expr: ex.Expr, schemas: Mapping[ex.Side, pa.Schema]) -> Node:  # noqa: PLR0911  one line for each node
+def resolve(expr: ex.Expr, schemas: Mapping[ex.Side, pa.Schema]) -> Node:  # noqa: C901, PLR0911  one line for each node
     """Return the typed tree of any expression; see `resolve_boolean`."""
     if isinstance(expr, ex.Column):
         return _column(expr, schemas)
@@ -95,7 +95,7 @@ def resolve(expr: ex.Expr, schemas: Mapping[ex.Side, pa.Schema]) -> Node:  # noq
     if isinstance(expr, ex.Cast):
         arg = resolve(expr.operand, schemas)
         if arg.type.kind not in {Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.NULL}:
-            raise PredicateError(f"cannot cast {arg.text}, a {arg.type}, to DOUBLE: only numbers can be cast")
+            raise PredicateError(f"cannot cast {arg.text} of type {arg.type} to DOUBLE: only numbers can be cast")
         return _double(arg)
     raise PredicateError(
         f"cannot use {type(expr).__name__} in a predicate: it takes columns, constants, + - * / %, abs, "
@@ -120,13 +120,15 @@ def _column(column: ex.Column, schemas: Mapping[ex.Side, pa.Schema]) -> Node:
     meaning = type_of(arrow)
     reach = reach_of(arrow) if meaning.exact else 0
     text = f"{column.side[0]}.{column.name}"
-    return Node("column", meaning, (), (column.side, column.name), frozenset({column.side}), reach, text)
+    return Node(
+        "column", meaning, (), (column.side, column.name), sides=frozenset({column.side}), reach=reach, text=text
+    )
 
 
 def _node(op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int = 0) -> Node:
     """Make a node; compute it at once if all its operands are constants."""
     sides = frozenset(side for arg in args for side in arg.sides)
-    node = Node(op, meaning, args, None, sides, reach, text)
+    node = Node(op, meaning, args, sides=sides, reach=reach, text=text)
     if not all(arg.op == "literal" for arg in args) or meaning.kind in {Kind.STRING, Kind.BINARY}:
         return node
     with np.errstate(all="ignore"):
@@ -147,7 +149,7 @@ def _double(arg: Node) -> Node:
 def _unary(op: str, arg: Node) -> Node:
     text = f"-{_inner(arg)}" if op == "negate" else f"abs({arg.text})"
     if arg.type.kind not in {Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.DURATION, Kind.NULL}:
-        raise PredicateError(f"there is no {text} of a {arg.type}: it takes numbers and durations")
+        raise PredicateError(f"there is no {text} for type {arg.type}: it takes numbers and durations")
     return arg if arg.is_null else _node(op, arg.type, (arg,), text, arg.reach)
 
 
@@ -221,9 +223,7 @@ def _time_literal(value: datetime | date | time | timedelta, text: str) -> Node:
         return _ticks(value // _MICROSECOND, Kind.DURATION, text)
     if value.tzinfo is not None:
         raise PredicateError(f"cannot use the time of day {text} with a time zone: give it without one")
-    since = timedelta(
-        hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
-    )
+    since = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
     return _ticks(since // _MICROSECOND, Kind.TIME, text)
 
 
@@ -264,5 +264,4 @@ def _parsed(node: Node, beside: Node, text: str) -> Node:
             f"cannot compare a {beside.type} with {node.text} in {text}: leave out the offset of the constant"
         )
     made = _time_literal(value, node.text)
-    seconds = made.value * 10**_NANO // 10**made.type.scale  # type: ignore[operator]  # an unscaled int
-    return _ticks(seconds + nanos, made.type.kind, node.text, _NANO)
+    return _ticks(cast("int", made.value) * 10 ** (_NANO - made.type.scale) + nanos, made.type.kind, node.text, _NANO)

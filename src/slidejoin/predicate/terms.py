@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Expr, Side
+    from slidejoin.predicate.ranges import Found, Ranges
     from slidejoin.predicate.values import Column
 
 __all__ = ["Formula", "RangeTerm", "Shape", "formula", "make_terms"]
@@ -45,9 +46,7 @@ class Choice:
         """Return the form that is about the keys `pair`, as written if possible since that is exact."""
         if self.written is not None and self.written.whole == pair:
             return self.written
-        if self.freed is None:
-            raise AssertionError
-        return self.freed
+        return cast("Rounded", self.freed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +129,12 @@ def _absolute_double(op: str, inside: Node, beside: Node) -> Formula | None:
     negative = (
         literal(-beside.value, beside.type, f"-{beside.text}")  # type: ignore[operator]  # a number
         if beside.op == "literal"
-        else Node("negate", beside.type, (beside,), None, beside.sides, beside.reach, f"-({beside.text})")
+        else Node("negate", beside.type, (beside,), sides=beside.sides, reach=beside.reach, text=f"-({beside.text})")
     )
 
     def sides(comparator: str) -> Formula | None:
         parts = [
-            formula(Node(how, BOOLEAN, (inside, bound), None, inside.sides | bound.sides))
+            formula(Node(how, BOOLEAN, (inside, bound), sides=inside.sides | bound.sides))
             for how, bound in ((comparator, beside), (MIRRORED[comparator], negative))
         ]
         known = [part for part in parts if part is not None]
@@ -156,10 +155,8 @@ def _doubles(node: Node) -> Formula | None:
     one, two = node.args
     written = freed = None
     if {one.sides, two.sides} == {frozenset({"left"}), frozenset({"right"})}:
-        if one.sides == {"left"}:
-            written = Separable(node.op, one, two)
-        else:
-            written = Separable(MIRRORED[node.op], two, one)
+        straight = one.sides == {"left"}
+        written = Separable(node.op, one, two) if straight else Separable(MIRRORED[node.op], two, one)
     cores: list[Node] = []
     for side in ("left", "right"):
         holders = [arg for arg in node.args if side in arg.sides]
@@ -174,7 +171,7 @@ def _doubles(node: Node) -> Formula | None:
 def _group(parts: list[Formula], *, union: bool) -> Formula:
     """Join formulas; exact comparisons of the same combination of keys become one at once."""
     joined: list[Formula] = []
-    for part in (inner for part in parts for inner in _inner(part, union=union)):
+    for part in (inner for outer in parts for inner in _inner(outer, union=union)):
         for place, before in enumerate(joined):
             if isinstance(part, Shifted) and isinstance(before, Shifted) and _same(part.what, before.what):
                 what = before.what
@@ -211,7 +208,8 @@ def _leaves(what: Formula) -> Iterator[Shifted | Choice]:
 
 def _pairs(what: Formula) -> tuple[KeyPair | None, KeyPair | None]:
     """Key pairs that all comparisons of a formula share: as written, and freed of constants."""
-    written, freed = set(), set()
+    written: set[KeyPair | None] = set()
+    freed: set[KeyPair | None] = set()
     for leaf in _leaves(what):
         if isinstance(leaf, Shifted):
             written.add(leaf.whole)
@@ -233,7 +231,8 @@ class RangeTerm:
     Attributes
     ----------
     shape
-        "equality": at most one key; "band": one range, closed on both ends; "not-equal": all but one key; else "ranges".
+        "equality": at most one key; "band": one range, closed on both ends; "not-equal": all but one key; "ranges":
+        anything else.
     pieces
         How many ranges a probe has at most.
     label
@@ -260,14 +259,14 @@ class RangeTerm:
         """Return the keys under which rows of `side` are stored."""
         return stored_keys(self.pair[0 if side == "left" else 1], Source({side: columns}))
 
-    def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> ranges.Ranges:
+    def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> Ranges:
         """Return for each row of `probe_side` the ranges of the other side's keys that its partners have."""
         n = len(next(iter(columns.values())))
         with np.errstate(all="ignore"):
             found = self._find(self.what, probe_side, Source({probe_side: columns}), n)
             return ranges.finish(found, n)
 
-    def _find(self, what: Formula, probe: Side, source: Source, n: int) -> ranges.Found:
+    def _find(self, what: Formula, probe: Side, source: Source, n: int) -> Found:
         if isinstance(what, Shifted):
             return what.find(probe, source, n)
         if isinstance(what, Choice):
@@ -275,10 +274,7 @@ class RangeTerm:
         found = self._find(what.parts[0], probe, source, n)
         for part in what.parts[1:]:
             more = self._find(part, probe, source, n)
-            if what.union:
-                found = ranges.unite(found, more, n, MOST_PIECES)
-            else:
-                found = ranges.intersect(found, more, n)
+            found = ranges.unite(found, more, n, MOST_PIECES) if what.union else ranges.intersect(found, more, n)
         return found
 
     def axis(self, keys: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -386,7 +382,7 @@ def _closed(what: Formula) -> tuple[bool, bool]:
 
 
 def _written_op(what: Choice) -> str:
-    """Comparator seen from the left key."""
+    """Return the comparator seen from the left key."""
     if what.written is not None:
         return what.written.op
     if what.freed is None:

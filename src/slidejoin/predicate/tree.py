@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from math import copysign
+from typing import TYPE_CHECKING, cast
 
 from slidejoin.predicate.types import Kind, Type
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["BOOLEAN", "COMPARATORS", "MIRRORED", "NEGATED", "Node", "columns_of", "literal", "other"]
+__all__ = ["BOOLEAN", "COMPARATORS", "MIRRORED", "NEGATED", "Node", "column_of", "columns_of", "literal", "other"]
 
 BOOLEAN = Type(Kind.BOOL)
 COMPARATORS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -35,6 +36,8 @@ class Node:
         Operands.
     value
         Of a column its (side, name); of a literal the unscaled int, float, bool, bytes or None.
+    minus_zero
+        Whether a literal is -0.0, which equals 0.0 but computes differently.
     sides
         The sides whose columns occur below.
     reach
@@ -47,6 +50,7 @@ class Node:
     type: Type
     args: tuple[Node, ...] = ()
     value: object = None
+    minus_zero: bool = False
     sides: frozenset[Side] = frozenset()
     reach: int = field(default=0, compare=False)
     text: str = field(default="", compare=False)
@@ -65,13 +69,18 @@ def other(side: Side) -> Side:
 def literal(value: object, meaning: Type, text: str) -> Node:
     """Return a constant node."""
     reach = abs(value) if isinstance(value, int) else 0
-    return Node("literal", meaning, value=value, reach=reach, text=text)
+    minus_zero = value == 0 and isinstance(value, float) and copysign(1.0, value) < 0
+    return Node("literal", meaning, (), value, minus_zero, reach=reach, text=text)
+
+
+def column_of(node: Node) -> tuple[Side, str]:
+    """Return the side and the name of a column node."""
+    return cast("tuple[Side, str]", node.value)
 
 
 def columns_of(node: Node) -> Iterator[tuple[Side, str]]:
     """Yield the columns below a node, in the order of writing, with repetitions."""
     if node.op == "column":
-        side, name = node.value  # type: ignore[misc]  # a column's value is its (side, name)
-        yield side, name
+        yield column_of(node)
     for arg in node.args:
         yield from columns_of(arg)

@@ -49,7 +49,7 @@ MAX_DECIMAL_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Kind and decimal scale: an exact value is ``unscaled / 10**scale`` (times in seconds; dates as their midnight)."""
+    """Kind and scale: an exact value is ``unscaled / 10**scale``, times in seconds, dates as their midnight."""
 
     kind: Kind
     scale: int = 0
@@ -145,7 +145,7 @@ def check_comparable(op: str, left: Type, right: Type, text: str) -> None:
         raise PredicateError(f"cannot order {left} values with {op} in {text}: they can be compared with = and <> only")
     if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
         raise PredicateError(
-            f"cannot compare a {left} with a {right} in {text}: give both a time zone or neither, for example with "
+            f"cannot compare {left} with {right} in {text}: give both a time zone or neither, for example with "
             "pyarrow.compute.assume_timezone or local_timestamp on the data"
         )
     raise PredicateError(

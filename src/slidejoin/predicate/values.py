@@ -63,11 +63,11 @@ def both_valid(one: NDArray[np.bool_] | None, two: NDArray[np.bool_] | None) -> 
     return one if two is None else one & two
 
 
-def fit(data: Any, valid: NDArray[np.bool_] | None) -> Values:
+def fit(data: NDArray[Any], valid: NDArray[np.bool_] | None) -> Values:
     """Return exact values from an object array of Python ints, as int64 if all of them fit."""
     values = Values(data, valid)
     low, high = values.limits()
-    if INT64_MIN <= low and high <= INT64_MAX:
+    if low >= INT64_MIN and high <= INT64_MAX:
         values.data = data.astype(np.int64)
     return values
 
@@ -165,7 +165,7 @@ def _load_exact(array: pa.Array, valid: NDArray[np.bool_] | None, *, biased: boo
     factor, divisor = 1, 1
     if pat.is_decimal(arrow):
         factor = 10 ** -min(arrow.scale, 0)
-        raw = _words(array, "int32") if arrow.bit_width == 32 else _words(array, "int64", arrow.bit_width // 64)
+        raw = _words(array, f"int{min(arrow.bit_width, 64)}", max(arrow.bit_width // 64, 1))
     elif pat.is_unsigned_integer(arrow):
         raw = _words(array, f"uint{arrow.bit_width}")
     else:
@@ -182,7 +182,7 @@ def _load_exact(array: pa.Array, valid: NDArray[np.bool_] | None, *, biased: boo
     if factor == 1:
         return values
     low, high = (limit * factor for limit in values.limits())
-    if INT64_MIN <= low and high <= INT64_MAX:
+    if low >= INT64_MIN and high <= INT64_MAX:
         return Values(values.data * factor, valid, low, high)
     return fit(values.data.astype(object) * factor, valid)
 
