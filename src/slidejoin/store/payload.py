@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Payload", "Piece"]
@@ -30,16 +30,33 @@ class Piece:
         The rows, in arrival order.
     time_max : int or None
         Largest event time in ticks, None for count windows.
+    nbytes : int
+        Bytes of the rows.
     """
 
     base: int
     table: pa.Table
     time_max: int | None
+    nbytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Measured once: asking Arrow takes some microseconds a column, and the window is measured after every push.
+        object.__setattr__(self, "nbytes", self.table.nbytes)
 
     @property
     def end(self) -> int:
         """Ordinal after the last row."""
         return self.base + int(self.table.num_rows)
+
+    def owned(self) -> Piece:
+        """Return the piece without memory that other rows lie in: a slice keeps all of its parent alive."""
+        if self.table.get_total_buffer_size() <= 2 * self.nbytes + SLACK:
+            return self
+        return Piece(self.base, self.table.take(pa.array(np.arange(self.table.num_rows))), self.time_max)
+
+
+SLACK = 4096
+"""Bytes that a piece may keep alive beyond twice its own."""
 
 
 @dataclass(slots=True)
@@ -49,11 +66,9 @@ class Payload:
     schema: pa.Schema
     merge: bool = True
     pieces: list[Piece] = field(default_factory=list)
-    _whole: pa.Table | None = None
 
     def append(self, piece: Piece, live_rows: int) -> None:
         """Add the newest piece and copy neighbours together, so that pieces stay few: O(log) copies of a row."""
-        self._whole = None
         self.pieces.append(piece)
         limit = max(SMALLEST_LIMIT, live_rows // 16)
         while self.merge and len(self.pieces) > 1:
@@ -65,28 +80,59 @@ class Payload:
             times = [p.time_max for p in (older, newer) if p.time_max is not None]
             self.pieces[-2:] = [Piece(older.base, table, max(times, default=None))]
 
-    def take(self, names: Sequence[str], ordinals: NDArray[np.int64] | pa.Array) -> pa.Table:
-        """Return the rows with these ordinals, in this order; a NULL ordinal gives a row of NULLs.
+    def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
+        """Return the rows with these ordinals, in this order.
 
-        Ordinals are (n,) int64 and must lie in the window.
+        Ordinals are (n,) int64 and must lie in the window. O(n): Arrow's own `take` over several chunks would copy
+        all of them together first, the whole window for a push of twenty rows.
         """
-        if self._whole is None:
-            tables = [piece.table for piece in self.pieces] or [self.schema.empty_table()]
-            self._whole = pa.concat_tables(tables)
-        first = self.pieces[0].base if self.pieces else 0
-        places = (
-            pa.array(ordinals - first) if not isinstance(ordinals, pa.Array) else pa.compute.subtract(ordinals, first)
-        )
-        return self._whole.select(list(names)).take(places)
+        names = list(names)
+        if not names:
+            # A table without columns still has rows.
+            return pa.table({"": pa.nulls(ordinals.size)}).select([])
+        if ordinals.size == 0:
+            return self.schema.empty_table().select(names)
+        bases = np.array([piece.base for piece in self.pieces])
+        owners = np.searchsorted(bases, ordinals, side="right") - 1
+        low, high = int(owners.min()), int(owners.max())
+        if low == high:
+            return self._rows(low, names, ordinals)
+        # Each piece gives its rows at once; then they go back to where they were asked for.
+        owners = (owners - low).astype(np.int16 if high - low < 1 << 15 else np.int64)  # 16 bits are sorted by radix
+        sorted_already = bool((owners[1:] >= owners[:-1]).all())
+        order = None if sorted_already else np.argsort(owners, kind="stable")
+        if order is not None:
+            ordinals, owners = ordinals[order], owners[order]
+        ends = np.searchsorted(owners, np.arange(high - low + 1), side="right")
+        parts, start = [], 0
+        for number, end in enumerate(ends.tolist(), low):
+            if start < end:
+                parts.append(self._rows(number, names, ordinals[start:end]))
+            start = end
+        gathered = pa.concat_tables(parts)
+        if order is None:
+            return gathered
+        back = np.empty(order.size, np.int64)
+        back[order] = np.arange(order.size)
+        return gathered.combine_chunks().take(pa.array(back))
+
+    def _rows(self, number: int, names: list[str], ordinals: NDArray[np.int64]) -> pa.Table:
+        piece = self.pieces[number]
+        return piece.table.select(names).take(pa.array(ordinals - piece.base))
+
+    def own(self, first: int) -> None:
+        """Copy the rows from ordinal `first` on out of memory that is much larger than they are."""
+        for number in range(len(self.pieces) - 1, -1, -1):
+            if self.pieces[number].end <= first:
+                break
+            self.pieces[number] = self.pieces[number].owned()
 
     def expire(self, ordinal: int) -> None:
         """Drop the pieces whose rows all come before that ordinal."""
         keep = 0
         while keep < len(self.pieces) and self.pieces[keep].end <= ordinal:
             keep += 1
-        if keep:
-            self._whole = None
-            del self.pieces[:keep]
+        del self.pieces[:keep]
 
     def first_within(self, oldest: int) -> int:
         """Return the ordinal below which every piece ends before the event time `oldest`."""
@@ -109,4 +155,4 @@ class Payload:
     @property
     def nbytes(self) -> int:
         """Bytes of all pieces."""
-        return sum(piece.table.nbytes for piece in self.pieces)
+        return sum(piece.nbytes for piece in self.pieces)
