@@ -4,7 +4,8 @@ Written from the text of the contract alone, never from the implementation. Noth
 row is compared with every stored row, one at a time.
 
 A row is a dict from column name to a Python value: ``None``, ``bool``, ``int``, ``float``, ``Decimal``, ``str``,
-``bytes``, or one of `Instant`, `Day`, `Clock`, `Span` (times as exact integers; `datetime` and its friends are taken too).
+``bytes``, or one of `Instant`, `Day`, `Clock`, `Span` (times as exact integers; `datetime` and its friends are taken
+too).
 
 A predicate is a tree of tuples::
 
@@ -22,9 +23,13 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cmp_to_key
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 Row = dict[str, Any]
+Output = tuple[Row | None, Row | None]  # one output row; None for the side that an unmatched or semi row lacks
 SIDES = ("left", "right")
 COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
@@ -135,7 +140,7 @@ def order_of(a: tuple[str, Any], b: tuple[str, Any]) -> int | None:
         raise TypeError(f"{kind} does not compare with {other_kind}")
     if x != x or y != y:
         return None
-    return (x > y) - (x < y)
+    return int(x > y) - int(x < y)
 
 
 def compare(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> bool | None:
@@ -364,7 +369,7 @@ class Kept:
 
     row: Row
     ordinal: int
-    time: int | None
+    time: int  # 0 where the window counts rows
     matched: bool = False
     done: bool = False  # produced as unmatched or (semi) as matched
 
@@ -382,7 +387,7 @@ class Step:
     late: bool = False
     null_time: bool = False
     pairs: int = 0
-    rows: list[tuple[Row | None, Row | None]] = field(default_factory=list)
+    rows: list[Output] = field(default_factory=list)
 
     @property
     def counted(self) -> bool:
@@ -406,9 +411,10 @@ def arrange(left: list[Row], right: list[Row], order_by: str | None = None) -> l
             raise ValueError(f"order_by column {order_by!r} holds NULL or NaN")
 
     def by_column(a: tuple[str, Row], b: tuple[str, Row]) -> int:
-        order = order_of(tagged(a[1][order_by]), tagged(b[1][order_by]))
-        assert order is not None
-        return order
+        one, two = tagged(a[1][order_by]), tagged(b[1][order_by])
+        assert one is not None
+        assert two is not None
+        return order_of(one, two) or 0
 
     return sorted(arrivals, key=cmp_to_key(by_column))  # stable: left rows stay first on ties
 
@@ -431,7 +437,7 @@ class Oracle:
 
     # -- embedded ----------------------------------------------------------------------------------------------------
 
-    def push(self, left: list[Row] = (), right: list[Row] = (), order_by: str | None = None) -> list[Step]:
+    def push(self, left: Sequence[Row] = (), right: Sequence[Row] = (), order_by: str | None = None) -> list[Step]:
         """What each row of one push produces, in arrival order."""
         steps = []
         for side, row in arrange(list(left), list(right), order_by):
@@ -441,21 +447,22 @@ class Oracle:
             steps.append(step)
         return steps
 
-    def finish(self) -> list[tuple[Row | None, Row | None]]:
+    def finish(self) -> list[Output]:
         """The unmatched rows that are still pending."""
         return self._unmatched(lambda _side, _kept: True)
 
     def watermark(self) -> int | None:
         """The join's watermark; None for count windows and while a side has no row."""
-        if not isinstance(self.scope, TimeScope) or None in self.latest.values():
+        left, right = self.latest["left"], self.latest["right"]
+        if not isinstance(self.scope, TimeScope) or left is None or right is None:
             return None
-        return min(self.latest["left"], self.latest["right"]) - self.scope.lateness
+        return min(left, right) - self.scope.lateness
 
     # -- Spark -------------------------------------------------------------------------------------------------------
 
     def micro_batch(
         self, left: list[Row], right: list[Row], watermark: int | None, order_by: str | None = None
-    ) -> list[tuple[Row | None, Row | None]]:
+    ) -> list[Output]:
         """The output rows of one micro-batch under the watermark with which it began; a multiset."""
         scope = self.scope
         if order_by is None and isinstance(scope, TimeScope):
@@ -468,7 +475,7 @@ class Oracle:
             ordered = [(side, row) for _, _, side, row in arrivals]
         else:
             ordered = arrange(left, right, order_by)
-        rows = []
+        rows: list[Output] = []
         for side, row in ordered:
             rows += self._arrive(side, row, watermark).rows
         return rows + self._newly_unmatched(watermark)
@@ -478,14 +485,16 @@ class Oracle:
     def _arrive(self, side: str, row: Row, watermark: int | None) -> Step:
         step = Step(side, row)
         roles = SIDES if self.self_join else (side,)
-        times: dict[str, int | None] = dict.fromkeys(roles)
+        times = dict.fromkeys(roles, 0)
         if isinstance(self.scope, TimeScope):
-            times = {role: self.scope.time_of(role, row) for role in roles}
-            if None in times.values():
-                step.null_time = True
-                self.null_time_rows += 1
-                return step
-            if watermark is not None and any(at < watermark for at in times.values()):
+            for role in roles:
+                at = self.scope.time_of(role, row)
+                if at is None:
+                    step.null_time = True
+                    self.null_time_rows += 1
+                    return step
+                times[role] = at
+            if watermark is not None and min(times.values()) < watermark:
                 step.late = True
                 self.late_rows += 1
                 return step
@@ -503,9 +512,8 @@ class Oracle:
                 left.matched = right.matched = True
         for role in roles:
             self.kept[role].append(new[role])
-            if times[role] is not None:
-                seen = self.latest[role]
-                self.latest[role] = times[role] if seen is None else max(seen, times[role])
+            seen = self.latest[role]
+            self.latest[role] = times[role] if seen is None else max(seen, times[role])
         self.pairs += step.pairs
         return step
 
@@ -516,7 +524,7 @@ class Oracle:
             return rows[self.scope.first_visible(side, len(rows)) :]
         return rows
 
-    def _of_pair(self, left: Kept, right: Kept) -> list[tuple[Row | None, Row | None]]:
+    def _of_pair(self, left: Kept, right: Kept) -> list[Output]:
         """The output rows of a match."""
         if self.how == "left_anti":
             return []
@@ -527,7 +535,7 @@ class Oracle:
             return [(left.row, None)]
         return [(left.row, right.row)]
 
-    def _newly_unmatched(self, watermark: int | None) -> list[tuple[Row | None, Row | None]]:
+    def _newly_unmatched(self, watermark: int | None) -> list[Output]:
         """Rows that have just left the window without a match."""
 
         def gone(side: str, kept: Kept) -> bool:
@@ -538,9 +546,9 @@ class Oracle:
 
         return self._unmatched(gone)
 
-    def _unmatched(self, gone: Any) -> list[tuple[Row | None, Row | None]]:
+    def _unmatched(self, gone: Callable[[str, Kept], bool]) -> list[Output]:
         sides = {"left": ("left",), "left_anti": ("left",), "right": ("right",), "full": SIDES}.get(self.how, ())
-        rows: list[tuple[Row | None, Row | None]] = []
+        rows: list[Output] = []
         for side in sides:
             for kept in self.kept[side]:
                 if not kept.matched and not kept.done and gone(side, kept):

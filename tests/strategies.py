@@ -50,6 +50,26 @@ FLOATS: dict[pa.DataType, list[Any]] = {
     pa.float32(): [*_FLOATS, 16_777_216.0],
     pa.float64(): [*_FLOATS, 2.0**53, 2.0**63, 2.0**64, 5e-324, 1e308, 0.30000000000000004],
 }
+# A band of 0.1 or 0.2 ends within a rounding of these.
+_TENTHS = [
+    0.0,
+    0.1,
+    0.2,
+    0.3,
+    0.1 + 0.2,
+    0.4,
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    1.0,
+    1.1,
+    -0.1,
+    math.inf,
+    -math.inf,
+    math.nan,
+    2.0**53,
+]
 DECIMALS: dict[pa.DataType, list[Any]] = {
     pa.decimal128(3, 0): [Decimal(v) for v in (-2, -1, 0, 1, 2, 3, 999, -999)],
     pa.decimal128(5, 2): [Decimal(v) for v in ("-1.00", "0.00", "0.10", "0.50", "1.00", "1.01", "2.00", "999.99")],
@@ -136,6 +156,18 @@ FAMILIES = {
             offsets=(0, 1, 2, 3, 255, 2**63),
         ),
         Family(
+            "float",
+            {pa.float64(): _TENTHS, pa.float32(): _TENTHS, pa.dictionary(pa.int8(), pa.float64()): _TENTHS},
+            (0.1, 0.3, 1, 0),
+            offsets=(0.1, 0.2, 0.3, 0, 1),
+        ),
+        Family(
+            "decimal",
+            DECIMALS,
+            (0, 1, Decimal("0.1"), Decimal("1.01"), 0.5),
+            offsets=(0, 1, Decimal("0.01"), Decimal("0.000001"), 0.5),
+        ),
+        Family(
             "naive",
             _instants(None) | DATES,
             (datetime(1970, 1, 1), datetime(1970, 1, 1, 0, 0, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999)),
@@ -201,7 +233,7 @@ def comparisons(draw: st.DrawFn, family: Family, name: str) -> Node:
         forms += ["single"]
     if family.offsets:
         forms += ["shift", "band", "band", "abs", "or", "difference"]
-    if family.name in ("number", "int"):
+    if family.name in ("number", "int", "float", "decimal"):
         forms += ["sum", "scaled", "negated", "quotient", "double"]
     if family.name == "int":
         forms += ["modulo"]
@@ -453,7 +485,7 @@ def cases(
 ) -> Case:
     """Whole joins: types, rows, predicate, window, pushes."""
     families = {
-        "a": FAMILIES[family or draw(st.sampled_from(["int", "number", "number", *FAMILIES]))],
+        "a": FAMILIES[family or draw(st.sampled_from(["int", "number", "float", *FAMILIES]))],
         "b": FAMILIES[draw(st.sampled_from(["int", "number", *FAMILIES]))],
     }
     timed = draw(st.sampled_from(["int", "naive", "zoned"]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+def values_of(column: Any) -> list[Any]:
     """A column as Python values; times as the oracle's exact integers, whatever their unit."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -39,7 +39,8 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [None if v is None else Span(v * NS[kind.unit]) for v in column.cast(pa.int64()).to_pylist()]
     if pa.types.is_float16(kind):
         return [None if v is None else float(v) for v in column.to_pylist()]
-    return column.to_pylist()
+    plain: list[Any] = column.to_pylist()
+    return plain
 
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:

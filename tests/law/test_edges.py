@@ -144,8 +144,8 @@ def test_window_and_its_column_must_agree(column: pa.DataType, length: Any, text
 
 
 def test_unknown_time_column() -> None:
-    with pytest.raises(ValueError, match=r"tz.*Did you mean 'ts'"):
-        make(window=sj.TimeWindow(5, on="tz"))
+    with pytest.raises(ValueError, match=r"tss.*Did you mean 'ts'"):
+        make(window=sj.TimeWindow(5, on="tss"))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_what_is_taken_as_a_batch() -> None:
         assert ids(join.push(right=batch)) == [(1, 1), (2, 2)], type(batch)
 
 
-@pytest.mark.parametrize("batch", [5, "text", [1, 2], object()], ids=repr)
+@pytest.mark.parametrize("batch", [5, "text", [1, 2], object()], ids=lambda batch: type(batch).__name__)
 def test_what_is_not_taken_as_a_batch(batch: Any) -> None:
     join = make()
     with pytest.raises((TypeError, ValueError)):
@@ -317,7 +317,7 @@ def test_null_or_nan_in_order_by_raises_and_nothing_is_taken(side: str, value: f
     join = make()
     good, bad = rows(1.0, 2.0), rows(1.0, value)
     batches = {"left": good, "right": good, side: bad}
-    with pytest.raises(ValueError, match=r"(?s)a.*(NULL|NaN)"):
+    with pytest.raises(sj.SchemaError, match=r"order_by='a'.*(NULL|NaN)"):
         join.push(**batches, order_by="a")
     assert (join.stats.rows_left, join.stats.rows_right) == (0, 0)
     assert join.push(left=good, right=good, order_by="a").num_rows == 2
@@ -325,7 +325,7 @@ def test_null_or_nan_in_order_by_raises_and_nothing_is_taken(side: str, value: f
 
 def test_unknown_order_by() -> None:
     join = make()
-    with pytest.raises(ValueError, match="tz"):
+    with pytest.raises(sj.SchemaError, match="order_by='tz'"):
         join.push(left=rows(1.0), right=rows(1.0), order_by="tz")
     assert join.stats.rows_left == 0
 
@@ -388,7 +388,7 @@ def test_giving_an_iterator_up_early_still_takes_all_rows() -> None:
     count = 3_000
     table = pa.table({"id": range(count), "a": [1.0] * count, "ts": [0] * count}, SCHEMA)
     join = make(window=sj.CountWindow(count))
-    iterator = join.push_iter(left=table, right=table)
+    iterator: Any = join.push_iter(left=table, right=table)
     next(iterator)
     with pytest.raises(sj.JoinClosedError, match="push_iter"):
         join.push(left=rows(1.0))
