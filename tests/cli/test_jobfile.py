@@ -123,8 +123,8 @@ WRONG = [
         "where =",
         "wher =",
         (
-            "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, columns, where, options, "
-            "max_files_per_trigger. Did you mean 'where'?"
+            "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, columns, where, "
+            "options, max_files_per_trigger. Did you mean 'where'?"
         ),
     ),
     (
@@ -229,8 +229,8 @@ WRONG = [
         'left = "10 minutes"',
         'lenght = "10 minutes"',
         (
-            "join.window.lenght: unknown key; the keys here are kind, length, left, right, on, left_on, right_on, lateness. "
-            "Did you mean 'length'?"
+            "join.window.lenght: unknown key; the keys here are kind, length, left, right, on, left_on, right_on, "
+            "lateness. Did you mean 'length'?"
         ),
     ),
     (

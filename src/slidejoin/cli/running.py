@@ -92,10 +92,10 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
 
 
 def _report_new(query: StreamingQuery, seen: dict[int, Batch], reporter: Reporter) -> None:
-    """Report the micro-batches that ended since the last call; a trigger without one comes under an old number."""
+    """Report the micro-batches that ended since the last call, but not the empty ones that only move the watermark."""
     for progress in query.recentProgress:
         batch = _batch(progress)
-        if batch.number not in seen and (batch.rows_in or batch.rows_out or progress["durationMs"].get("addBatch")):
+        if batch.number not in seen and (batch.rows_in or batch.rows_out):
             seen[batch.number] = batch
             reporter.batch(batch)
 
