@@ -40,7 +40,7 @@ def logic(on: str) -> list[bool]:
         ("(l.p AND r.p) IS NULL", {2, 6, 8}),
         ("(l.p OR r.p) IS NULL", {5, 7, 8}),
         ("(NOT l.p) IS NULL OR (r.p AND l.p)", {0, 6, 7, 8}),
-        ("NOT (l.p IS NULL OR r.p IS NULL)", {0, 1, 3, 4}),
+        ("NOT (l.p IS NULL OR r.p IS NULL) OR FALSE", {0, 1, 3, 4}),
         ("(l.p = r.p) IS NULL", {2, 5, 6, 7, 8}),
         ("l.p OR NULL OR r.p", {0, 1, 2, 3, 6}),
     ],
@@ -121,8 +121,10 @@ def test_float_keys_keep_the_order(numbers):
     for (a, key_a), (b, key_b) in itertools.combinations(zip(numbers, keys.tolist(), strict=True), 2):
         assert (a < b, a == b) == (key_a < key_b, key_a == key_b)
     assert floats.from_keys(keys).tolist() == numbers
-    assert np.all((floats.up(data) > data) | ~(data < math.inf) | np.isnan(floats.up(data)))
-    assert np.all((floats.down(data) < data) | ~(data > -math.inf) | np.isnan(floats.down(data)))
+    with np.errstate(all="ignore"):
+        above, below = floats.up(data), floats.down(data)
+        assert np.all((above >= np.nextafter(data, math.inf)) | np.isinf(data))
+        assert np.all((below <= np.nextafter(data, -math.inf)) | np.isinf(data))
 
 
 def test_object_arithmetic_comes_back_to_int64():
