@@ -14,6 +14,7 @@ import os
 import shutil
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,13 +69,14 @@ class SegmentCache:
             if not _is_whole(path, data):
                 log.warning("the cache file %s is damaged; it is built again from the state", path)
                 return None
-            payload, arrays = _laid_out(data, schema)
-        except FileNotFoundError:
+            owner, payload, arrays = _laid_out(data, schema)
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             log.warning("the cache file %s cannot be read (%s); it is built again from the state", path, error)
             return None
-        if payload.num_rows != entry.rows:
+        if owner != entry.id or payload.num_rows != entry.rows:
+            log.warning("the cache file %s holds other rows; it is built again from the state", path)
             return None
         return Segment.from_arrays(entry, payload, arrays)
 
@@ -91,7 +93,8 @@ class SegmentCache:
             part.replace(path)
         except OSError as error:
             log.warning("the cache folder %s takes no file (%s); the segment will be sorted again", self.folder, error)
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
 
     def keep_only(self, ids: Collection[str]) -> None:
         """Delete the files of segments that are in none of the manifests still needed."""
@@ -101,7 +104,8 @@ class SegmentCache:
             return
         for name in names:
             if name.split(".")[0] not in ids:
-                (self.folder / name).unlink(missing_ok=True)
+                with suppress(OSError):
+                    (self.folder / name).unlink()
                 _checked.pop(str(self.folder / name), None)
 
     def _path(self, segment: str) -> Path:
@@ -137,7 +141,7 @@ def _pieces(segment: Segment) -> list[Any]:
     for name, array in segment.arrays().items():
         whole = np.ascontiguousarray(array)
         add(name, whole.reshape(-1).view(np.uint8), dtype=whole.dtype.str, shape=list(whole.shape))
-    text = json.dumps(index).encode()
+    text = json.dumps({"id": segment.entry.id, "parts": index}).encode()
     text += b" " * (-(HEAD.itemsize + len(text)) % ALIGN)
     crc = zlib.crc32(text)
     for part in parts:
@@ -161,13 +165,13 @@ def _is_whole(path: Path, data: pa.Buffer) -> bool:
     return True
 
 
-def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[pa.Table, dict[str, NDArray[Any]]]:
+def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[str, NDArray[Any]]]:
     size = int(np.frombuffer(data, HEAD, 1)[0]["index"])
     index = json.loads(memoryview(data)[HEAD.itemsize : HEAD.itemsize + size].tobytes())
     start = HEAD.itemsize + size
     arrays: dict[str, NDArray[Any]] = {}
     payload = None
-    for name, place in index.items():
+    for name, place in index["parts"].items():
         piece = data.slice(start + place["at"], place["size"])
         if name == "payload":
             payload = pa.Table.from_batches([open_block(piece, schema)])
@@ -175,4 +179,4 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[pa.Table, dict[str, N
             arrays[name] = np.frombuffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
         raise KeyError("payload")  # noqa: EM101 - caught by `read`
-    return payload, arrays
+    return index["id"], payload, arrays

@@ -1,0 +1,114 @@
+"""State variables in memory and micro-batches by hand: the pipeline without Spark, for everything that Spark adds nothing to."""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql.types import StructType
+
+from slidejoin.config import make_config
+from slidejoin.spark import assembly
+from slidejoin.spark.buckets import bucket_ids
+from slidejoin.spark.operator import join_bucket
+from slidejoin.spark.pack import pack
+from slidejoin.spark.routing import choose_strategy
+from tests.spark.feeds import Clock, Row, table_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from slidejoin.spark.wiring import Wiring
+    from slidejoin.window import TimeWindow
+
+
+
+class Value:
+    def __init__(self) -> None:
+        self.kept: tuple[Any, ...] | None = None
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.kept
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.kept = value
+
+
+class Mapped:
+    def __init__(self) -> None:
+        self.kept: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:  # noqa: N802 - Spark's name
+        return self.kept.get(key)
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:  # noqa: N802
+        self.kept[key] = value
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
+        del self.kept[key]
+
+
+class Variables:
+    def __init__(self) -> None:
+        self.join, self.manifest, self.segments = Value(), Value(), Mapped()
+
+
+class Frame:
+    """What building a join reads of a DataFrame."""
+
+    def __init__(self) -> None:
+        from pyspark.sql.types import LongType, StringType, StructField, TimestampType
+
+        kinds = {"id": LongType(), "x": LongType(), "name": StringType(), "ts": TimestampType()}
+        self.schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+
+class Session:
+    """What building a join reads of a session."""
+
+    def __init__(self, cache: Path) -> None:
+        self.conf = {"spark.slidejoin.cacheDir": str(cache)}
+
+
+def wire(cache: Path, on: str, window: TimeWindow, strategy: str, partitions: int = 3, **options: Any) -> Wiring:
+    """A join as it reaches the workers."""
+    config = make_config(on=on, window=window, order="none", threads=1, **options)
+    frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
+    plan = assembly.bound_to(config, frames, window)
+    chosen = None if config.select is None else len(config.select)
+    session: Any = Session(cache)
+    strategy_ = choose_strategy(strategy, plan.bound)
+    wiring = assembly.wired(plan, strategy_, bucket_ids(partitions), chosen, session, streaming=True)
+    made: Wiring = pickle.loads(pickle.dumps(wiring))
+    return made
+
+
+class Query:
+    """One streaming query: its state, its watermark, and the rows that it has put out."""
+
+    def __init__(self, wiring: Wiring, lateness: int = 0) -> None:
+        self.wiring = wiring
+        self.clock = Clock(lateness)
+        self.state: dict[int, Any] = defaultdict(Variables)
+        self.rows: list[dict[str, Any]] = []
+
+    def micro_batch(self, batch: dict[str, list[Row]]) -> None:
+        calls: dict[int, list[tuple[int, bytes | None]]] = {}
+        for side, rows in batch.items():
+            for packed in pack(self.wiring, side, iter(table_of(rows).to_batches())):  # type: ignore[arg-type]
+                for bucket, code, block in zip(*(column.to_pylist() for column in packed.columns), strict=True):
+                    calls.setdefault(bucket, []).append((code, block))
+        for bucket, blocks in calls.items():
+            frames = iter([pd.DataFrame(blocks, columns=["side", "block"])])
+            for frame in join_bucket(self.wiring, self.state[bucket], frames, self.clock.value // 1000):
+                self.rows += frame.to_dict("records")
+        self.clock.advance(batch)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        return sorted((row["id"], row["id_right"]) for row in self.rows)
+
+    def segments(self) -> dict[int, int]:
+        """Number of segments in the state of each bucket."""
+        return {bucket: len({key[0].split("/")[0] for key in state.segments.kept}) for bucket, state in self.state.items()}

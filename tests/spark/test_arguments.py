@@ -1,0 +1,139 @@
+"""What cannot be joined on Spark is refused when the join is built, saying what was got and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import slidejoin as sj
+from slidejoin.errors import PredicateError
+from slidejoin.spark import SparkJoinError, stream_join
+from slidejoin.spark.checks import PROVIDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WINDOW = sj.TimeWindow("10 seconds", on="ts")
+
+
+@pytest.fixture(scope="module")
+def static(spark: SparkSession) -> DataFrame:
+    return spark.range(3).selectExpr("id", "id x", "timestamp_seconds(id) ts")
+
+
+@pytest.fixture(scope="module")
+def streaming(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").load().selectExpr("value id", "value x", "timestamp ts")
+
+
+def refused(error: type[Exception], message: str, *frames: DataFrame, **options: Any) -> None:
+    given: dict[str, Any] = {"on": "l.x = r.x", "window": WINDOW} | options
+    with pytest.raises(error, match=message):
+        stream_join(*frames, **given)
+
+
+def test_mixture(spark: SparkSession, static: DataFrame, streaming: DataFrame) -> None:
+    refused(SparkJoinError, "left is streaming and right is static; give two streaming or two static", streaming, static)
+
+
+def test_count_window(spark: SparkSession, static: DataFrame) -> None:
+    refused(SparkJoinError, "CountWindow.* is not supported on Spark in this version", static, static, window=sj.CountWindow(5))
+
+
+def test_missing_side(spark: SparkSession, static: DataFrame) -> None:
+    refused(SparkJoinError, "give two DataFrames, left and right, or one with self_join=True", static)
+
+
+def test_self_join_of_two(spark: SparkSession, static: DataFrame) -> None:
+    refused(SparkJoinError, "a self-join takes one DataFrame", static, static, self_join=True)
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 2.0, True])
+def test_partitions(spark: SparkSession, static: DataFrame, partitions: Any) -> None:
+    refused(SparkJoinError, "partitions must be a whole number of buckets, at least 1", static, static, partitions=partitions)
+
+
+def test_unknown_column(spark: SparkSession, static: DataFrame) -> None:
+    refused(PredicateError, "xx.*Did you mean", static, static, on="l.xx = r.x")
+
+
+def test_missing_event_time(spark: SparkSession, static: DataFrame) -> None:
+    window = sj.TimeWindow("10 seconds", on="tss")
+    refused(PredicateError, "the left side has no event-time column 'tss'.*Did you mean 'ts'", static, static, window=window)
+
+
+@pytest.mark.parametrize("kind", ["bigint", "date", "timestamp_ntz"])
+def test_event_time_of_another_type(spark: SparkSession, static: DataFrame, kind: str) -> None:
+    other = static.selectExpr("x", "unix_seconds(ts) ts" if kind == "bigint" else f"cast(ts as {kind}) ts")
+    refused(PredicateError, rf"event-time column 'ts' of the right side is {kind}; .*cast\(\"timestamp\"\)", static, other)
+
+
+def test_contradicting_watermark(spark: SparkSession, streaming: DataFrame) -> None:
+    marked = streaming.withWatermark("ts", "1 minute")
+    window = sj.TimeWindow("10 seconds", on="ts", lateness="2 minutes")
+    message = "the left side is marked with a watermark of 60000 ms on 'ts', the window says lateness=2 minutes"
+    refused(SparkJoinError, message, marked, streaming, window=window)
+
+
+def test_watermark_on_another_column(spark: SparkSession, streaming: DataFrame) -> None:
+    marked = streaming.selectExpr("*", "ts seen").withWatermark("seen", "1 minute")
+    refused(SparkJoinError, "the right side has its watermark on 'seen', the window is over 'ts'", streaming, marked)
+
+
+def test_agreeing_watermark_is_kept(spark: SparkSession, streaming: DataFrame) -> None:
+    marked = streaming.withWatermark("ts", "1 minute")
+    joined = stream_join(marked, streaming, on="l.x = r.x", window=sj.TimeWindow("5 s", on="ts", lateness="1 minute"))
+    assert joined.isStreaming
+    assert joined.schema["match_time"].metadata == {"spark.watermarkDelayMs": 60000}
+
+
+def test_lateness_below_a_millisecond(spark: SparkSession, streaming: DataFrame) -> None:
+    window = sj.TimeWindow("5 s", on="ts", lateness="10 us")
+    refused(SparkJoinError, "watermarks are whole milliseconds, got lateness 10 microseconds", streaming, streaming, window=window)
+
+
+def test_other_state_store(spark: SparkSession, streaming: DataFrame) -> None:
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    try:
+        refused(SparkJoinError, rf'keep their windows in RocksDB. Set it .*spark.conf.set\("{PROVIDER}"', streaming, streaming)
+    finally:
+        spark.conf.set(PROVIDER, str(before))
+
+
+def test_static_frames_need_no_state_store(spark: SparkSession, static: DataFrame) -> None:
+    before = spark.conf.get(PROVIDER)
+    spark.conf.unset(PROVIDER)
+    try:
+        joined = stream_join(static, static, on="l.x = r.x", window=WINDOW)
+    finally:
+        spark.conf.set(PROVIDER, str(before))
+    assert not joined.isStreaming
+
+
+def test_many_partitions_are_warned_of(
+    spark: SparkSession, streaming: DataFrame, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    try:
+        stream_join(streaming, streaming, on="l.x = r.x", window=WINDOW, partitions=2)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))
+    assert "spark.sql.shuffle.partitions is 200 on 2 cores" in caplog.text
+
+
+def test_strategies_without_their_term(spark: SparkSession, static: DataFrame) -> None:
+    refused(SparkJoinError, "strategy 'hash' needs an equality.*ranges l.x ~ r.x", static, static, on="l.x < r.x", strategy="hash")
+    refused(SparkJoinError, "strategy 'cell' needs a band of constant width", static, static, on="l.x < r.x", strategy="cell")
+    refused(SparkJoinError, "strategy must be one of .*Did you mean 'hash'", static, static, strategy="hsh")
+
+
+def test_column_named_match_time(spark: SparkSession, static: DataFrame) -> None:
+    other = static.selectExpr("x", "ts", "ts match_time")
+    refused(PredicateError, "the result has a column 'match_time' of its own", other, static)
+
+
+def test_outer_joins(spark: SparkSession, static: DataFrame) -> None:
+    refused(ValueError, "how='left' is not in this version", static, static, how="left")

@@ -1,0 +1,148 @@
+"""Blocks, frames, checks of the environment and the readiness of workers, each by itself."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from slidejoin.errors import StateError
+from slidejoin.spark import checks
+from slidejoin.spark.blocks import canonical, open_block, open_sealed, seal, to_block
+from slidejoin.spark.results import to_frame
+from slidejoin.spark.tasks import JoinTask, PackTask
+from slidejoin.spark.workers import default_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
+
+
+def some(rows: int) -> pa.Table:
+    return pa.table([range(rows), [str(n) for n in range(rows)], range(rows)], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1000])
+def test_blocks_come_back(rows: int) -> None:
+    assert pa.Table.from_batches([open_block(to_block(some(rows)), SCHEMA)]) == some(rows)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
+    data = seal(to_block(some(100)))
+    step = -(-len(data) // parts)
+    cut = [data[at : at + step] for at in range(0, len(data), step)]
+    assert open_sealed(cut, SCHEMA, "it") == some(100)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda data: data[:10], "it is damaged: it has 10 bytes, fewer than its header"),
+        (lambda data: data[:-1], "it is damaged: .* another checksum than the"),
+        (lambda data: b"\0" + data[1:], "it is not a segment of slidejoin"),
+    ],
+)
+def test_damaged_blocks_are_refused(harm: object, message: str) -> None:
+    data = harm(seal(to_block(some(5))))  # type: ignore[operator]
+    with pytest.raises(StateError, match=message):
+        open_sealed([data], SCHEMA, "it")
+
+
+def test_batches_are_brought_to_one_schema() -> None:
+    zone = pa.timestamp("us", tz="America/New_York")
+    given = some(3).set_column(1, "s", some(3)["s"].cast(pa.large_string()))
+    given = given.set_column(2, "ts", given["ts"].cast(zone)).append_column("more", pa.array([1, 2, 3]))
+    assert canonical(given, SCHEMA) == some(3)
+
+
+def test_frames_keep_nulls_and_nested_values() -> None:
+    nested = pa.struct([("m", pa.map_(pa.string(), pa.list_(pa.int64()))), ("t", pa.timestamp("us", tz="UTC"))])
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    table = pa.table({"a": [1, None], "n": pa.array([{"m": [("k", [1, None])], "t": at}, None], nested)})
+    frame = to_frame(table)
+    assert frame["n"].tolist() == [{"m": {"k": [1, None]}, "t": at}, None]
+    assert pa.Array.from_pandas(frame["a"]).to_pylist() == [1, None]
+
+
+def test_packages_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"pyspark": "4.3.0", "pyarrow": "17.0.0", "pandas": "2.2.3"}
+
+    def version(package: str) -> str:
+        if package not in versions:
+            raise metadata.PackageNotFoundError(package)
+        return versions[package]
+
+    monkeypatch.setattr(checks.metadata, "version", version)
+    message = "pyarrow is 17.0.0; protobuf is missing. Joins on Spark need at least .*protobuf 6.33.5.*pip install"
+    with pytest.raises(checks.SparkJoinError, match=message):
+        checks.check_packages()
+
+
+def java(folder: Path, told: str) -> None:
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho '{told}' >&2\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(("told", "major"), [('openjdk version "17.0.2" 2022', 17), ('java version "21" 2023', 21)])
+def test_java_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, major: int) -> None:
+    java(tmp_path, told)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert checks.check_java() == major
+
+
+@pytest.mark.parametrize(("told", "found"), [('java version "1.8.0_292"', "8"), ("what", "of unknown version")])
+def test_java_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, found: str) -> None:
+    java(tmp_path, told)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(checks.SparkJoinError, match=f"Java {found} found by JAVA_HOME; install Java 17 or newer"):
+        checks.check_java()
+
+
+def test_java_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(checks.SparkJoinError, match="no Java found by PATH; install Java 17 or newer"):
+        checks.check_java()
+
+
+def test_tasks_are_small_and_load_nothing_heavy() -> None:
+    """A worker unpickles a task before it is ready: kernels must not be compiled by that."""
+    tasks = pickle.dumps([PackTask(b"", "left", None), JoinTask(b"", None)])
+    code = f"import pickle, sys; pickle.loads({tasks!r}); print([m for m in sys.modules if m.startswith(('numba', 'slidejoin'))])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    names = ["slidejoin", "slidejoin.spark", "slidejoin.spark.tasks", "slidejoin.spark.workers"]
+    assert sorted(name.strip(" '[]\n") for name in told.split(",")) == names
+
+
+def test_worker_that_cannot_keep_kernels_still_works(tmp_path: Path) -> None:
+    """Neither the cache folder nor any place that Numba knows can be written."""
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    code = (
+        "from numba.core import caching\n"
+        "caching._CacheLocator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError('read-only'))\n"
+        "from numba import config\n"
+        f"from slidejoin.spark.workers import ready\nready({str(blocked)!r})\n"
+        "import slidejoin as sj\n"
+        "join = sj.StreamJoin(on='l.a = r.b', window=sj.CountWindow(9), threads=1)\n"
+        "print(join.push(left={'a': [1, 2]}, right={'b': [2]}).to_pydict())"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "TMPDIR": str(tmp_path)}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert told.stdout == "{'a': [2], 'b': [2]}\n", told.stderr
+
+
+def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "ann")
+    assert default_folder().endswith("slidejoin-ann")

@@ -1,0 +1,68 @@
+"""Static frames are one large micro-batch: nothing is late, and every type of Spark comes through."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+import slidejoin as sj
+from tests.spark.feeds import Feed, Row, expected
+from tests.spark.scenarios import LENGTH, rich_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+L, R = ("col", "left", "x"), ("col", "right", "x")
+WINDOW = sj.TimeWindow("10 seconds", on="ts")
+
+
+@pytest.mark.parametrize(
+    ("on", "predicate", "strategy"),
+    [
+        ("l.x = r.x", ("=", L, R), "auto"),
+        ("l.x BETWEEN r.x - 1 AND r.x + 1", ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1))), "auto"),
+        ("l.x <> r.x", ("<>", L, R), "auto"),
+    ],
+)
+def test_equals_the_oracle(
+    spark: SparkSession, feed: Feed, on: str, predicate: tuple[object, ...], strategy: str
+) -> None:
+    from slidejoin.spark import stream_join
+
+    batches = rich_batches()
+    feed.add(batches)
+    one: dict[str, list[Row]] = {side: [row for batch in batches for row in batch[side]] for side in ("left", "right")}
+    result = stream_join(feed.static("left"), feed.static("right"), on=on, window=WINDOW, strategy=strategy)
+    assert sorted((row["id"], row["id_right"]) for row in result.collect()) == expected([one], predicate, LENGTH, 0)
+
+
+def test_every_type_comes_through(spark: SparkSession) -> None:
+    from slidejoin.spark import stream_join
+
+    left = spark.sql(
+        """SELECT id, timestamp '2020-03-08 07:30:00Z' ts, CAST(id AS decimal(12, 3)) AS amount, CAST(id AS float) AS f,
+        id > 1 AS flag, CAST(id AS smallint) AS small, CAST(id AS string) AS text, CAST(CAST(id AS string) AS binary) AS raw,
+        date '2020-01-01' AS day, timestamp_ntz '2020-03-08 02:30:00' AS local, interval '1' second AS span,
+        array(1, NULL, id) AS items, named_struct('a', id, 'm', map('k', id)) AS nested, map('k', array(id)) AS by_key,
+        CAST(NULL AS array<int>) AS nothing
+        FROM range(3)"""
+    )
+    right = spark.sql("SELECT id AS number, timestamp '2020-03-08 07:30:01Z' AS at FROM range(3)")
+    window = sj.TimeWindow("1 second", left_on="ts", right_on="at")
+    result = stream_join(left, right, on="l.amount = r.number", window=window)
+    assert result.schema.names == [*left.schema.names, "number", "at", "match_time"]
+    assert [field.dataType for field in result.schema.fields[:-3]] == [field.dataType for field in left.schema.fields]
+    got = sorted(result.collect())
+    assert [tuple(row)[: len(left.columns)] for row in got] == [tuple(row) for row in sorted(left.collect())]
+    assert {row["match_time"].astimezone(UTC) for row in got} == {datetime(2020, 3, 8, 7, 30, 1, tzinfo=UTC)}
+
+
+def test_nothing_to_join(spark: SparkSession, feed: Feed) -> None:
+    from slidejoin.spark import stream_join
+
+    feed.add([{"left": [(1, 1, None, 0)], "right": []}])
+    result = stream_join(feed.static("left"), feed.static("right"), on="l.x = r.x", window=WINDOW)
+    assert result.collect() == []
+    assert result.columns[-1] == "match_time"
