@@ -65,7 +65,8 @@ def resolve_boolean(expr: ex.Expr, schemas: Mapping[ex.Side, pa.Schema]) -> Node
         return literal(None, BOOLEAN, node.text)
     if node.type.kind is not Kind.BOOL:
         raise PredicateError(
-            f"{node.text} is not a condition, its type is {node.type}: compare it with something, for example {node.text} > 0"
+            f"{node.text} is not a condition, its type is {node.type}: compare it with something, for example "
+            f"{node.text} > 0"
         )
     return node
 
