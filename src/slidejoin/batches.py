@@ -25,7 +25,7 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
     """
     try:
         table = _table(batch, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         msg = f"the {side} batch cannot be read as columns: {error}"
         raise SchemaError(msg) from error
     if table is None:
@@ -34,7 +34,12 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
             "frame, a dict of arrays, or anything with __arrow_c_stream__"
         )
         raise SchemaError(msg)
-    if schema is not None:
+    if schema is None:
+        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        if twice:
+            msg = f"the {side} batch has more than one column named {', '.join(map(repr, twice))}; rename them"
+            raise SchemaError(msg)
+    else:
         same_schema(table.schema, schema, side)
         # Field metadata and nullability may differ between batches and mean nothing here.
         table = pa.Table.from_arrays(table.columns, schema=schema)
@@ -49,7 +54,8 @@ def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: AN
     if isinstance(batch, dict):
         return _from_dict(batch, schema)
     if type(batch).__module__.split(".")[0] == "pandas" and hasattr(batch, "columns"):
-        return pa.Table.from_pandas(batch, preserve_index=False).replace_schema_metadata(None)
+        # Copied, because Arrow shares the memory of plain columns, and their owner may write into them later.
+        return pa.Table.from_pandas(batch.copy(), preserve_index=False).replace_schema_metadata(None)
     if hasattr(batch, "__arrow_c_stream__"):
         return pa.table(batch)
     if hasattr(batch, "__arrow_c_array__"):
@@ -62,17 +68,29 @@ def _from_dict(batch: dict[str, Any], schema: pa.Schema | None) -> pa.Table:
     for name, values in batch.items():
         known = schema is not None and name in schema.names
         kind = schema.field(name).type if known and schema is not None else None
-        if isinstance(values, (pa.Array, pa.ChunkedArray)):
-            arrays[name] = values
-        else:
-            # Arrow shares the memory of NumPy arrays, and their owner may write into them later.
-            own = np.array(values) if isinstance(values, np.ndarray) else values
-            arrays[name] = pa.array(own, type=kind)
+        if not isinstance(name, str):
+            msg = f"names of columns are text, got {name!r}"
+            raise TypeError(msg)
+        arrays[name] = _column(values, kind)
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         msg = f"columns have different lengths: {', '.join(f'{name} {len(a)}' for name, a in arrays.items())}"
         raise pa.ArrowInvalid(msg)
     return pa.table(arrays)
+
+
+def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:  # noqa: ANN401
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    # Arrow shares the memory of NumPy arrays and of pandas columns, and their owner may write into them later.
+    if isinstance(values, np.ndarray) or type(values).__module__.split(".")[0] == "pandas":
+        return pa.array(values.copy(), type=kind)
+    if hasattr(values, "__arrow_c_stream__"):
+        column = pa.chunked_array(values)
+        return column if kind is None else column.cast(kind)
+    if hasattr(values, "__array__") and not hasattr(values, "__arrow_c_array__"):
+        return pa.array(np.array(values), type=kind)
+    return pa.array(values, type=kind)
 
 
 def same_schema(got: pa.Schema, expected: pa.Schema, side: Side) -> None:

@@ -131,6 +131,11 @@ def make_config(
             f"select must be a list of columns such as ['{aliases[0]}.id', '{aliases[1]}.id'], got the text {select!r}"
         )
         raise ValueError(msg)  # noqa: TRY004
+    chosen = None if select is None else tuple(select)
+    for item in chosen or ():
+        if not isinstance(item, str):
+            msg = f"select must name columns as text such as '{aliases[0]}.id', got {item!r}"
+            raise ValueError(msg)  # noqa: TRY004
     if self_join and isinstance(window, TimeWindow) and window.left_on != window.right_on:
         msg = f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}"
         raise ValueError(msg)
@@ -140,7 +145,7 @@ def make_config(
         how=joined,
         output=one_of("output", output, OUTPUTS),
         order=one_of("order", order, ORDERS),
-        select=None if select is None else tuple(select),
+        select=chosen,
         suffix=suffix,
         self_join=bool(self_join),
         aliases=(aliases[0], aliases[1]),

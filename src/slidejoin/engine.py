@@ -8,6 +8,7 @@ afterwards; ordinals decide who sees whom, so inserting early changes nothing::
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,7 +98,7 @@ class Engine:
         With ``own_clock=False`` rows are late iff they are below `watermark` (None: none is), and the clock stands
         still: that is Spark's notion of time. Nothing is inserted yet.
         """
-        plan = self.plan
+        plan, clock, null_time, too_late = self.plan, replace(self.clock), 0, 0
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
         kept = {side: held(tables[side].select(plan.kept_schema(side).names)) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
@@ -109,21 +110,25 @@ class Engine:
                 places = arrivals.places(side)
                 ticks[side] = values[places]
                 null[side] = np.zeros(places.size, np.bool_) if valid is None else ~valid[places]
-            self.stats.null_time_rows += int(null["left"].sum() + null["right"].sum())
+            null_time = int(null["left"].sum() + null["right"].sum())
             arrivals = arrivals.without(null["left"], null["right"])
             ticks = {side: ticks[side][~null[side]] for side in SIDES}
             if own_clock:
-                late = self.clock.advance(arrivals, ticks["left"], ticks["right"], self_join=plan.config.self_join)
+                late = clock.advance(arrivals, ticks["left"], ticks["right"], self_join=plan.config.self_join)
             else:
                 low = np.iinfo(np.int64).min if watermark is None else watermark
                 late = ticks["left"] < low, ticks["right"] < low
-            self.stats.late_rows += int(late[0].sum() + late[1].sum())
+            too_late = int(late[0].sum() + late[1].sum())
             arrivals = arrivals.without(*late)
             times = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
         for side in SIDES:
             places = arrivals.places(side)
             whole = places.size == kept[side].num_rows and (by is None or bool((np.diff(places) > 0).all()))
             kept[side] = kept[side].combine_chunks() if whole else kept[side].take(pa.array(places)).combine_chunks()
+        # Nothing was changed until here, where nothing can fail any more.
+        self.clock = clock
+        self.stats.null_time_rows += null_time
+        self.stats.late_rows += too_late
         return Push(kept, times, arrivals)
 
     def push(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
@@ -133,6 +138,7 @@ class Engine:
         ``own_clock=False``.
         """
         slices = self._slices(push)
+        before = {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
                 yield from self._matched(part)
@@ -145,6 +151,8 @@ class Engine:
                 low = self.clock.watermark if own_clock else watermark
                 if low is not None:
                     self.expire(low)
+                for side, window in self.windows.items():
+                    window.own(before[side])
             self._measure()
 
     def _slices(self, push: Push) -> Iterator[Push]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
+from weakref import ref
 
 import pyarrow as pa
 
@@ -113,7 +114,9 @@ class StreamJoin:
             memory_limit=memory_limit,
         )
         self._state = JoinState(config)
-        self._running: Iterator[pa.Table] | None = None
+        self._broken: str | None = None
+        # Held weakly: an iterator that nobody has any more is collected, and takes the rest of its rows as it goes.
+        self._running: ref[_Started] | None = None
         if schemas is not None:
             left, right = (pa.schema(schema) for schema in schemas)
             self._state.schemas = {"left": left, "right": right}
@@ -145,9 +148,12 @@ class StreamJoin:
         MemoryLimitError
             If the rows would pass `memory_limit`; nothing is taken.
         JoinClosedError
-            After `finish`, or while an iterator of `push_iter` is open.
+            After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
         tables = list(self.push_iter(left, right, order_by=order_by))
+        if tables and not tables[0].schema.names:
+            # Tables without columns lose their rows when they are put together.
+            return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
         return pa.concat_tables(tables) if tables else self._empty()
 
     def push_iter(
@@ -174,16 +180,22 @@ class StreamJoin:
             tables = {side: tables[side] if side in given else schemas[side].empty_table() for side in SIDES}
         if engine is None:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
+            out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
-            return iter([state.waiting.push(side, tables[side], by) for side in given])
+            return (table for table in out)
         work = _Started(self._work(engine, engine.prepare(tables, by)))
         # Nothing can be refused from here on.
-        state.schemas, state.engine, self._running = schemas, engine, work
+        state.schemas, state.engine, self._running = schemas, engine, ref(work)
         return work
 
     def _work(self, engine: Engine, push: Push) -> Generator[pa.Table]:
         try:
             yield from engine.push(push)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
         finally:
             self._running = None
 
@@ -246,7 +258,7 @@ class StreamJoin:
             If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
         """
         join = cls.__new__(cls)
-        join._state, join._running = load(state, threads=threads, algorithm=algorithm), None  # noqa: SLF001 - its own
+        join._state, join._running, join._broken = load(state, threads=threads, algorithm=algorithm), None, None  # noqa: SLF001 - its own
         return join
 
     # -- checks --------------------------------------------------------------------------------------------------
@@ -270,7 +282,13 @@ class StreamJoin:
             raise JoinClosedError(msg)
 
     def _check_idle(self) -> None:
-        if self._running is not None:
+        if self._broken is not None:
+            msg = (
+                f"a push was interrupted by {self._broken} and the window may lack some of its rows; "
+                "go on from the last snapshot, or make a new StreamJoin"
+            )
+            raise JoinClosedError(msg)
+        if self._running is not None and self._running() is not None:
             msg = "an iterator of push_iter() is still open; read it to its end or close it first"
             raise JoinClosedError(msg)
 

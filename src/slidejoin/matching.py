@@ -63,10 +63,11 @@ class Matches:
             for start in range(0, left.size, chunk_rows):
                 cut = slice(start, start + chunk_rows)
                 with self.stats.step("payload"):
-                    yield plan.layout.pairs(
+                    table = plan.layout.pairs(
                         self.windows["left"].payload.take(names["left"], left[cut]),
                         self.windows["right"].payload.take(names["right"], right[cut]),
                     )
+                yield table  # outside of the step: the time until the next one is the reader's
 
     def counts(self, tables: dict[Side, pa.Table], arrivals: Arrivals) -> Iterator[pa.Table]:
         """Yield one table with a row for each arrival and the number of pairs that it produced."""
@@ -95,7 +96,8 @@ class Matches:
                 else:
                     source = tables[side]
                 gathered[side] = source.select(layout.names(side)).take(pa.array(places, mask=~mine))
-            yield layout.counts(gathered["left"], gathered["right"], is_left, counts)
+            table = layout.counts(gathered["left"], gathered["right"], is_left, counts)
+        yield table
 
     def _chunks(self, chunk_rows: int) -> Iterator[tuple[int, int]]:
         """Cut the slots so that each stretch has at most `chunk_rows` candidates, or is a single slot."""

@@ -120,6 +120,6 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
     else:
         waiting = state.waiting
         waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
-        waiting.tables = tables if header["waiting"]["rows"] else []
+        waiting.keep(tables if header["waiting"]["rows"] else [])
         waiting.stats = Stats(**header["stats"])
     return state

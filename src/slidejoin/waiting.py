@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.engine import Engine
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.predicate import columns_of
 from slidejoin.stats import Stats
 from slidejoin.store.holding import held, released
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from numpy.typing import NDArray
@@ -33,31 +35,34 @@ class Waiting:
         self.side: Side | None = None
         self.tables: list[pa.Table] = []
         self.dropped = 0
+        self.nbytes = 0
         self.stats = Stats()
+        self._rows = 0
 
     def push(self, side: Side, table: pa.Table, by: tuple[NDArray[Any], NDArray[Any]] | None) -> pa.Table:
-        """Keep the rows and return what can be put out for them: their counts, which are zero."""
+        """Keep the rows and return what can be put out for them: their counts, which are zero.
+
+        Raises
+        ------
+        PredicateError
+            If the predicate, the window or the selection names a column that this side does not have.
+        """
+        self._check_names(side, table.schema)
+        out = self.empty({side: table.schema})
         if by is not None:
-            order = pa.array(np.argsort(by[side == "right"], kind="stable"))
-            own = table.schema
-            columns = [
-                released(column, field.type) for column, field in zip(held(table).take(order).columns, own, strict=True)
-            ]
-            table = pa.Table.from_arrays(columns, schema=own)
+            table = _chosen_rows(table, np.argsort(by[side == "right"], kind="stable"))
         window = self._config.window
-        if not isinstance(window, CountWindow) and window.on(side) in table.column_names:
-            timed = table.filter(table.column(window.on(side)).is_valid())
-            self.stats.null_time_rows += table.num_rows - timed.num_rows
-            table = timed
+        if not isinstance(window, CountWindow):
+            times = table.column(window.on(side))
+            if times.null_count:
+                table = _chosen_rows(table, np.flatnonzero(times.is_valid()))
+                self.stats.null_time_rows += times.null_count
         self.side = side
         if side == "left":
             self.stats.rows_left += table.num_rows
         else:
             self.stats.rows_right += table.num_rows
-        if table.num_rows:
-            self.tables.append(table)
-            self._trim()
-        out = self.empty({side: table.schema})
+        self.keep([table])
         if self._config.output == "pairs":
             return out
         rows = table.num_rows
@@ -65,14 +70,32 @@ class Waiting:
         columns = [pa.array([side] * rows, pa.string()), *(table.column(name) for name in names)]
         return pa.Table.from_arrays([*columns, pa.array(np.zeros(rows, np.int64))], schema=out.schema)
 
-    def _trim(self) -> None:
-        """Keep no more rows than a count window can show, in whole batches."""
+    def keep(self, tables: Iterable[pa.Table]) -> None:
+        """Take the newest rows; keep no more than a count window can show, in whole batches."""
+        for table in tables:
+            if table.num_rows:
+                self.tables.append(table)
+                self._rows += table.num_rows
+                self.nbytes += table.nbytes
         window = self._config.window
         if isinstance(window, CountWindow) and self.side is not None:
-            rows = sum(table.num_rows for table in self.tables)
-            while rows - self.tables[0].num_rows >= window.size(self.side) + window.slide:
-                self.dropped += self.tables[0].num_rows
-                rows -= self.tables.pop(0).num_rows
+            while self.tables and self._rows - self.tables[0].num_rows >= window.size(self.side) + window.slide:
+                oldest = self.tables.pop(0)
+                self.dropped += oldest.num_rows
+                self._rows -= oldest.num_rows
+                self.nbytes -= oldest.nbytes
+
+    def _check_names(self, side: Side, schema: pa.Schema) -> None:
+        config = self._config
+        names = list(columns_of(config.on, side))
+        if not isinstance(config.window, CountWindow):
+            names.append(config.window.on(side))
+        alias = config.aliases[0 if side == "left" else 1] + "."
+        names += [item.removeprefix(alias) for item in config.select or () if item.startswith(alias)]
+        for name in names:
+            if schema.names.count(name) != 1:
+                msg = f"the {side} side has no column {name!r}; it has {', '.join(schema.names) or 'no columns'}."
+                raise PredicateError(msg + nearest(name, schema.names))
 
     def engine(self, plan: Plan) -> Engine:
         """Return an engine that has taken the waiting rows, with the same ordinals."""
@@ -111,7 +134,8 @@ class Waiting:
         wanted = [item.removeprefix(alias) for item in self._config.select if item.startswith(alias)]
         return [name for name in wanted if name in schema.names]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the waiting rows."""
-        return sum(table.nbytes for table in self.tables)
+
+def _chosen_rows(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    rows = held(table).take(pa.array(places))
+    columns = [released(column, field.type) for column, field in zip(rows.columns, table.schema, strict=True)]
+    return pa.Table.from_arrays(columns, schema=table.schema)

@@ -70,7 +70,9 @@ def length_of(given: Given, what: str) -> Length:
         raise ValueError(msg)  # noqa: TRY004 - the contract names ValueError for every wrong window
     length: Length
     if isinstance(given, timedelta):
-        length = Span(((given.days * 86_400 + given.seconds) * 1_000_000 + given.microseconds) * 1_000)
+        microseconds = (given.days * 86_400 + given.seconds) * 1_000_000 + given.microseconds
+        # A pandas Timedelta is a timedelta with nanoseconds below its microseconds.
+        length = Span(microseconds * 1_000 + int(getattr(given, "nanoseconds", 0)))
     elif isinstance(given, str):
         length = _parse(given, what, expected)
     else:

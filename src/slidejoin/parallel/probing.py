@@ -29,6 +29,11 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="slidejoin")
 
 
+if hasattr(os, "register_at_fork"):
+    # The threads of a pool do not live on in a forked child, which would wait for them for ever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 class Workers:
     """Runs tasks on up to `threads` threads; with one thread, in the caller's."""
 

@@ -78,6 +78,11 @@ class SideWindow:
         if not self.shared:
             self.payload.expire(ordinal)
 
+    def own(self, ordinal: int) -> None:
+        """Free the rows from that ordinal on of larger memory that they are slices of."""
+        if not self.shared:
+            self.payload.own(ordinal)
+
     @property
     def nbytes(self) -> int:
         """Bytes of rows and index."""
