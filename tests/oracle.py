@@ -475,10 +475,10 @@ class Oracle:
             ordered = [(side, row) for _, _, side, row in arrivals]
         else:
             ordered = arrange(left, right, order_by)
-        rows: list[Output] = []
+        output: list[Output] = []
         for side, row in ordered:
-            rows += self._arrive(side, row, watermark).rows
-        return rows + self._newly_unmatched(watermark)
+            output += self._arrive(side, row, watermark).rows
+        return output + self._newly_unmatched(watermark)
 
     # -- one arrival -------------------------------------------------------------------------------------------------
 

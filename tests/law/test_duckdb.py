@@ -70,7 +70,7 @@ def by_duckdb(lefts: pa.Table, rights: pa.Table, scope: str, on: str, lateness: 
     with duckdb.connect(config={"threads": 1}) as database:
         database.register("lefts", lefts)
         database.register("rights", rights)
-        query = f"{head} SELECT l.id AS a, r.id AS b FROM l JOIN r ON ({on}) AND ({scope})"  # noqa: S608 - all from here
+        query = f"{head} SELECT l.id AS a, r.id AS b FROM l JOIN r ON ({on}) AND ({scope})"  # noqa: S608
         found = database.execute(query).fetchnumpy()
     return sorted_pairs(found["a"], found["b"])
 

@@ -197,6 +197,32 @@ def test_dates_and_units_mix_exactly() -> None:
     assert ids(join.push(left=days, right=stamps)) == [(1, 0), (1, 1), (1, 2)]
 
 
+LOW, HIGH = -(2**63), 2**63 - 1
+
+
+def test_event_times_at_the_ends_of_int64() -> None:
+    assert joined(sj.TimeWindow(1, on="ts"), {"left": [LOW, LOW]}, {"right": [LOW, LOW + 1]})[1] == [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+    ]
+    assert joined(sj.TimeWindow(1, on="ts"), {"left": [HIGH]}, {"right": [HIGH - 2, HIGH - 1, HIGH]})[1] == [
+        (0, 1),
+        (0, 2),
+    ]
+    assert joined(sj.TimeWindow(HIGH, on="ts"), {"left": [LOW]}, {"right": [-2, -1, 0]})[1] == [(0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("length", [2**64 - 1, 2**64, 10**30])
+def test_lengths_beyond_64_bits(length: int) -> None:
+    window = sj.TimeWindow(length, on="ts", lateness=length)
+    assert joined(window, {"left": [HIGH]}, {"right": [HIGH, LOW]}, {"left": [LOW]})[1:] == [
+        [(0, 0), (0, 1)],
+        [(1, 0), (1, 1)],
+    ]
+
+
 TRUE = ("=", ("lit", 1), ("lit", 1))
 SAME = ("=", ("col", "left", "k"), ("col", "right", "k"))
 
