@@ -83,7 +83,7 @@ DECIMALS: dict[pa.DataType, list[Any]] = {
 def _instants(zone: str | None) -> dict[pa.DataType, list[Any]]:
     near = [-2, -1, 0, 1, 2, 3]
     return {
-        pa.timestamp("s", zone): [*near, 86_400, -86_400],
+        pa.timestamp("s", zone): [*near, 86_400, -86_400, 2**40, 2**63 - 1],
         pa.timestamp("ms", zone): [1000 * v for v in near] + [1, 999, 86_400_000],
         pa.timestamp("us", zone): [10**6 * v for v in near] + [1, -1, 86_400_000_000],
         pa.timestamp("ns", zone): [10**9 * v for v in near] + [1, -1, 86_400 * 10**9, 2**63 - 1, -(2**63) + 1],
@@ -315,8 +315,8 @@ def count_windows(draw: st.DrawFn, largest: int = 6) -> WindowCase:
 
 TIME_FAMILIES: dict[str, dict[pa.DataType, list[Any]]] = {
     "int": {kind: [v for v in values if abs(v) < 10] for kind, values in INTEGERS.items()},
-    "naive": {kind: [v for v in values if abs(v) < 2**62] for kind, values in (_instants(None) | DATES).items()},
-    "zoned": {kind: [v for v in values if abs(v) < 2**62] for kind, values in _instants("UTC").items()},
+    "naive": {kind: [v for v in values if abs(v) < 2**40] for kind, values in (_instants(None) | DATES).items()},
+    "zoned": {kind: [v for v in values if abs(v) < 2**40] for kind, values in _instants("UTC").items()},
 }
 _LENGTHS = [
     "0 seconds",

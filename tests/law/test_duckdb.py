@@ -65,7 +65,7 @@ def streams(seed: int) -> tuple[pa.Table, pa.Table]:
 
 
 def by_duckdb(lefts: pa.Table, rights: pa.Table, scope: str, on: str, lateness: int | None = None) -> NDArray[Any]:
-    """The pairs of ids that DuckDB finds, sorted. There NaN equals itself and is the largest: `on` has to exclude it."""
+    """The pairs of ids that DuckDB finds, sorted. NaN equals itself and is the largest there: `on` excludes it."""
     head = ARRIVALS.format(late="false" if lateness is not None else "true", lateness=lateness or 0)
     with duckdb.connect(config={"threads": 1}) as database:
         database.register("lefts", lefts)

@@ -46,6 +46,10 @@ LINES: list[Any] = [
     ("uint64 above int64", "l.x < r.x", (U64, [2**63, 2**63 + 1, 2**64 - 1]), (U64, [2**63 + 1]), [(0, 0)]),
     ("uint64 equal above int64", "l.x = r.x", (U64, [2**63, 2**64 - 1]), (U64, [2**64 - 1, 2**63 + 1]), [(1, 0)]),
     ("int64 product", "l.x * 4 > r.x", (I64, [2**62]), (U64, [2**64 - 1, 0]), [(0, 0), (0, 1)]),
+    ("beyond int64 is not its end", "l.x * 4 <= r.x", (I64, [2**62, 1]), (I64, [2**63 - 1]), [(1, 0)]),
+    ("two keys beyond int64", "l.x * 4 = r.x * 4", (I64, [2**62, 2**62 + 1]), (I64, [2**62 + 1]), [(1, 0)]),
+    ("a key below int64", "l.x * 3 >= r.x", (I64, [-(2**62), -1]), (I64, [-(2**63)]), [(1, 0)]),
+    ("wide decimals", "l.x <= r.x", (pa.decimal128(18, 0), [10**18 - 1, 0]), (pa.decimal128(18, 6), [Decimal("999999999999.999999")]), [(1, 0)]),
     ("int64 saturates open", "l.x <= r.x + 1", (I64, [2**63 - 1]), (I64, [2**63 - 1, 2**63 - 2, 2**63 - 3]), [(0, 0), (0, 1)]),
     ("a literal beyond int64", "l.x < 9223372036854775808 AND r.x > -9223372036854775809", (I64, [2**63 - 1]), (I64, [-(2**63)]), [(0, 0)]),
     # floats
@@ -88,6 +92,7 @@ LINES: list[Any] = [
     ("negative scale", "l.x = r.x", (pa.decimal128(3, -2), [Decimal(300)]), (pa.int16(), [300]), [(0, 0)]),
     # times
     ("units s to ns", "l.x < r.x", (pa.timestamp("s"), [1]), (pa.timestamp("ns"), [10**9, 10**9 + 1]), [(0, 1)]),
+    ("beyond ns is not its end", "l.x <= r.x", (pa.timestamp("s"), [2**40, 1]), (pa.timestamp("ns"), [2**63 - 1]), [(1, 0)]),
     ("units at the end of ns", "l.x < r.x", (pa.timestamp("s"), [2**40]), (pa.timestamp("ns"), [2**63 - 1]), []),
     ("before 1970", "l.x = r.x", (pa.timestamp("ms"), [-1]), (pa.timestamp("us"), [-1000, -1]), [(0, 0)]),
     ("date against timestamp", "l.x = r.x", (pa.date32(), [1]), (pa.timestamp("ms"), [86_400_000, 86_400_001]), [(0, 0)]),
