@@ -9,12 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
+import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["I32", "I64", "I64_2D", "OUT_I32", "OUT_I64", "OUT_I64_2D", "inlined", "kernel"]
+    from numpy.typing import NDArray
+
+__all__ = ["I32", "I64", "I64_2D", "OUT_I32", "OUT_I64", "OUT_I64_2D", "U64", "inlined", "kernel", "prefetch"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -37,3 +42,31 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
 def inlined(function: F) -> F:
     """Compile a helper into its callers; it has no signature of its own."""
     return cast("F", numba.njit(inline="always")(function))
+
+
+U64 = np.uint64
+"""Places are cast to unsigned where they index: Numba else adds a test for negative indexes to each access."""
+
+
+@intrinsic
+def _prefetch(_typing: Any, array: Any, place: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
+    """Emit LLVM's prefetch of ``array[place]`` for reading, to be kept in all caches."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        builder.call(function, [builder.bitcast(builder.gep(data, [args[1]]), byte), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, place), generate
+
+
+def _prefetch_nothing(array: NDArray[Any], place: Any) -> None:  # noqa: ANN401 - any integer
+    """Do nothing: a prefetch changes no value."""
+
+
+prefetch = _prefetch_nothing if numba.config.DISABLE_JIT else _prefetch
+"""Ask for the cache line of ``array[place]`` ahead of its use; the place may lie outside the array."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba import types
 
-from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I64, inlined, kernel
+from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["count_checked", "count_plain", "fill_checked", "fill_plain"]
+
+AHEAD = 16
+"""Probes ahead of which the first offset is asked for: offsets are read at random, from memory in the worst case."""
 
 
 @kernel(I32, I32, OUT_I64)
@@ -41,11 +44,13 @@ def fill_plain(
     probes; cursors (n,) int64 next free place of each probe, moved on; probes and stored (total,) int64, written
     side by side. O(matches).
     """
-    for i in range(first, last):
-        at = cursors[i]
+    for n in range(first, last):
+        prefetch(offsets, np.int64(starts[U64(min(n + AHEAD, last - 1))]))
+        i = U64(n)
+        at, ordinal = cursors[i], ordinals[i]
         for j in range(starts[i], ends[i]):
-            probes[at] = ordinals[i]
-            stored[at] = base + offsets[j]
+            probes[U64(at)] = ordinal
+            stored[U64(at)] = base + offsets[U64(j)]
             at += 1
         cursors[i] = at
 
@@ -53,8 +58,8 @@ def fill_plain(
 @inlined
 def _passes(
     aux: NDArray[np.int64],
-    j: int,
-    i: int,
+    j: np.integer[Any],
+    i: np.integer[Any],
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
     dims: NDArray[np.int64],
@@ -92,12 +97,14 @@ def count_checked(
     A probe i sees ordinals seen_from[i] <= o < seen_to[i]. Dimension ``dims[p]`` of aux (m, d) must lie in one of its
     ranges [lows[p, i], highs[p, i]], ends included; dims (p,) int64 is ascending. O(candidates).
     """
-    for i in range(starts.size):
+    for n in range(starts.size):
+        prefetch(offsets, np.int64(starts[U64(min(n + AHEAD, starts.size - 1))]))
+        i = U64(n)
         low, high = seen_from[i] - base, seen_to[i] - base
         found = 0
         for j in range(starts[i], ends[i]):
-            offset = offsets[j]
-            if low <= offset < high and _passes(aux, j, i, lows, highs, dims):
+            offset = offsets[U64(j)]
+            if low <= offset < high and _passes(aux, U64(j), i, lows, highs, dims):
                 found += 1
         counts[i] += found
 
@@ -125,13 +132,15 @@ def fill_checked(
     stored: NDArray[np.int64],
 ) -> None:
     """Write the matches that `count_checked` counts, as `fill_plain` writes them. O(candidates)."""
-    for i in range(first, last):
+    for n in range(first, last):
+        prefetch(offsets, np.int64(starts[U64(min(n + AHEAD, last - 1))]))
+        i = U64(n)
         low, high = seen_from[i] - base, seen_to[i] - base
-        at = cursors[i]
+        at, ordinal = cursors[i], ordinals[i]
         for j in range(starts[i], ends[i]):
-            offset = offsets[j]
-            if low <= offset < high and _passes(aux, j, i, lows, highs, dims):
-                probes[at] = ordinals[i]
-                stored[at] = base + offset
+            offset = offsets[U64(j)]
+            if low <= offset < high and _passes(aux, U64(j), i, lows, highs, dims):
+                probes[U64(at)] = ordinal
+                stored[U64(at)] = base + offset
                 at += 1
         cursors[i] = at

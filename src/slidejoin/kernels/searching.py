@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.compiling import I32, I64, OUT_I32, inlined, kernel
+from slidejoin.kernels.compiling import I32, I64, OUT_I32, U64, inlined, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,9 +16,6 @@ __all__ = ["locate"]
 
 BLOCK = 8
 """Keys compared at once at the end of a search: 4 and 16 were slower, no blocks at all took 2.4 times as long."""
-
-U64 = np.uint64
-"""Places are cast to unsigned where they index: Numba else adds a test for negative indexes to each access."""
 
 
 @inlined
