@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from tests.oracle import CountScope, Oracle, Scope, Step, TimeScope, span_ns
 from tests.render import to_python, to_sql
-from tests.tables import rows_of
+from tests.tables import rows_of, values_of
 
 Node = tuple[Any, ...]
 
@@ -408,19 +408,20 @@ class Case:
         printer.text(str(self))
 
     def __str__(self) -> str:
-        shown = [
-            f"{push.arguments(self_join=self.self_join).get('order_by')}: "
-            f"left={push.left.to_pydict() if push.left is not None else None} "
-            f"right={push.right.to_pydict() if push.right is not None and not self.self_join else None}"
-            for push in self.pushes
+        def shown(table: pa.Table | None) -> str:
+            if table is None:
+                return "None"
+            return str({name: values_of(table.column(name)) for name in table.column_names})
+
+        pushes = [
+            f"left={shown(push.left)} right={shown(push.right)} order_by={push.order_by!r}" for push in self.pushes
         ]
         types = {
-            name: (str(self.left.schema.field(name).type), str(self.right.schema.field(name).type)) for name in "ab"
+            side: str(table.schema).replace("\n", ", ") for side, table in ((LEFT, self.left), (RIGHT, self.right))
         }
-        types["ts"] = (str(self.left.schema.field("ts").type), str(self.right.schema.field("ts").type))
         return (
             f"Case(on={to_sql(self.predicate)!r}, window={self.window.window}, self_join={self.self_join}, "
-            f"types={types}, pushes=[\n  " + ",\n  ".join(shown) + "])"
+            f"as_text={self.as_text}, types={types}, pushes=[\n  " + ",\n  ".join(pushes) + "])"
         )
 
 

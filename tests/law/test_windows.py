@@ -152,6 +152,25 @@ def test_an_idle_side_holds_the_watermark() -> None:
     assert found[1] == [(2, 0)]
 
 
+# the same with rows enough to be sealed apart from the later one
+def test_an_idle_side_keeps_whole_sub_windows() -> None:
+    found = joined(sj.TimeWindow(1, on="ts"), {"left": [3] * 8}, {"left": [100]}, {"left": [200]}, {"right": [3]})
+    assert found[3] == [(i, 0) for i in range(8)]
+
+
+# a sub-window stays as long as its last row may be needed: left 10 meets right 15, watermark 15, and not right 16
+#
+# left   10 x 8            15
+# right             15           15   16
+def test_a_sub_window_stays_until_its_end() -> None:
+    window = sj.TimeWindow(left=5, right=0, left_on="ts", right_on="ts")
+    found = joined(
+        window, {"left": [10] * 8}, {"right": [15]}, {"left": [15]}, {"right": [15]}, {"left": [16]}, {"right": [16]}
+    )
+    assert found[3] == [(i, 1) for i in range(9)]
+    assert found[5] == [(8, 2), (9, 2)]
+
+
 # a row may be far before the newest and still meet its partners, as long as it is not late
 def test_out_of_order_rows_meet_within_lateness() -> None:
     window = sj.TimeWindow(1, on="ts", lateness=50)
