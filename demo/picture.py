@@ -47,7 +47,8 @@ def draw(overtaken: pl.DataFrame, flight_weather: pl.DataFrame, file: Path) -> N
         Where to write.
     """
     with mpl.rc_context({"font.size": 10}):
-        figure = Figure(figsize=(13, 5.6), layout="constrained")
+        figure = Figure(figsize=(13, 5.8))
+        figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.12, wspace=0.04)
         left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
         _overtakings(left, overtaken)
         _visibility(right, flight_weather)
@@ -99,7 +100,7 @@ def _visibility(axes: Axes, flight_weather: pl.DataFrame) -> None:
     axes.yaxis.set_visible(False)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("visibility at the airport within an hour of departure, miles")
-    _bare(axes, "Fog makes flights late", "share of departures more than half an hour late")
+    _bare(axes, "Low visibility, late departures", "share of departures more than half an hour late")
 
 
 def _city(code: str) -> str:

@@ -33,7 +33,8 @@ def defaults(cores: int) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Spark's own default is a format that other readers take for wall times, in nanoseconds.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slidejoin.cli.job import Job, Session
+from slidejoin.cli.jobfile import read_job_text
+from slidejoin.cli.pipeline import brief, planned_batches
+from slidejoin.cli.session import cores_of, defaults, spark_session
+from slidejoin.errors import SlideJoinError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = """
+sources.a = { format = "parquet", path = "a", max_files_per_trigger = 2 }
+join = { self_join = "a", on = "l.x < r.x", window = { length = "1 minute", on = "ts" } }
+sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
+"""
+
+
+def job(folder: Path, text: str = JOB) -> Job:
+    return read_job_text(text, folder)
+
+
+@pytest.fixture
+def five_files(tmp_path: Path) -> Path:
+    (tmp_path / "a").mkdir()
+    for name in ("1", "2", "3", "4", "5", ".hidden", "_metadata"):
+        (tmp_path / "a" / name).touch()
+    return tmp_path
+
+
+def test_batches_are_known_for_a_fresh_job_over_folders(five_files: Path):
+    assert planned_batches(job(five_files)) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (", max_files_per_trigger = 2", ""),
+        ('path = "a"', 'path = "a/*"'),
+        ('path = "a"', 'path = "s3a://bucket/a"'),
+        ('checkpoint = "checkpoint"', 'checkpoint = "checkpoint", trigger = "1 second"'),
+    ],
+)
+def test_batches_are_not_known_otherwise(old: str, new: str, five_files: Path):
+    assert old in JOB
+    assert planned_batches(job(five_files, JOB.replace(old, new))) is None
+
+
+def test_batches_are_not_known_after_a_restart(five_files: Path):
+    (five_files / "checkpoint" / "offsets").mkdir(parents=True)
+    assert planned_batches(job(five_files)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] No column `pric`. SQLSTATE: 42703; line 1 pos 0;\n'Filter",
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] No column `pric`.",
+        ),
+        (
+            "[STREAM_FAILED] no\nTraceback (most recent call last):\n  File x\nslidejoin.errors.StateError: foreign state\n",
+            "StateError: foreign state",
+        ),
+        (
+            "aborted\nTraceback (most recent call last):\npyarrow.lib.ArrowInvalid: no\nImportError: no numba\n\tat org",
+            "ImportError: no numba",
+        ),
+        ("\n\nplain\nmore", "plain"),
+        ("", "ValueError"),
+    ],
+)
+def test_what_spark_says_is_cut_to_the_point(text: str, said: str):
+    assert brief(ValueError(text)) == said
+
+
+def test_cores_of_a_master():
+    assert cores_of("local[3]") == 3
+    assert cores_of("local[3, 2]") == 3
+    assert cores_of("local") == 1
+    assert cores_of("local[*]") == cores_of("spark://host:7077") >= 1
+    assert defaults(3)["spark.sql.shuffle.partitions"] == "3"
+
+
+def test_without_java_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    pytest.importorskip("pyspark")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(SlideJoinError, match="no Java found by PATH; install Java 17 or newer"),
+        spark_session(Session(), "t"),
+    ):
+        pytest.fail("Spark has started without Java")
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "slidejoin.spark.checks", None)
+    with pytest.raises(SlideJoinError, match=r'pip install "slidejoin\[spark\]"'), spark_session(Session(), "t"):
+        pytest.fail("Spark has started without pyspark")

@@ -1,0 +1,209 @@
+"""Whole jobs on a real local Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+
+JOB = """
+[sources.trips]
+format = "parquet"
+path = "trips"
+max_files_per_trigger = 1
+
+[sources.quotes]
+format = "csv"
+path = "quotes"
+schema = "price DOUBLE, at TIMESTAMP"
+options = { header = true }
+where = "price > 0"
+columns = ["CAST(price * 100 AS BIGINT) AS cents", "at"]
+max_files_per_trigger = 1
+
+[join]
+left = "trips"
+right = "quotes"
+on = "l.cents BETWEEN r.cents - 50 AND r.cents + 50"
+select = ["l.id", "r.cents"]
+
+[join.window]
+length = "10 minutes"
+left_on = "ts"
+right_on = "at"
+
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+
+[spark]
+master = "local[2]"
+"""
+
+
+@pytest.fixture(scope="module")
+def slidejoin() -> Iterator[Shell]:
+    with Shell() as shell:
+        yield shell
+
+
+def put(folder: Path, hour: int) -> None:
+    """Add one file to each source: four trips and four quotes of that hour."""
+    times = [START + timedelta(hours=hour, minutes=minute) for minute in (0, 1, 2, 30)]
+    trips = pa.table({"id": [10 * hour + n for n in range(4)], "cents": [100, 200, None, 300], "ts": times})
+    # one quote near both of the first trips, one near the second and at the end of its window, two that match none
+    stamps = [f"{time:%Y-%m-%dT%H:%M:%SZ}" for time in (times[0], times[1] + timedelta(minutes=10), times[2], times[3])]
+    quotes = pa.table({"price": [1.5, 2.0, -1.0, 9.0], "at": stamps})
+    for name in ("trips", "quotes"):
+        (folder / name).mkdir(exist_ok=True)
+    pq.write_table(trips, folder / "trips" / f"{hour:02}.parquet")
+    pyarrow.csv.write_csv(quotes, folder / "quotes" / f"{hour:02}.csv")
+    for file in (folder / "trips" / f"{hour:02}.parquet", folder / "quotes" / f"{hour:02}.csv"):
+        modified = time.time() - 1000 + hour
+        os.utime(file, (modified, modified))
+
+
+def job(folder: Path, text: str = JOB) -> Path:
+    file = folder / "job.toml"
+    file.write_text(text)
+    return file
+
+
+def found(folder: Path) -> list[tuple[int, int]]:
+    table = pq.read_table(folder / "out")
+    return sorted(zip(table["id"].to_pylist(), table["cents"].to_pylist(), strict=True))
+
+
+def expected(hours: int) -> list[tuple[int, int]]:
+    return [pair for hour in range(hours) for pair in ((10 * hour, 150), (10 * hour + 1, 150), (10 * hour + 1, 200))]
+
+
+def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    put(tmp_path, 1)
+    first = slidejoin("run", job(tmp_path), "--json")
+    assert (first.status, first.err) == (0, "")
+    start, *batches, done = first.events()
+    assert start == {"event": "start", "job": "job", "batches": 2}
+    # Spark's CSV reader already leaves out the quote that `where` refuses
+    assert [(batch["number"], batch["rows_in"], batch["rows_out"]) for batch in batches] == [(0, 7, 3), (1, 7, 3)]
+    assert batches[0]["event_time"] == "2024-05-01T00:30:00.000Z"
+    assert (done["batches"], done["rows_in"], done["rows_out"], done["stopped"]) == (2, 14, 6, False)
+    assert found(tmp_path) == expected(2)
+
+    put(tmp_path, 2)
+    second = slidejoin("run", job(tmp_path))
+    assert second.status == 0
+    lines = second.out.splitlines()
+    assert lines[0] == "job: starting Spark"
+    assert lines[1].startswith("job: batch ")
+    assert "7 rows in, 3 out" in lines[1]
+    assert lines[2].startswith("job: done, 7 rows in, 3 rows out, 1 micro-batches")
+    assert found(tmp_path) == expected(3)
+    assert pq.read_schema(next((tmp_path / "out").glob("*.parquet"))).field("match_time").type == pa.timestamp(
+        "us", "UTC"
+    )
+
+
+def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    (tmp_path / "more").mkdir()
+    rows = [{"cents": 90, "at": "2024-05-01T00:00:00Z"}, {"cents": 400, "at": "2024-05-01T00:00:00Z"}]
+    (tmp_path / "more" / "a.json").write_text("\n".join(json.dumps(row) for row in rows))
+    text = """
+        sources.trips = { format = "parquet", path = "trips", stream = false }
+        sources.more = { format = "json", path = "more", stream = false, schema = "cents BIGINT, at TIMESTAMP" }
+        join.left = "trips"
+        join.right = "more"
+        join.on = "abs(t.cents - m.cents) <= 10"
+        join.aliases = ["t", "m"]
+        join.window = { length = "0 seconds", left_on = "ts", right_on = "at" }
+        sink = { format = "json", path = "out" }
+    """
+    result = slidejoin("run", job(tmp_path, text), "--json")
+    assert (result.status, result.err) == (0, "")
+    done = result.events()[-1]
+    assert (done["batches"], done["rows_in"], done["rows_out"]) == (1, 6, 1)
+    written = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
+    assert [(row["id"], row["cents"], row["cents_right"]) for row in written] == [(0, 100, 90)]
+
+    again = slidejoin("run", job(tmp_path, text))
+    assert again.status == 1
+    assert again.err.startswith("slidejoin: the job failed: [PATH_ALREADY_EXISTS]")
+    assert "Spark's log: " in again.err
+
+
+def test_a_running_job_is_stopped_in_good_order(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    slidejoin.start("run", job(tmp_path, JOB.replace("[spark]", 'trigger = "200 ms"\n[spark]')), "--json")
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "checkpoint").glob("commits/0")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    slidejoin.interrupt()
+    result = slidejoin.wait()
+    assert (result.status, result.err) == (0, "")
+    assert result.events()[-1]["stopped"] is True
+    assert found(tmp_path) == expected(1)
+
+
+def test_explain(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    result = slidejoin("explain", job(tmp_path))
+    assert (result.status, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0] == f"source trips: streaming parquet files, {tmp_path}/trips"
+    assert lines[1] == f"source quotes: streaming csv files, {tmp_path}/quotes"
+    assert lines[2].startswith("inner join on ")
+    assert "on Spark: strategy cell" in result.out
+    assert lines[-2] == "result: id bigint, cents bigint, match_time timestamp"
+    assert lines[-1] == f"sink: parquet, {tmp_path}/out; once, over all that is there"
+    as_json = slidejoin("explain", job(tmp_path), "--json")
+    assert json.loads(as_json.out) == {"job": "job", "plan": result.out.rstrip("\n")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('path = "trips"', 'path = "nowhere"', "sources.trips.path: nothing at {folder}/nowhere; expected a folder"),
+        ("price > 0", "pric > 0", "sources.quotes.where: Spark cannot use 'pric > 0': [UNRESOLVED_COLUMN"),
+        ("price * 100 AS", "price * AS", "sources.quotes.columns: Spark cannot use them: "),
+        ("price DOUBLE", "price DOUBEL", "sources.quotes: Spark cannot read it: "),
+        ("l.cents BETWEEN", "l.cent BETWEEN", "join: "),
+        (
+            'left_on = "ts"',
+            'left_on = "tss"',
+            "join: the left side has no event-time column 'tss'; its columns are ",
+        ),
+        (
+            'right = "quotes"',
+            'right = "quotes"\nhow = "full"',
+            "join: how='full' is not in this version; ",
+        ),
+    ],
+)
+def test_what_spark_or_the_join_refuses_is_named(old: str, new: str, message: str, slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    assert JOB.count(old) == 1
+    result = slidejoin("run", job(tmp_path, JOB.replace(old, new)))
+    assert result.status == 2
+    assert result.err.startswith(f"slidejoin: {message.format(folder=tmp_path)}")
+    assert "Traceback" not in result.err
+    assert not (tmp_path / "out").exists()
