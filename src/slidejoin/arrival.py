@@ -117,10 +117,15 @@ class Clock:
             seen["right"] = seen["left"]
         self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
         low = np.minimum(seen["left"][:-1], seen["right"][:-1])
-        watermark = np.where(low < NO_TIME + self.lateness, NO_TIME, low - self.lateness)
         known = low > NO_TIME
         marks = (
-            known[rank] & (times < watermark[rank])
+            known[rank] & (times < low[rank]) & (_apart(low[rank], times) > np.uint64(self.lateness))
             for times, rank in ((left, arrivals.left_rank), (right, arrivals.right_rank))
         )
         return next(marks), next(marks)
+
+
+def _apart(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return ``later - earlier``, which fits 64 unsigned bits although it may not fit 64 signed ones."""
+    difference: NDArray[np.uint64] = later.view(np.uint64) - earlier.view(np.uint64)
+    return difference

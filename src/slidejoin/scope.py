@@ -25,25 +25,23 @@ __all__ = ["ScopeTerm", "TimeScope", "saturating_add"]
 
 SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 LARGEST = int(np.iinfo(np.int64).max)
+FARTHEST = (1 << 64) - 1
+"""No two event times are farther apart: longer lengths mean the same."""
 
 
 def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
-    """Add an amount of at most 64 bits to (n,) int64, staying at the ends of int64 instead of wrapping."""
-    if amount >= 0:
-        return (
-            np.where(values > LARGEST - amount, LARGEST, values + amount) if _near(values, amount) else values + amount
-        )
-    return (
-        np.where(values < -LARGEST - 1 - amount, -LARGEST - 1, values + amount)
-        if _near(values, amount)
-        else values + amount
-    )
-
-
-def _near(values: NDArray[np.int64], amount: int) -> bool:
+    """Add any whole amount to (n,) int64, staying at the ends of int64 instead of wrapping."""
+    while abs(amount) > LARGEST:
+        # What stays at an end stays there with the rest as well.
+        step = LARGEST if amount > 0 else -LARGEST
+        values, amount = saturating_add(values, step), amount - step
     if values.size == 0:
-        return False
-    return int(values.max()) + amount > LARGEST or int(values.min()) + amount < -LARGEST - 1
+        return values
+    if amount >= 0:
+        most = LARGEST - amount
+        return np.where(values > most, LARGEST, values + amount) if int(values.max()) > most else values + amount
+    least = -LARGEST - 1 - amount
+    return np.where(values < least, -LARGEST - 1, values + amount) if int(values.min()) < least else values + amount
 
 
 def _family(kind: pa.DataType) -> str | None:
@@ -108,7 +106,7 @@ class TimeScope:
                 )
                 raise PredicateError(msg)
         stay_left, stay_right, lateness = (
-            min(x.ticks(scale or 0) if isinstance(x, Span) else x, LARGEST) for x in lengths
+            min(x.ticks(scale or 0) if isinstance(x, Span) else x, FARTHEST) for x in lengths
         )
         return TimeScope(window, stay_left, stay_right, lateness, scale)
 
