@@ -76,6 +76,32 @@ def expected(
     return sorted(pairs)
 
 
+def expected_counts(
+    batches: list[dict[str, list[Row]]],
+    predicate: tuple[Any, ...],
+    length: int,
+    lateness: int,
+    *,
+    self_join: bool = False,
+) -> list[tuple[str, int, int]]:
+    """The side, id and count of every row that is neither late nor without a time, sorted.
+
+    A pair counts for the row that arrived later: of a later micro-batch, or of a later time, or the right one.
+    """
+    scope = TimeScope(length * 1000, length * 1000, "ts", "ts")
+    oracle, clock = Oracle(predicate, scope, self_join=self_join), Clock(lateness)
+    counts: dict[tuple[str, int], int] = {}
+    for batch in batches:
+        low = clock.watermark
+        arrivals = [(row[3], rank, side, row) for rank, side in enumerate(("left", "right")) for row in batch.get(side, [])]
+        kept = [arrival for arrival in arrivals if arrival[0] is not None and (low is None or arrival[0] >= low)]
+        for _, _, side, row in sorted(kept, key=lambda arrival: arrival[:2]):
+            one = {"left": [], "right": []} | {side: [_oracle_row(row)]}
+            counts[side, row[0]] = len(oracle.micro_batch(one["left"], one["right"], None))
+        clock.advance(batch)
+    return sorted((*key, count) for key, count in counts.items())
+
+
 def _oracle_row(row: Row) -> dict[str, Any]:
     number, x, name, at = row
     return {"id": number, "x": x, "name": name, "ts": None if at is None else Instant(at * 1000, zoned=True)}

@@ -7,14 +7,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from slidejoin.config import make_config
 from slidejoin.spark import assembly
 from slidejoin.spark.buckets import bucket_ids
+from slidejoin.spark.counts import sum_counts
 from slidejoin.spark.operator import join_bucket
 from slidejoin.spark.pack import pack
-from slidejoin.spark.routing import choose_strategy
 from tests.spark.feeds import Clock, Row, table_of
 
 if TYPE_CHECKING:
@@ -76,11 +77,10 @@ def wire(cache: Path, on: str, window: TimeWindow, strategy: str, partitions: in
     """A join as it reaches the workers."""
     config = make_config(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
-    plan = assembly.bound_to(config, frames, window)
+    plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy)
     chosen = None if config.select is None else len(config.select)
     session: Any = Session(cache)
-    strategy_ = choose_strategy(strategy, plan.bound)
-    wiring = assembly.wired(plan, strategy_, bucket_ids(partitions), chosen, session, streaming=True)
+    wiring = assembly.wired(plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True)
     made: Wiring = pickle.loads(pickle.dumps(wiring))
     return made
 
@@ -96,6 +96,7 @@ class Query:
 
     def micro_batch(self, batch: dict[str, list[Row]]) -> None:
         calls: dict[int, list[tuple[int, bytes | None]]] = {}
+        partial = []
         for side, rows in batch.items():
             for packed in pack(self.wiring, side, iter(table_of(rows).to_batches())):  # type: ignore[arg-type]
                 for bucket, code, block in zip(*(column.to_pylist() for column in packed.columns), strict=True):
@@ -103,7 +104,13 @@ class Query:
         for bucket, blocks in calls.items():
             frames = iter([pd.DataFrame(blocks, columns=["side", "block"])])
             for frame in join_bucket(self.wiring, self.state[bucket], frames, self.clock.value // 1000):
-                self.rows += frame.to_dict("records")
+                if self.wiring.partial:
+                    partial.append(frame)
+                else:
+                    self.rows += frame.to_dict("records")
+        if partial:
+            for _, group in pd.concat(partial).groupby("home"):
+                self.rows += sum_counts(self.wiring, pa.Table.from_pandas(group)).to_pylist()
         self.clock.advance(batch)
 
     def pairs(self) -> list[tuple[int, int]]:

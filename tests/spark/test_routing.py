@@ -44,7 +44,7 @@ def wiring_for(on: str, kind: pa.DataType, strategy: str, buckets: int) -> tuple
     plan = make_plan(make_config(on=on, window=WINDOW, threads=1), schema, schema)
     chosen = choose_strategy(strategy, plan.bound)
     ids = bucket_ids(buckets)
-    wiring = Wiring(plan.config, schema, schema, chosen, ids, (), (), (0, 0), streaming=True, cache=None)
+    wiring = Wiring(plan.config, schema, schema, chosen, ids, (), (), (), (), streaming=True, cache=None)
     return wiring, plan
 
 

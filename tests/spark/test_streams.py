@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import slidejoin as sj
-from tests.spark.feeds import SECOND, Clock, Feed, Row, expected, finish
+from tests.spark.feeds import SECOND, Clock, Feed, Row, expected, expected_counts, finish
 from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
 
 if TYPE_CHECKING:
@@ -58,6 +58,11 @@ def streams(
         select=["b.id", "a.id"],
     )
     queries["self"] = feed.start(selfish, "self")
+    on = PREDICATES["cell"][0]
+    counts = stream_join(
+        feed.stream("left"), feed.stream("right"), on=on, window=WINDOW, output="count", select=["l.id", "r.id"]
+    )
+    queries["counts"] = feed.start(counts, "counts")
     finish(*queries.values())
     first = stream_join(
         feed.stream("left").withWatermark("ts", "5 seconds"),
@@ -102,6 +107,15 @@ def test_watermark_is_the_one_of_the_law(
     told = [progress["eventTime"]["watermark"] for progress in queries["cell"].recentProgress[: len(batches)]]
     assert [value == "1970-01-01T00:00:00.000Z" for value in told] == [value == 0 for value in low]
     assert told[-1] == f"1970-01-01T00:00:{low[-1] // SECOND:02}.000Z"
+
+
+def test_counts_are_whole(
+    streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]
+) -> None:
+    rows = streams[0].rows("counts")
+    got = [(row["side"], row["id"] if row["side"] == "left" else row["id_right"], row["match_count"]) for row in rows]
+    assert sorted(got) == expected_counts(batches, BAND, LENGTH, LATENESS)
+    assert list(rows[0]) == ["side", "id", "id_right", "match_count", "match_time"]
 
 
 def test_match_time_is_the_later_event_time(streams: tuple[Feed, Any], spark: SparkSession) -> None:

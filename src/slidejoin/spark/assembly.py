@@ -22,8 +22,9 @@ from slidejoin.errors import PredicateError
 from slidejoin.plan import make_plan
 from slidejoin.predicate.expr import And, Column
 from slidejoin.spark.results import MATCH_TIME
-from slidejoin.spark.tasks import PACKED, JoinTask, PackTask
-from slidejoin.spark.wiring import LEFT_ROLE, RIGHT_ROLE, Wiring
+from slidejoin.spark.routing import choose_strategy
+from slidejoin.spark.tasks import PACKED, PARTIAL, JoinTask, PackTask, sum_task
+from slidejoin.spark.wiring import AT_HOME, HIDDEN, LEFT_ROLE, RIGHT_ROLE, ROLES, ROW_ID, Wiring
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,43 +38,44 @@ if TYPE_CHECKING:
 __all__ = ["bound_to", "pipeline", "result_type", "wired"]
 
 CACHE_DIR = "spark.slidejoin.cacheDir"
-ROLES = (LEFT_ROLE, RIGHT_ROLE)
-SIDES: tuple[Side, Side] = ("left", "right")
 
 
-def bound_to(config: JoinConfig, frames: dict[Side, DataFrame], window: TimeWindow) -> Plan:
-    """Bind a join to its frames: the event times are made part of what leaves the engine, for the match time.
+def bound_to(
+    config: JoinConfig, frames: dict[Side, DataFrame], window: TimeWindow, strategy: str
+) -> tuple[Plan, Strategy]:
+    """Bind a join to its frames, with the hidden columns that it needs.
+
+    The event times are made part of what leaves the engine, for the match time. A self-join gets columns for the roles
+    of a row, and counts that come together from several buckets get an id for each row.
 
     Raises
     ------
     PredicateError
         For a predicate, selection or names that cannot be used.
     """
-    schemas = _schemas(frames, self_join=config.self_join)
-    chosen = config.select
-    if chosen is None:
-        sides = zip(config.aliases, schemas, strict=True)
-        chosen = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names if name not in ROLES)
-    times = tuple(f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True))
+    left, right = (_schema(frames.get(side, frames["left"])) for side in ROLES)
+    chosen = choose_strategy(strategy, make_plan(config, left, right).bound)
+    select = config.select
+    if select is None:
+        sides = zip(config.aliases, (left, right), strict=True)
+        select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
+    helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, ROLES, strict=True)]
+    hidden = []
     on = config.on
     if config.self_join:
-        on = And(
-            (*(on.parts if isinstance(on, And) else (on,)), Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE))
-        )
-    select = (*chosen, *(name for name in times if name not in chosen))
-    return make_plan(replace(config, on=on, select=select), *schemas)
+        parts = on.parts if isinstance(on, And) else (on,)
+        on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
+        hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
+    if config.output == "count" and (config.self_join or chosen.name != "hash"):
+        hidden += [pa.field(ROW_ID, pa.int64()), pa.field(AT_HOME, pa.bool_())]
+        helpers += [f"{alias}.{name}" for name in (ROW_ID, AT_HOME) for alias in config.aliases]
+    select = (*select, *(name for name in helpers if name not in select))
+    schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
+    return make_plan(replace(config, on=on, select=select), *schemas), chosen
 
 
-def _schemas(frames: dict[Side, DataFrame], *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
-    """Return the Arrow schemas of both sides; of a self-join with the columns that say what a row does in a bucket."""
-    found = []
-    for side in SIDES:
-        frame = frames.get(side, frames["left"])
-        fields = [pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields]
-        if self_join:
-            fields += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
-        found.append(pa.schema(fields))
-    return found[0], found[1]
+def _schema(frame: DataFrame) -> pa.Schema:
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
 
 
 def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - any of Spark's types
@@ -107,7 +109,8 @@ def wired(
     config, window = plan.config, plan.scope.window if plan.scope else None
     columns = plan.layout.columns
     ahead = 1 if config.output == "count" else 0
-    shown = len(columns) if chosen is None else chosen
+    visible = [place for place, (_, name, _) in enumerate(columns) if name not in HIDDEN]
+    shown = len(visible) if chosen is None else chosen
     names = [out for _, _, out in columns[:shown]]
     places = list(range(ahead, ahead + shown))
     if config.output == "count":
@@ -119,7 +122,8 @@ def wired(
         )
         raise PredicateError(msg)
     at = {(side, name): place + ahead for place, (side, name, _) in enumerate(columns)}
-    times = [at[side, window.on(side)] for side in SIDES] if window else []
+    times = [at[side, window.on(side)] for side in ROLES] if window else []
+    helpers = [at[side, name] for name in (ROW_ID, AT_HOME) for side in ROLES if (side, name) in at]
     return Wiring(
         config=config,
         left=plan.kept_schema("left"),
@@ -129,6 +133,7 @@ def wired(
         names=tuple(names),
         places=tuple(places),
         times=tuple(times),
+        helpers=tuple(helpers),
         streaming=streaming,
         cache=session.conf.get(CACHE_DIR, None),
     )
@@ -138,6 +143,8 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: Wiring) -> St
     """Return the schema of the result: the inputs' own types, and the match time behind them."""
     kinds = {}
     for side, name, out in plan.layout.columns:
+        if name in HIDDEN:
+            continue
         kinds[out] = frames.get(side, frames["left"]).schema[name].dataType
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
@@ -150,14 +157,17 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
     pickled = pickle.dumps(wiring)
     packed = None
     for side, frame in frames.items():
-        needed = [F.col(_quoted(name)) for name in wiring.schema(side).names if name not in ROLES]
+        needed = [F.col(_quoted(name)) for name in wiring.schema(side).names if name not in HIDDEN]
         blocks = frame.select(*needed).mapInArrow(PackTask(pickled, side, wiring.cache), PACKED)
         packed = blocks if packed is None else packed.unionAll(blocks)
     if packed is None:
         msg = "a join has at least one side"
         raise TypeError(msg)
     task = JoinTask(pickled, wiring.cache)
-    return packed.groupBy("bucket").transformWithStateInPandas(task, result, "Append", "EventTime")
+    if not wiring.partial:
+        return packed.groupBy("bucket").transformWithStateInPandas(task, result, "Append", "EventTime")
+    counts = packed.groupBy("bucket").transformWithStateInPandas(task, PARTIAL, "Append", "EventTime")
+    return counts.groupBy("home").applyInArrow(sum_task(pickled, wiring.cache), result)
 
 
 def _quoted(name: str) -> str:

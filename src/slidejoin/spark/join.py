@@ -12,7 +12,6 @@ from slidejoin.spark.buckets import bucket_ids
 from slidejoin.spark.checks import SparkJoinError, check_packages, check_session, check_state_store, shuffle_partitions
 from slidejoin.spark.marking import DELAY, check_time_column, marked
 from slidejoin.spark.results import MATCH_TIME
-from slidejoin.spark.routing import choose_strategy
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ def stream_join(
     how : {"inner"}
         Join type. The others are not in this version.
     output : {"pairs", "count"}
-        One row for each pair; or one row for each input row with the number of pairs that it produced. Counts need the
-        strategy ``hash`` in this version.
+        One row for each pair; or one row for each input row with the number of pairs that it produced, which takes one
+        more exchange unless every row goes to one bucket only (strategy ``hash``, no self-join).
     select, suffix, self_join, aliases
         As for `slidejoin.StreamJoin`.
     strategy : {"auto", "hash", "cell", "broadcast"}

@@ -16,6 +16,7 @@ import pyarrow as pa
 from slidejoin.engine import Engine
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
+from slidejoin.spark.counts import partial_frame
 from slidejoin.spark.pack import CODES
 from slidejoin.spark.results import to_frame, with_match_time
 from slidejoin.spark.segments import build_segment, load_segments, newest_rows, streams_of, time_max
@@ -123,7 +124,7 @@ def _joined(
     push = engine.prepare(rows, (times["left"], times["right"]), watermark, own_clock=False)
     for table in engine.push(push, watermark, own_clock=False):
         if table.num_rows:
-            yield to_frame(with_match_time(wiring, table))
+            yield partial_frame(wiring, table) if wiring.partial else to_frame(with_match_time(wiring, table))
 
 
 def _expire(plan: Plan, state: BucketState, manifest: Manifest, watermark: int | None) -> bool:

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from slidejoin.spark.blocks import canonical, to_block
 from slidejoin.spark.checks import SparkJoinError
-from slidejoin.spark.routing import Routes, route
-from slidejoin.spark.wiring import LEFT_ROLE, RIGHT_ROLE, plan_of
+from slidejoin.spark.placing import placed
+from slidejoin.spark.wiring import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,25 +39,24 @@ FLUSH_BYTES = 64 << 20
 def pack(wiring: Wiring, side: Side, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn a task's rows of one side into blocks, and call every bucket."""
     yield _packed(list(wiring.buckets), NOTHING, pa.nulls(len(wiring.buckets), pa.binary()))
-    schema = pa.schema([field for field in wiring.schema(side) if field.name not in {LEFT_ROLE, RIGHT_ROLE}])
+    schema = pa.schema([field for field in wiring.schema(side) if field.name not in HIDDEN])
     held: list[pa.Table] = []
+    packed = 0
     for batch in batches:
         if batch.num_rows:
             held.append(canonical(batch, schema))
         if sum(table.nbytes for table in held) >= FLUSH_BYTES:
-            yield from _flushed(wiring, side, held)
+            yield from _flushed(wiring, side, held, packed)
+            packed += sum(table.num_rows for table in held)
             held = []
-    yield from _flushed(wiring, side, held)
+    yield from _flushed(wiring, side, held, packed)
 
 
-def _flushed(wiring: Wiring, side: Side, held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+def _flushed(wiring: Wiring, side: Side, held: list[pa.Table], first: int) -> Iterator[pa.RecordBatch]:
     if not held:
         return
     table = pa.concat_tables(held).combine_chunks()
-    if wiring.config.self_join:
-        table, buckets = _both_roles(wiring, table)
-    else:
-        table, buckets = _spread(table, route(wiring, plan_of(wiring), side, table))
+    table, buckets = placed(wiring, side, table, first)
     ends = np.searchsorted(buckets, np.arange(len(wiring.buckets)), "right").tolist()
     start = 0
     for number, end in enumerate(ends):
@@ -78,31 +77,3 @@ def _as_value(block: pa.Buffer) -> pa.Array:
         msg = f"a block of {block.size} bytes for one bucket does not fit Spark's binary; use more input partitions"
         raise SparkJoinError(msg)
     return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, block.size], np.int32)), block])
-
-
-def _spread(table: pa.Table, routes: Routes) -> tuple[pa.Table, NDArray[np.int64]]:
-    order = np.argsort(routes.buckets, kind="stable")
-    rows, buckets = routes.rows[order], routes.buckets[order]
-    whole = rows.size == table.num_rows and bool((np.diff(rows) == 1).all())
-    return (table if whole else table.take(pa.array(rows))), buckets
-
-
-def _both_roles(wiring: Wiring, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
-    """Send each row of a self-join to the buckets of both of its roles, once to each, saying what it does there."""
-    plan = plan_of(wiring)
-    count = len(wiring.buckets)
-    places = {}
-    # Routing reads the columns of the predicate, to which the role columns belong: in no bucket yet, a row has both roles.
-    both = table
-    for role in (LEFT_ROLE, RIGHT_ROLE):
-        both = both.append_column(pa.field(role, pa.bool_()), pa.array(np.ones(table.num_rows, np.bool_)))
-    for side in ("left", "right"):
-        routes = route(wiring, plan, side, both)  # type: ignore[arg-type]
-        places[side] = routes.rows * count + routes.buckets
-    every = np.union1d(places["left"], places["right"])
-    rows, buckets = np.divmod(every, count)
-    flags = {role: pa.array(np.isin(every, places[side])) for side, role in (("left", LEFT_ROLE), ("right", RIGHT_ROLE))}
-    spread = table.take(pa.array(rows))
-    for role, flag in flags.items():
-        spread = spread.append_column(pa.field(role, pa.bool_()), flag)
-    return _spread(spread, Routes(np.arange(rows.size), buckets))

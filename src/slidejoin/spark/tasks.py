@@ -9,7 +9,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from slidejoin.spark.workers import ready
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
     import pyarrow as pa
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["PACKED", "JoinTask", "PackTask"]
+__all__ = ["PACKED", "PARTIAL", "JoinTask", "PackTask", "sum_task"]
 
 PACKED = "bucket bigint, side tinyint, block binary"
 """Columns between packing and joining, as Spark calls them."""
+
+
+PARTIAL = "home bigint, block binary"
+"""Columns between joining and summing, where counts are partial."""
 
 
 class PackTask:
@@ -70,3 +74,17 @@ class JoinTask(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def sum_task(wiring: bytes, cache: str | None) -> Callable[[pa.Table], pa.Table]:
+    """Return the function of `applyInArrow` that sums the counts of rows; a plain one, as Spark counts its arguments."""
+
+    def summed(blocks: pa.Table) -> pa.Table:
+        from slidejoin.spark.counts import sum_counts
+        from slidejoin.spark.wiring import wiring_of
+        from slidejoin.spark.workers import ready
+
+        ready(cache)
+        return sum_counts(wiring_of(wiring), blocks)
+
+    return summed

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from slidejoin.predicate.expr import Side
     from slidejoin.spark.routing import Strategy
 
-__all__ = ["LEFT_ROLE", "RIGHT_ROLE", "TICKS_A_MILLISECOND", "Wiring", "plan_of", "wiring_of"]
+__all__ = ["AT_HOME", "HIDDEN", "LEFT_ROLE", "RIGHT_ROLE", "ROLES", "ROW_ID", "Wiring", "plan_of", "wiring_of"]
+
+ROLES: tuple[Side, Side] = ("left", "right")
 
 LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
 """In a self-join a row may act as left in one bucket and as right in another: two columns that say what it does here."""
+
+ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
+"""Where counts are partial: which row of the micro-batch a copy is of, and whether its line of output comes from here."""
+
+HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME})
 
 TICKS_A_MILLISECOND = 1000
 """Event times on Spark are timestamps of microseconds, watermarks are milliseconds."""
@@ -46,6 +53,8 @@ class Wiring:
         Where each of them is among the engine's output columns; there may be more, that only serve for the match time.
     times : tuple of int
         Places of the left and the right event time among the engine's output columns.
+    helpers : tuple of int
+        Places of both sides' `ROW_ID` and of both sides' `AT_HOME`; empty unless counts are partial.
     streaming : bool
         False for static frames: then nothing is kept between calls.
     cache : str or None
@@ -60,11 +69,17 @@ class Wiring:
     names: tuple[str, ...]
     places: tuple[int, ...]
     times: tuple[int, ...]
+    helpers: tuple[int, ...]
     streaming: bool
     cache: str | None
 
+    @property
+    def partial(self) -> bool:
+        """Whether a row's count comes together from several buckets."""
+        return bool(self.helpers)
+
     def schema(self, side: Side) -> pa.Schema:
-        """Schema of that side's packed rows."""
+        """Return the schema of that side's packed rows."""
         return self.left if side == "left" else self.right
 
     def described(self) -> dict[str, Any]:
