@@ -1,0 +1,212 @@
+"""A chain of sorted runs answers like a list of rows, whatever was appended, merged and expired before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slidejoin.index import bi_sort
+from slidejoin.index.bi_sort import BiSort, Reach, Run, build_run, merge_runs
+from slidejoin.index.probing import Found, Probes
+
+KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))
+Row = tuple[int, int, tuple[int, ...]]
+
+
+def i64(values: Any) -> Any:
+    return np.array(values, np.int64)
+
+
+def probes_of(
+    ranges: list[list[tuple[int, int]]], seen: list[tuple[int, int]], aux: list[tuple[int, list[tuple[int, int]]]]
+) -> Probes:
+    """`ranges[k][i]` is piece k of probe i; `aux` holds (dimension, one range for each probe)."""
+    n = len(seen)
+
+    def ends(pieces: list[list[tuple[int, int]]], which: int) -> Any:
+        return i64([[pair[which] for pair in piece] for piece in pieces]).reshape(len(pieces), n)
+
+    pieces = [piece for _, piece in aux]
+    return Probes(
+        ordinals=i64(range(100, 100 + n)),
+        lo=ends(ranges, 0),
+        hi=ends(ranges, 1),
+        seen_from=i64([low for low, _ in seen]),
+        seen_to=i64([high for _, high in seen]),
+        aux_lo=ends(pieces, 0),
+        aux_hi=ends(pieces, 1),
+        aux_dims=i64([d for d, _ in aux]),
+    )
+
+
+def pairs_of(found: Found, n: int) -> list[tuple[int, int]]:
+    """Both passes over all probes, as sorted pairs; checks that every probe writes into its own places."""
+    counts = found.counts
+    probes, stored = np.full(int(counts.sum()), -1, np.int64), np.full(int(counts.sum()), -1, np.int64)
+    places = np.cumsum(counts) - counts
+    half = n // 2
+    found.fill(0, half, places, probes, stored)
+    found.fill(half, n, places, probes, stored)
+    assert probes.tolist() == np.repeat(np.arange(100, 100 + n), counts).tolist()
+    return sorted(zip(probes.tolist(), stored.tolist(), strict=True))
+
+
+def expected_of(rows: list[Row], probes: Probes, dims: int) -> list[tuple[int, int]]:
+    found = []
+    for i in range(len(probes)):
+        for ordinal, key, aux in rows:
+            inside = any(low <= key <= high for low, high in zip(probes.lo[:, i], probes.hi[:, i], strict=True))
+            for d in range(dims):
+                mine = np.flatnonzero(probes.aux_dims == d)
+                inside &= any(probes.aux_lo[p, i] <= aux[d] <= probes.aux_hi[p, i] for p in mine)
+            if inside and probes.seen_from[i] <= ordinal < probes.seen_to[i]:
+                found.append((100 + i, ordinal))
+    return sorted(found)
+
+
+@dataclass
+class Chain:
+    """An index and the plain list that it should agree with."""
+
+    dims: int
+    merge: bool = True
+    index: BiSort = field(init=False)
+    rows: list[Row] = field(default_factory=list)
+    base: int = 5
+
+    def __post_init__(self) -> None:
+        self.index = BiSort(self.dims, merge=self.merge)
+
+    def append(self, members: list[tuple[int | None, tuple[int, ...]]]) -> None:
+        keys = i64([0 if key is None else key for key, _ in members])
+        aux = i64([aux[: self.dims] for _, aux in members]).reshape(len(members), self.dims)
+        kept = np.array([key is not None for key, _ in members], np.bool_)
+        run = build_run(self.base, len(members), keys, aux, None if kept.all() else kept)
+        self.index.append(run, self.base + len(members) - self.first)
+        self.rows += [(self.base + i, key, a) for i, (key, a) in enumerate(members) if key is not None]
+        self.base += len(members)
+
+    @property
+    def first(self) -> int:
+        return self.index.runs[0].base if self.index.runs else self.base
+
+    def expire(self, ordinal: int) -> None:
+        self.index.expire(ordinal)
+        self.rows = [row for row in self.rows if row[0] >= self.first]
+
+
+MEMBERS = st.lists(
+    st.tuples(st.one_of(st.none(), KEYS), st.tuples(st.integers(0, 3), st.integers(0, 3))), min_size=1, max_size=9
+)
+
+
+@st.composite
+def questions(draw: st.DrawFn, chain: Chain) -> Probes:
+    n = draw(st.integers(0, 6))
+    high = chain.base + 1
+    froms = sorted(draw(st.lists(st.integers(0, high), min_size=n, max_size=n)))
+    tos = sorted(draw(st.lists(st.integers(0, high), min_size=n, max_size=n)))
+    split = draw(st.booleans())
+    first = [tuple(sorted(draw(st.tuples(KEYS, KEYS)))) for _ in range(n)]
+    pieces: list[Any] = [first]
+    if split:  # disjoint and ascending, or empty
+        pieces = [[(low, 0) if low <= 0 else (1, 0) for low, _ in first], [(1, max(high, 0)) for _, high in first]]
+    aux = []
+    for d in range(chain.dims):
+        pieces_of_d = draw(st.integers(1, 2))
+        ends = st.lists(st.sampled_from([(0, 3), (1, 2), (2, 2), (1, 0)]), min_size=n, max_size=n)
+        aux += [(d, draw(ends)) for _ in range(pieces_of_d)]
+    return probes_of(pieces, list(zip(froms, tos, strict=True)), aux)
+
+
+@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([2, 6, 4096]))
+def test_any_sequence_of_appends_and_expiries(data: st.DataObject, dims: int, merge: bool, limit: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
+        chain = Chain(dims, merge)
+        for _ in range(data.draw(st.integers(1, 8))):
+            if data.draw(st.integers(0, 3)) == 0:
+                chain.expire(data.draw(st.integers(0, chain.base)))
+            else:
+                chain.append(data.draw(MEMBERS))
+            runs = chain.index.runs
+            assert [run.base + run.rows for run in runs] == [
+                *(run.base for run in runs[1:]),
+                *[chain.base] * bool(runs),
+            ]
+            probes = data.draw(questions(chain))
+            found = chain.index.search(probes)
+            assert pairs_of(found, len(probes)) == expected_of(chain.rows, probes, dims)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_chain_by_hand(merge: bool) -> None:
+    chain = Chain(1, merge)
+    for size in (1, 2, 3, 1, 1):
+        chain.append([(i % 3, (i, 0)) for i in range(size)])
+    chain.expire(7)
+    probes = probes_of([[(0, 1), (2, 2), (1, 0)]], [(0, 99), (6, 12), (0, 99)], [(0, [(0, 1), (0, 3), (0, 3)])])
+    assert pairs_of(chain.index.search(probes), 3) == expected_of(chain.rows, probes, 1)
+
+
+def test_runs_stay_few_and_under_half_of_the_window() -> None:
+    chain = Chain(0)
+    for i in range(20_000):
+        chain.append([(i, ())])
+        chain.index.expire(chain.base - 15_000)
+    runs = chain.index.runs
+    assert len(runs) < 20
+    assert max(run.rows for run in runs) <= 0.6 * 15_000
+
+
+def test_expiry_drops_whole_runs_only() -> None:
+    chain = Chain(0, merge=False)
+    for _ in range(3):
+        chain.append([(0, ()), (1, ())])
+    chain.index.expire(chain.first + 3)
+    assert [run.base for run in chain.index.runs] == [7, 9]
+
+
+def test_terms_whose_keys_were_clipped_are_remembered_by_merged_runs() -> None:
+    none = np.empty((1, 0), np.int64)
+    a = build_run(0, 1, i64([1]), none, None, frozenset({2}))
+    b = build_run(1, 1, i64([0]), none, None, frozenset({5}))
+    index = BiSort(0)
+    index.append(a, 1)
+    index.append(b, 2)
+    assert index.inexact == {2, 5}
+    assert merge_runs(a, b).inexact == {2, 5}
+    assert index.nbytes == 2 * (8 + 4)
+
+
+@given(st.lists(st.lists(st.sampled_from([(0, 3), (1, 2), (2, 1), (3, 3)]), min_size=3, max_size=3), max_size=3), KEYS)
+def test_reach_never_claims_too_much(pieces: list[list[tuple[int, int]]], key: int) -> None:
+    probes = probes_of([[(key, key), (0, 0), (1, 0)]], [(0, 9)] * 3, [(0, piece) for piece in pieces])
+    if not pieces:
+        return
+    reach = Reach.of(probes, 1)
+    for low in range(-1, 5):
+        for high in range(low, 5):
+            ends = i64([low]), i64([high])
+            run = Run(0, 1, i64([0]), np.zeros(1, np.int32), i64([[low]]), *ends)
+            inside = [
+                [any(p[i][0] <= value <= p[i][1] for p in pieces) for value in range(low, high + 1)] for i in (0, 1)
+            ]
+            assert reach.touches(run) or not any(map(any, inside))
+            assert not reach.covers(run) or all(map(all, inside))
+
+
+def test_rows_that_match_nothing_have_no_key() -> None:
+    run = build_run(3, 4, i64([5, 5, 1, 5]), i64([[1], [2], [3], [4]]), np.array([True, False, True, True]))
+    assert (run.keys.tolist(), run.offsets.tolist(), run.aux.ravel().tolist()) == ([1, 5, 5], [2, 0, 3], [3, 1, 4])
+    assert (run.aux_min.tolist(), run.aux_max.tolist(), run.rows) == ([1], [4], 4)
+    empty = build_run(3, 2, i64([5, 5]), i64([[1], [2]]), np.zeros(2, np.bool_))
+    assert empty.aux_min > empty.aux_max
+    merged = merge_runs(empty, build_run(5, 1, i64([0]), i64([[7]]), None))
+    assert (merged.aux_min.tolist(), merged.rows, merged.offsets.tolist()) == ([7], 3, [2])

@@ -1,0 +1,96 @@
+"""Rows are found by their ordinals whatever was appended, merged and expired."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slidejoin.store import payload as module
+from slidejoin.store.payload import Payload, Piece
+
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
+
+
+def piece(base: int, rows: int, time_max: int | None = None) -> Piece:
+    numbers = list(range(base, base + rows))
+    return Piece(base, pa.table({"n": numbers, "s": [f"row {i}" for i in numbers]}, SCHEMA), time_max)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=20),
+    st.lists(st.integers(0, 10**6), max_size=30),
+    st.booleans(),
+    st.sampled_from([2, 8, 4096]),
+    st.data(),
+)
+def test_take_after_any_sequence(
+    steps: list[tuple[int, bool]], asked: list[int], merge: bool, limit: int, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SMALLEST_LIMIT", limit)
+        payload, end = Payload(SCHEMA, merge), 3
+        for rows, expires in steps:
+            payload.append(piece(end, rows), 0)
+            end += rows
+            if expires:
+                payload.expire(data.draw(st.integers(0, end)))
+    first = payload.pieces[0].base if payload.pieces else end
+    assert [p.base for p in payload] == [first, *(p.end for p in payload)][: len(payload.pieces)]
+    assert payload.rows == end - first
+    assert payload.nbytes == sum(p.table.nbytes for p in payload)
+    ordinals = [first + i % payload.rows for i in asked] if payload.rows else []
+    for wanted in (ordinals, sorted(ordinals)):
+        table = payload.take(["s", "n"], np.array(wanted, np.int64))
+        assert table.schema.names == ["s", "n"]
+        assert table.column("n").to_pylist() == wanted
+        assert table.column("s").to_pylist() == [f"row {i}" for i in wanted]
+
+
+def test_no_columns_still_have_rows() -> None:
+    payload = Payload(SCHEMA)
+    payload.append(piece(0, 3), 3)
+    assert payload.take([], np.array([0, 2, 2, 1])).num_rows == 4
+    assert Payload(SCHEMA).take(["n"], np.empty(0, np.int64)).num_rows == 0
+
+
+def test_pieces_stay_few_over_thousands_of_appends() -> None:
+    payload = Payload(SCHEMA)
+    for i in range(10_000):
+        payload.append(piece(i, 1), min(i, 5000))
+        payload.expire(i - 5000)
+    assert len(payload.pieces) < 30
+    assert 5000 <= payload.rows < 5000 + 4096
+
+
+def test_first_within_stops_at_the_first_piece_that_is_still_needed() -> None:
+    payload = Payload(SCHEMA, merge=False)
+    for base, time_max in ((0, 10), (2, 30), (4, 5)):
+        payload.append(piece(base, 2, time_max), 0)
+    assert [payload.first_within(oldest) for oldest in (10, 11, 30, 31)] == [0, 2, 2, 6]
+    assert Payload(SCHEMA).first_within(5) == 0
+
+
+def test_merged_pieces_keep_the_largest_time() -> None:
+    payload = Payload(SCHEMA)
+    for base, time_max in ((0, 10), (2, 3)):
+        payload.append(piece(base, 2, time_max), 0)
+    assert [(p.base, p.end, p.time_max) for p in payload] == [(0, 4, 10)]
+
+
+def test_a_slice_is_copied_out_of_larger_memory() -> None:
+    whole = piece(0, 10_000)
+    payload = Payload(SCHEMA, merge=False)
+    payload.append(Piece(0, whole.table.slice(5000, 10), None), 0)
+    payload.append(Piece(10, whole.table.slice(6000, 10), None), 0)
+    payload.own(10)
+    before, after = (p.table.get_total_buffer_size() for p in payload)
+    assert before > 100_000
+    assert after < 2_000
+    assert payload.take(["n"], np.array([10, 0])).column("n").to_pylist() == [6000, 5000]
+    payload.own(0)
+    assert payload.pieces[0].table.get_total_buffer_size() < 2_000
+    own = payload.pieces[0]
+    assert own.owned() is own
