@@ -26,17 +26,19 @@ Row = tuple[int, int | None, str | None, int | None]
 
 def table_of(rows: list[Row]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-    return pa.table({
-        "id": pa.array(columns[0], pa.int64()),
-        "x": pa.array(columns[1], pa.int64()),
-        "name": pa.array(columns[2], pa.string()),
-        "ts": pa.array(columns[3], pa.timestamp("us", tz="UTC")),
-    })
+    return pa.table(
+        {
+            "id": pa.array(columns[0], pa.int64()),
+            "x": pa.array(columns[1], pa.int64()),
+            "name": pa.array(columns[2], pa.string()),
+            "ts": pa.array(columns[3], pa.timestamp("us", tz="UTC")),
+        }
+    )
 
 
 @dataclass
 class Clock:
-    """Spark's watermark, in microseconds: that of each side, the smaller one for all, never below 0 and never falling."""
+    """Spark's watermark, in microseconds: of each side, the smaller one for all; never below 0, never falling."""
 
     lateness: int
     sides: dict[str, int] = field(default_factory=dict)
@@ -93,10 +95,12 @@ def expected_counts(
     counts: dict[tuple[str, int], int] = {}
     for batch in batches:
         low = clock.watermark
-        arrivals = [(row[3], rank, side, row) for rank, side in enumerate(("left", "right")) for row in batch.get(side, [])]
+        arrivals = [
+            (row[3], rank, side, row) for rank, side in enumerate(("left", "right")) for row in batch.get(side, [])
+        ]
         kept = [arrival for arrival in arrivals if arrival[0] is not None and (low is None or arrival[0] >= low)]
         for _, _, side, row in sorted(kept, key=lambda arrival: arrival[:2]):
-            one = {"left": [], "right": []} | {side: [_oracle_row(row)]}
+            one: dict[str, list[Any]] = {"left": [], "right": []} | {side: [_oracle_row(row)]}
             counts[side, row[0]] = len(oracle.micro_batch(one["left"], one["right"], None))
         clock.advance(batch)
     return sorted((*key, count) for key, count in counts.items())
@@ -136,7 +140,9 @@ class Feed:
 
     def start(self, result: DataFrame, name: str, *, once: bool = True) -> StreamingQuery:
         """Start a query into files; `once` ends it when all is read."""
-        writer = result.writeStream.format("parquet").option("checkpointLocation", str(self.folder / f"{name}.checkpoint"))
+        writer = result.writeStream.format("parquet").option(
+            "checkpointLocation", str(self.folder / f"{name}.checkpoint")
+        )
         return (writer.trigger(availableNow=True) if once else writer).start(str(self.folder / name))
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""State variables in memory and micro-batches by hand: the pipeline without Spark, for everything that Spark adds nothing to."""
+"""State variables in memory and micro-batches by hand: the pipeline without Spark, where Spark adds nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from slidejoin.spark.wiring import Wiring
     from slidejoin.window import TimeWindow
-
 
 
 class Value:
@@ -98,7 +97,7 @@ class Query:
         calls: dict[int, list[tuple[int, bytes | None]]] = {}
         partial = []
         for side, rows in batch.items():
-            for packed in pack(self.wiring, side, iter(table_of(rows).to_batches())):  # type: ignore[arg-type]
+            for packed in pack(self.wiring, side, iter(table_of(rows).to_batches())):
                 for bucket, code, block in zip(*(column.to_pylist() for column in packed.columns), strict=True):
                     calls.setdefault(bucket, []).append((code, block))
         for bucket, blocks in calls.items():
@@ -110,7 +109,7 @@ class Query:
                     self.rows += frame.to_dict("records")
         if partial:
             for _, group in pd.concat(partial).groupby("home"):
-                self.rows += sum_counts(self.wiring, pa.Table.from_pandas(group)).to_pylist()
+                self.rows += sum_counts(pa.Table.from_pandas(group)).to_pylist()
         self.clock.advance(batch)
 
     def pairs(self) -> list[tuple[int, int]]:
@@ -118,4 +117,6 @@ class Query:
 
     def segments(self) -> dict[int, int]:
         """Number of segments in the state of each bucket."""
-        return {bucket: len({key[0].split("/")[0] for key in state.segments.kept}) for bucket, state in self.state.items()}
+        return {
+            bucket: len({key[0].split("/")[0] for key in state.segments.kept}) for bucket, state in self.state.items()
+        }

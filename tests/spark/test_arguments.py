@@ -34,11 +34,19 @@ def refused(error: type[Exception], message: str, *frames: DataFrame, **options:
 
 
 def test_mixture(spark: SparkSession, static: DataFrame, streaming: DataFrame) -> None:
-    refused(SparkJoinError, "left is streaming and right is static; give two streaming or two static", streaming, static)
+    refused(
+        SparkJoinError, "left is streaming and right is static; give two streaming or two static", streaming, static
+    )
 
 
 def test_count_window(spark: SparkSession, static: DataFrame) -> None:
-    refused(SparkJoinError, "CountWindow.* is not supported on Spark in this version", static, static, window=sj.CountWindow(5))
+    refused(
+        SparkJoinError,
+        "CountWindow.* is not supported on Spark in this version",
+        static,
+        static,
+        window=sj.CountWindow(5),
+    )
 
 
 def test_missing_side(spark: SparkSession, static: DataFrame) -> None:
@@ -51,7 +59,13 @@ def test_self_join_of_two(spark: SparkSession, static: DataFrame) -> None:
 
 @pytest.mark.parametrize("partitions", [0, -1, 2.0, True])
 def test_partitions(spark: SparkSession, static: DataFrame, partitions: Any) -> None:
-    refused(SparkJoinError, "partitions must be a whole number of buckets, at least 1", static, static, partitions=partitions)
+    refused(
+        SparkJoinError,
+        "partitions must be a whole number of buckets, at least 1",
+        static,
+        static,
+        partitions=partitions,
+    )
 
 
 def test_unknown_column(spark: SparkSession, static: DataFrame) -> None:
@@ -60,13 +74,17 @@ def test_unknown_column(spark: SparkSession, static: DataFrame) -> None:
 
 def test_missing_event_time(spark: SparkSession, static: DataFrame) -> None:
     window = sj.TimeWindow("10 seconds", on="tss")
-    refused(PredicateError, "the left side has no event-time column 'tss'.*Did you mean 'ts'", static, static, window=window)
+    refused(
+        PredicateError, "the left side has no event-time column 'tss'.*Did you mean 'ts'", static, static, window=window
+    )
 
 
 @pytest.mark.parametrize("kind", ["bigint", "date", "timestamp_ntz"])
 def test_event_time_of_another_type(spark: SparkSession, static: DataFrame, kind: str) -> None:
     other = static.selectExpr("x", "unix_seconds(ts) ts" if kind == "bigint" else f"cast(ts as {kind}) ts")
-    refused(PredicateError, rf"event-time column 'ts' of the right side is {kind}; .*cast\(\"timestamp\"\)", static, other)
+    refused(
+        PredicateError, rf"event-time column 'ts' of the right side is {kind}; .*cast\(\"timestamp\"\)", static, other
+    )
 
 
 def test_contradicting_watermark(spark: SparkSession, streaming: DataFrame) -> None:
@@ -90,14 +108,25 @@ def test_agreeing_watermark_is_kept(spark: SparkSession, streaming: DataFrame) -
 
 def test_lateness_below_a_millisecond(spark: SparkSession, streaming: DataFrame) -> None:
     window = sj.TimeWindow("5 s", on="ts", lateness="10 us")
-    refused(SparkJoinError, "watermarks are whole milliseconds, got lateness 10 microseconds", streaming, streaming, window=window)
+    refused(
+        SparkJoinError,
+        "watermarks are whole milliseconds, got lateness 10 microseconds",
+        streaming,
+        streaming,
+        window=window,
+    )
 
 
 def test_other_state_store(spark: SparkSession, streaming: DataFrame) -> None:
     before = spark.conf.get(PROVIDER)
     spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     try:
-        refused(SparkJoinError, rf'keep their windows in RocksDB. Set it .*spark.conf.set\("{PROVIDER}"', streaming, streaming)
+        refused(
+            SparkJoinError,
+            rf'keep their windows in RocksDB. Set it .*spark.conf.set\("{PROVIDER}"',
+            streaming,
+            streaming,
+        )
     finally:
         spark.conf.set(PROVIDER, str(before))
 
@@ -125,8 +154,22 @@ def test_many_partitions_are_warned_of(
 
 
 def test_strategies_without_their_term(spark: SparkSession, static: DataFrame) -> None:
-    refused(SparkJoinError, "strategy 'hash' needs an equality.*ranges l.x ~ r.x", static, static, on="l.x < r.x", strategy="hash")
-    refused(SparkJoinError, "strategy 'cell' needs a band of constant width", static, static, on="l.x < r.x", strategy="cell")
+    refused(
+        SparkJoinError,
+        "strategy 'hash' needs an equality.*ranges l.x ~ r.x",
+        static,
+        static,
+        on="l.x < r.x",
+        strategy="hash",
+    )
+    refused(
+        SparkJoinError,
+        "strategy 'cell' needs a band of constant width",
+        static,
+        static,
+        on="l.x < r.x",
+        strategy="cell",
+    )
     refused(SparkJoinError, "strategy must be one of .*Did you mean 'hash'", static, static, strategy="hsh")
 
 

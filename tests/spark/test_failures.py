@@ -45,10 +45,7 @@ def join(feed: Feed) -> DataFrame:
     return stream_join(feed.stream("left"), feed.stream("right"), on=on, window=WINDOW, strategy="cell")
 
 
-
-def test_stopped_in_the_middle_and_started_again(
-    whole: Feed, spark: SparkSession, law: list[tuple[int, int]]
-) -> None:
+def test_stopped_in_the_middle_and_started_again(whole: Feed, spark: SparkSession, law: list[tuple[int, int]]) -> None:
     query = whole.start(join(whole), "stopped", once=False)
     deadline = time.monotonic() + 120
     while not (query.lastProgress and query.lastProgress["batchId"] >= 1):

@@ -76,7 +76,9 @@ def test_counts_are_whole(
         batches = [{"left": without_ties(batch["left"])} for batch in batches]
     for batch in batches:
         query.micro_batch(batch)
-    got = sorted((row["side"], int(row["id" if row["side"] == "left" else "id_right"]), row["match_count"]) for row in query.rows)
+    got = sorted(
+        (row["side"], int(row["id" if row["side"] == "left" else "id_right"]), row["match_count"]) for row in query.rows
+    )
     assert got == expected_counts(batches, predicate, LENGTH, LATENESS, self_join=self_join)
 
 
@@ -123,9 +125,7 @@ def test_damaged_cache_is_built_again(tmp_path: Path, harm: str) -> None:
     assert query.pairs() == expected(batches, CASES["cell"][1], LENGTH, LATENESS)
 
 
-def test_cache_folder_that_cannot_be_written_changes_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_cache_folder_that_cannot_be_written_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     query, batches = full_runs(tmp_path / "file" / "cache")
     for batch in batches:
@@ -140,7 +140,7 @@ def test_small_segments_are_merged_and_old_ones_leave(tmp_path: Path) -> None:
     for second in range(200):
         row: Row = (second, 1, None, (second + 1) * SECOND)
         query.micro_batch({"left": [row], "right": [row]})
-        most = max(most, max(query.segments().values()))
+        most = max(most, *query.segments().values())
     assert most <= 2 * 10
     assert query.pairs() == sorted((a, b) for a in range(200) for b in range(200) if abs(a - b) <= 60)
 

@@ -21,6 +21,7 @@ from slidejoin.spark.tasks import JoinTask, PackTask
 from slidejoin.spark.workers import default_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
@@ -51,8 +52,8 @@ def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
         (lambda data: b"\0" + data[1:], "it is not a segment of slidejoin"),
     ],
 )
-def test_damaged_blocks_are_refused(harm: object, message: str) -> None:
-    data = harm(seal(to_block(some(5))))  # type: ignore[operator]
+def test_damaged_blocks_are_refused(harm: Callable[[bytes], bytes], message: str) -> None:
+    data = harm(seal(to_block(some(5))))
     with pytest.raises(StateError, match=message):
         open_sealed([data], SCHEMA, "it")
 
@@ -81,7 +82,7 @@ def test_packages_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
             raise metadata.PackageNotFoundError(package)
         return versions[package]
 
-    monkeypatch.setattr(checks.metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     message = "pyarrow is 17.0.0; protobuf is missing. Joins on Spark need at least .*protobuf 6.33.5.*pip install"
     with pytest.raises(checks.SparkJoinError, match=message):
         checks.check_packages()
@@ -119,7 +120,8 @@ def test_java_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tasks_are_small_and_load_nothing_heavy() -> None:
     """A worker unpickles a task before it is ready: kernels must not be compiled by that."""
     tasks = pickle.dumps([PackTask(b"", "left", None), JoinTask(b"", None)])
-    code = f"import pickle, sys; pickle.loads({tasks!r}); print([m for m in sys.modules if m.startswith(('numba', 'slidejoin'))])"
+    listed = "[m for m in sys.modules if m.startswith(('numba', 'slidejoin'))]"
+    code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     names = ["slidejoin", "slidejoin.spark", "slidejoin.spark.tasks", "slidejoin.spark.workers"]
     assert sorted(name.strip(" '[]\n") for name in told.split(",")) == names

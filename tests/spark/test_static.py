@@ -43,7 +43,8 @@ def test_every_type_comes_through(spark: SparkSession) -> None:
 
     left = spark.sql(
         """SELECT id, timestamp '2020-03-08 07:30:00Z' ts, CAST(id AS decimal(12, 3)) AS amount, CAST(id AS float) AS f,
-        id > 1 AS flag, CAST(id AS smallint) AS small, CAST(id AS string) AS text, CAST(CAST(id AS string) AS binary) AS raw,
+        id > 1 AS flag, CAST(id AS smallint) AS small, CAST(id AS string) AS text,
+        CAST(CAST(id AS string) AS binary) AS raw,
         date '2020-01-01' AS day, timestamp_ntz '2020-03-08 02:30:00' AS local, interval '1' second AS span,
         array(1, NULL, id) AS items, named_struct('a', id, 'm', map('k', id)) AS nested, map('k', array(id)) AS by_key,
         CAST(NULL AS array<int>) AS nothing

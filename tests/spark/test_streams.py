@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 L, R = ("col", "left", "x"), ("col", "right", "x")
 BAND = ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1)))
 PREDICATES: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "hash": ("l.x = r.x AND l.name <> r.name", ("and", ("=", L, R), ("<>", ("col", "left", "name"), ("col", "right", "name")))),
+    "hash": (
+        "l.x = r.x AND l.name <> r.name",
+        ("and", ("=", L, R), ("<>", ("col", "left", "name"), ("col", "right", "name"))),
+    ),
     "cell": ("l.x BETWEEN r.x - 1 AND r.x + 1", BAND),
     "broadcast": ("l.x < r.x", ("<", L, R)),
 }
@@ -37,7 +40,7 @@ def streams(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, batches: list[dict[str, list[Row]]]
 ) -> tuple[Feed, Mapping[str, StreamingQuery]]:
     """All queries of this file, run side by side: a micro-batch spends most of its time waiting."""
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import window
 
     from slidejoin.spark import stream_join
 
@@ -71,7 +74,7 @@ def streams(
         window=WINDOW,
         select=["l.id", "l.x", "r.id"],
     )
-    counted = first.groupBy(F.window("match_time", "10 seconds")).count().select("window.start", "count")
+    counted = first.groupBy(window("match_time", "10 seconds")).count().select("window.start", "count")
     queries["windows"] = feed.start(counted, "windows")
     second = stream_join(
         first.withColumnRenamed("match_time", "first_time"),
@@ -109,9 +112,7 @@ def test_watermark_is_the_one_of_the_law(
     assert told[-1] == f"1970-01-01T00:00:{low[-1] // SECOND:02}.000Z"
 
 
-def test_counts_are_whole(
-    streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]
-) -> None:
+def test_counts_are_whole(streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]) -> None:
     rows = streams[0].rows("counts")
     got = [(row["side"], row["id"] if row["side"] == "left" else row["id_right"], row["match_count"]) for row in rows]
     assert sorted(got) == expected_counts(batches, BAND, LENGTH, LATENESS)
@@ -171,12 +172,11 @@ def test_second_join_follows(
         clock.advance(batch)
     law = []
     for left, right in expected(batches, ("=", L, R), LENGTH, LATENESS):
-        at, x = max(every[left][3] or 0, every[right][3] or 0), every[left][1]
-        if every[left][3] is None or every[right][3] is None:
-            continue
-        at = max(t for t in (every[left][3], every[right][3]) if t is not None)
-        for row in arrived:
-            if row[1] is not None and x == row[1] + 1 and row[3] is not None and abs(row[3] - at) <= 3 * SECOND:
-                law.append((left, right, row[0]))
+        at = max(time for time in (every[left][3], every[right][3]) if time is not None)
+        law += [
+            (left, right, number)
+            for number, x, _, time in arrived
+            if x is not None and every[left][1] == x + 1 and time is not None and abs(time - at) <= 3 * SECOND
+        ]
     assert law
     assert sorted((row["id"], row["id_right"], row["id_second"]) for row in feed.rows("second")) == sorted(law)

@@ -1,7 +1,7 @@
 """The join on Spark Structured Streaming: `stream_join`.
 
 Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same engine
-as in one process. Importing this package loads neither Spark nor Numba, because executors import it before they are ready.
+as in one process. Importing this package loads neither Spark nor Numba: executors import it before they are ready.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
     if not wiring.partial:
         return packed.groupBy("bucket").transformWithStateInPandas(task, result, "Append", "EventTime")
     counts = packed.groupBy("bucket").transformWithStateInPandas(task, PARTIAL, "Append", "EventTime")
-    return counts.groupBy("home").applyInArrow(sum_task(pickled, wiring.cache), result)
+    return counts.groupBy("home").applyInArrow(sum_task(wiring.cache), result)
 
 
 def _quoted(name: str) -> str:

@@ -35,10 +35,14 @@ def to_block(table: pa.Table) -> pa.Buffer:
     """Write a table as one record batch without its schema."""
     batches = table.combine_chunks().to_batches()
     if not batches:
-        batches = [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)]
+        batches = [
+            pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
+        ]
     if len(batches) > 1:
         # Only columns beyond 2 GiB of characters stay in several pieces.
-        msg = f"{table.num_rows} rows of one bucket do not fit one Arrow batch; use smaller micro-batches or more buckets"
+        msg = (
+            f"{table.num_rows} rows of one bucket do not fit one Arrow batch; use smaller micro-batches or more buckets"
+        )
         raise StateError(msg)
     return batches[0].serialize()
 
@@ -74,7 +78,7 @@ def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str) -> pa.Tabl
         msg = f"{what} is not a segment of slidejoin, or of another format"
         raise StateError(msg)
     if header["size"] != len(body) or header["crc"] != zlib.crc32(body):
-        msg = f"{what} is damaged: {len(body)} bytes with another checksum than the {int(header['size'])} that were written"
+        msg = f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written"
         raise StateError(msg)
     try:
         return pa.Table.from_batches([open_block(pa.py_buffer(body), schema)])

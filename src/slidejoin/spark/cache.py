@@ -99,14 +99,14 @@ class SegmentCache:
     def keep_only(self, ids: Collection[str]) -> None:
         """Delete the files of segments that are in none of the manifests still needed."""
         try:
-            names = os.listdir(self.folder)
+            paths = list(self.folder.iterdir())
         except OSError:
             return
-        for name in names:
-            if name.split(".")[0] not in ids:
+        for path in paths:
+            if path.name.split(".")[0] not in ids:
                 with suppress(OSError):
-                    (self.folder / name).unlink()
-                _checked.pop(str(self.folder / name), None)
+                    path.unlink()
+                _checked.pop(str(path), None)
 
     def _path(self, segment: str) -> Path:
         return self.folder / f"{segment}.segment"
@@ -130,7 +130,9 @@ def _pieces(segment: Segment) -> list[Any]:
 
     def add(name: str, data: Any, **described: Any) -> None:  # noqa: ANN401 - whatever has a buffer
         nonlocal at
-        view = memoryview(data).cast("B") if len(memoryview(data)) else memoryview(b"")
+        view = memoryview(data)
+        # An empty buffer cannot be cast.
+        view = view.cast("B") if view.nbytes else memoryview(b"")
         index[name] = {"at": at, "size": len(view), **described}
         parts.append(view)
         gap = -len(view) % ALIGN
@@ -178,5 +180,5 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
         else:
             arrays[name] = np.frombuffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
-        raise KeyError("payload")  # noqa: EM101 - caught by `read`
+        raise KeyError("payload")
     return index["id"], payload, arrays

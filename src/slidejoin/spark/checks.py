@@ -79,7 +79,7 @@ def check_java() -> int:
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else shutil.which("java")  # noqa: PTH118 - a command, not a path
     where = "JAVA_HOME" if home else "PATH"
-    how = f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+    how = f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
     if not program or not shutil.which(program):
         msg = f"no Java found by {where}; {how}"
         raise SparkJoinError(msg)

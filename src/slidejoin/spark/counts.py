@@ -43,7 +43,7 @@ def partial_frame(wiring: Wiring, table: pa.Table) -> pd.DataFrame:
     return pd.DataFrame(blocks, columns=["home", "block"])
 
 
-def sum_counts(wiring: Wiring, blocks: pa.Table) -> pa.Table:
+def sum_counts(blocks: pa.Table) -> pa.Table:
     """Return the result's rows of one home bucket from its blocks."""
     tables = [pa.ipc.open_stream(block.as_buffer()).read_all() for block in blocks.column("block")]
     lines = pa.concat_tables(tables)

@@ -111,10 +111,8 @@ def stream_join(
     for side, frame in frames.items():
         check_time_column(frame, side, window.on(side))
     chosen = None if select is None else len(config.select or ())
-    plan = bound_to(config, frames, window)
-    wiring = wired(
-        plan, choose_strategy(strategy, plan.bound), _buckets(partitions, session), chosen, session, streaming=streaming
-    )
+    plan, routing = bound_to(config, frames, window, strategy)
+    wiring = wired(plan, routing, _buckets(partitions, session), chosen, session, streaming=streaming)
     delay = 0
     if streaming:
         check_state_store(session)
@@ -151,7 +149,11 @@ def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dic
 def _buckets(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
     if partitions is None:
         return bucket_ids(shuffle_partitions(session))
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+    if not _is_count(partitions):
         msg = f"partitions must be a whole number of buckets, at least 1, or None; got {partitions!r}"
         raise SparkJoinError(msg)
     return bucket_ids(partitions)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

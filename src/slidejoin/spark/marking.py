@@ -67,7 +67,7 @@ def lateness_ms(window: TimeWindow) -> int:
     if not isinstance(lateness, Span):
         if lateness == 0:
             return 0
-        msg = f"event times on Spark are timestamps, so lateness is a timedelta or text such as '10 minutes'; got {lateness}"
+        msg = f"event times are timestamps, so lateness is a timedelta or text such as '10 minutes'; got {lateness}"
         raise SparkJoinError(msg)
     if lateness.nanoseconds % MILLISECOND:
         msg = f"Spark's watermarks are whole milliseconds, got lateness {lateness}"
@@ -89,8 +89,8 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow) -> tuple[DataFrame,
         return frame.withWatermark(column, f"{lateness} milliseconds"), lateness
     if set(marks) != {column}:
         msg = (
-            f"the {side} side has its watermark on {', '.join(map(repr, marks))}, the window is over {column!r}; mark that "
-            "column instead, or take the marked one as the window's event time"
+            f"the {side} side has its watermark on {', '.join(map(repr, marks))}, the window is over {column!r}; mark "
+            "that column instead, or take the marked one as the window's event time"
         )
         raise SparkJoinError(msg)
     delay = marks[column]

@@ -68,6 +68,7 @@ def join_bucket(
         return
     state = BucketState(variables)
     manifest = state.manifest(wiring.described())
+    before = set(manifest.ids)
     expired = _expire(plan, state, manifest, watermark)
     if not any(table.num_rows for table in rows.values()):
         if expired or manifest.version == 0:
@@ -81,7 +82,6 @@ def join_bucket(
         load_segments(engine, stream, segments)
         loaded[stream] = engine.windows[stream].rows_seen
     yield from _joined(wiring, engine, rows, watermark)
-    before = set(manifest.ids)
     for stream, segments in kept.items():
         payload = newest_rows(engine, stream, loaded[stream])
         if payload.num_rows:
@@ -90,6 +90,7 @@ def join_bucket(
             manifest.entries[stream].append(entry)
             cache.write(segment)
             merge_small(plan, stream, [*segments, segment], state, manifest, cache, watermark)
+    # Files of the manifest before this one stay for one version more: an attempt at it may still be running.
     cache.keep_only({*manifest.ids, *before})
     _commit(state, manifest, watermark_ms)
 

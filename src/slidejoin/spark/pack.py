@@ -18,8 +18,6 @@ from slidejoin.spark.wiring import HIDDEN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from slidejoin.predicate.expr import Side
     from slidejoin.spark.wiring import Wiring
 

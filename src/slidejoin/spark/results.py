@@ -35,7 +35,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     """
     whole = table.combine_chunks()
     nested = [field.name for field in whole.schema if pa.types.is_nested(field.type)]
-    frame = whole.to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = whole.to_pandas(types_mapper=pd.ArrowDtype)
     for name in nested:
         values = [_plain(value, whole.schema.field(name).type) for value in whole.column(name).to_pylist()]
         frame[name] = pd.Series(values, dtype=object, index=frame.index)

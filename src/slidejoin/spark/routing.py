@@ -49,6 +49,7 @@ BANDS_A_CELL = 4
 MOST_CELLS = 8
 """A band over more cells goes to every bucket: far out on the axis of doubles one step may be many cells."""
 
+LARGEST = (1 << 63) - 1
 FARTHEST_CELL = float(1 << 62)
 
 
@@ -108,7 +109,8 @@ def choose_strategy(name: str, bound: BoundPredicate) -> Strategy:
         if not bands:
             msg = (
                 "strategy 'cell' needs a band of constant width between the sides, such as "
-                f"l.x BETWEEN r.x - 5 AND r.x + 5; the predicate has {_terms(bound)}. Use strategy='auto' or 'broadcast'"
+                f"l.x BETWEEN r.x - 5 AND r.x + 5; the predicate has {_terms(bound)}. Use strategy='auto' or "
+                "'broadcast'"
             )
             raise SparkJoinError(msg)
         width = bound.terms[bands[0]].band_width or 0
@@ -201,7 +203,8 @@ def _cells(
 def _cell(term: RangeTerm, keys: NDArray[np.int64], width: float) -> NDArray[np.int64]:
     places = term.axis(keys)
     if places.dtype == np.int64:
-        return places // np.int64(min(int(width), np.iinfo(np.int64).max))
+        cells: NDArray[np.int64] = places.astype(np.int64, copy=False) // np.int64(min(int(width), LARGEST))
+        return cells
     with np.errstate(over="ignore"):
         return np.clip(np.floor(places / width), -FARTHEST_CELL, FARTHEST_CELL).astype(np.int64)
 
@@ -225,7 +228,8 @@ def _words(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64] | None:
         return None
     if pat.is_primitive(kind):
         whole = array.view({8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width])
-        return whole.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        words: NDArray[np.int64] = whole.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return words
     if pat.is_decimal(kind):
         array = array.view(pa.binary(kind.byte_width))
     elif not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_binary(kind) or pat.is_large_binary(kind)):

@@ -83,7 +83,7 @@ class Segment:
     @staticmethod
     def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
         """Put together what the cache kept."""
-        roles: list[Side] = [role for role in ("left", "right") if f"{role}.keys" in arrays]  # type: ignore[misc]
+        roles: list[Side] = [role for role in ("left", "right") if f"{role}.keys" in arrays]
         runs: dict[Side, Run] = {}
         for role in roles:
             kept = {name: arrays[f"{role}.{name}"] for name in RUN_ARRAYS}
@@ -144,4 +144,3 @@ def live_rows(plan: Plan, stream: Side, payload: pa.Table, watermark: int | None
     length = max(plan.scope.length(role) for role in roles_of(plan, stream))
     kept = ticks >= watermark - length
     return payload if kept.all() else payload.filter(pa.array(kept))
-

@@ -26,6 +26,10 @@ FORMAT = 1
 PART_BYTES = 4 << 20
 
 
+def _nothing() -> dict[Side, list[Entry]]:
+    return {"left": [], "right": []}
+
+
 @dataclass(slots=True)
 class Manifest:
     """Which segments a bucket has.
@@ -40,16 +44,12 @@ class Manifest:
         Milliseconds, of the last change.
     entries : dict from side to list of Entry
         Segments of each stream, oldest first.
-    before : list of str
-        Ids that the manifest before this one had: their cache files are kept one version longer, for an attempt that
-        still runs.
     """
 
     origin: str = field(default_factory=new_id)
     version: int = 0
     watermark: int | None = None
-    entries: dict[Side, list[Entry]] = field(default_factory=lambda: {"left": [], "right": []})
-    before: list[str] = field(default_factory=list)
+    entries: dict[Side, list[Entry]] = field(default_factory=_nothing)
 
     @property
     def ids(self) -> list[str]:
@@ -58,14 +58,13 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the manifest as JSON."""
-        plain = {
+        plain: dict[str, Any] = {
             "format": FORMAT,
             "origin": self.origin,
             "version": self.version,
             "watermark": self.watermark,
-            "before": self.before,
-            **{side: [entry.to_json() for entry in entries] for side, entries in self.entries.items()},
         }
+        plain |= {side: [entry.to_json() for entry in entries] for side, entries in self.entries.items()}
         return json.dumps(plain, separators=(",", ":")).encode()
 
     @staticmethod
@@ -87,7 +86,6 @@ class Manifest:
                     plain["version"],
                     plain["watermark"],
                     {side: [Entry(*entry) for entry in plain[side]] for side in sides},
-                    plain["before"],
                 )
         except (KeyError, TypeError, ValueError) as error:
             msg = f"the manifest of a bucket's state is damaged: {error!r}"

@@ -1,4 +1,4 @@
-"""What Spark pickles and runs on executors: thin shells that make the worker ready before anything heavy is imported."""
+"""What Spark pickles and runs on executors: thin shells that make the worker ready before importing anything heavy."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class JoinTask(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
-        key: Any,  # noqa: ANN401 - a tuple of the bucket's id
-        rows: Iterator[pd.DataFrame],
+        key: Any,  # noqa: ANN401, ARG002 - a tuple of the bucket's id, at which Spark has pointed the state
+        rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Join one bucket's blocks with what it has kept."""
@@ -76,15 +76,15 @@ class JoinTask(StatefulProcessor):
         """Nothing is open."""
 
 
-def sum_task(wiring: bytes, cache: str | None) -> Callable[[pa.Table], pa.Table]:
-    """Return the function of `applyInArrow` that sums the counts of rows; a plain one, as Spark counts its arguments."""
+def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:
+    """Return what `applyInArrow` sums the counts of rows with: a plain function, as Spark counts its arguments."""
 
     def summed(blocks: pa.Table) -> pa.Table:
-        from slidejoin.spark.counts import sum_counts
-        from slidejoin.spark.wiring import wiring_of
         from slidejoin.spark.workers import ready
 
         ready(cache)
-        return sum_counts(wiring_of(wiring), blocks)
+        from slidejoin.spark.counts import sum_counts
+
+        return sum_counts(blocks)
 
     return summed

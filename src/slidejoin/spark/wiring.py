@@ -22,10 +22,10 @@ __all__ = ["AT_HOME", "HIDDEN", "LEFT_ROLE", "RIGHT_ROLE", "ROLES", "ROW_ID", "W
 ROLES: tuple[Side, Side] = ("left", "right")
 
 LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
-"""In a self-join a row may act as left in one bucket and as right in another: two columns that say what it does here."""
+"""In a self-join a row may act as left in one bucket and as right in another: these say what it does here."""
 
 ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
-"""Where counts are partial: which row of the micro-batch a copy is of, and whether its line of output comes from here."""
+"""Where counts are partial: which row of the micro-batch a copy is of, and whether its line comes from here."""
 
 HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME})
 

@@ -14,6 +14,7 @@ import fcntl
 import getpass
 import logging
 import os
+import pkgutil
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -66,12 +67,20 @@ def ready(cache: str | None) -> None:
         return
     with _one_at_a_time(Path(cache or default_folder())):
         try:
-            import_module("slidejoin.engine")
+            _load()
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
             _compile_apart()
     _ready = True
+
+
+def _load() -> None:
+    """Import the engine, and kernels that others import only when they need them: then nothing compiles later."""
+    import_module("slidejoin.engine")
+    kernels = import_module("slidejoin.kernels")
+    for module in pkgutil.iter_modules(kernels.__path__, "slidejoin.kernels."):
+        import_module(module.name)
 
 
 def _compile_apart() -> None:
@@ -81,4 +90,4 @@ def _compile_apart() -> None:
     numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="slidejoin-kernels-")
     for name in [name for name in sys.modules if name.startswith("slidejoin.kernels.")]:
         del sys.modules[name]
-    import_module("slidejoin.engine")
+    _load()
