@@ -141,15 +141,16 @@ def test_slide_and_sizes_of_pushes(slide: int, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lateness"), [("equality", 0), ("equality", 100), ("inequalities", 10), ("or of bands", 100)]
+    ("name", "lateness", "size"),
+    [("equality", 0, 3_000), ("equality", 100, 60_000), ("inequalities", 10, 60_000), ("or of bands", 100, 700)],
 )
-def test_time_window(name: str, lateness: int) -> None:
+def test_time_window(name: str, lateness: int, size: int) -> None:
     lefts, rights = streams(3)
     on, sql = PREDICATES[name]
     expected = by_duckdb(lefts, rights, "r.ts - l.ts <= 300 AND l.ts - r.ts <= 500", sql, lateness)
     assert len(expected) > 100
     window = sj.TimeWindow(left=300, right=500, left_on="ts", right_on="ts", lateness=lateness)
-    assert np.array_equal(by_slidejoin(lefts, rights, window, on), expected)
+    assert np.array_equal(by_slidejoin(lefts, rights, window, on, size), expected)
 
 
 def test_scope_alone() -> None:
