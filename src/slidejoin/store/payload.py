@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.store.gather import Gather, column_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from slidejoin.store.gather import Column
 
 __all__ = ["Payload", "Piece"]
 
@@ -38,15 +42,23 @@ class Piece:
     table: pa.Table
     time_max: int | None
     nbytes: int = field(init=False)
+    _columns: dict[str, Column | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # Measured once: asking Arrow takes some microseconds a column, and the window is measured after every push.
         object.__setattr__(self, "nbytes", self.table.nbytes)
+        object.__setattr__(self, "_columns", {})
 
     @property
     def end(self) -> int:
         """Ordinal after the last row."""
         return self.base + int(self.table.num_rows)
+
+    def column(self, name: str) -> Column | None:
+        """Return where a column of fixed width lies, None for another kind; asked of Arrow once."""
+        if name not in self._columns:
+            self._columns[name] = column_of(self.table.column(name))
+        return self._columns[name]
 
     def owned(self) -> Piece:
         """Return the piece without memory that other rows lie in: a slice keeps all of its parent alive."""
@@ -66,9 +78,11 @@ class Payload:
     schema: pa.Schema
     merge: bool = True
     pieces: list[Piece] = field(default_factory=list)
+    _gather: Gather | None = None
 
     def append(self, piece: Piece, live_rows: int) -> None:
         """Add the newest piece and copy neighbours together, so that pieces stay few: O(log) copies of a row."""
+        self._gather = None
         self.pieces.append(piece)
         limit = max(SMALLEST_LIMIT, live_rows // 16)
         while self.merge and len(self.pieces) > 1:
@@ -83,8 +97,7 @@ class Payload:
     def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
         """Return the rows with these ordinals, in this order.
 
-        Ordinals are (n,) int64 and must lie in the window. O(n): Arrow's own `take` over several chunks would copy
-        all of them together first, the whole window for a push of twenty rows.
+        Ordinals are (n,) int64 and must lie in the window. O(n).
         """
         names = list(names)
         if not names:
@@ -92,33 +105,9 @@ class Payload:
             return pa.table({"": pa.nulls(ordinals.size)}).select([])
         if ordinals.size == 0:
             return self.schema.empty_table().select(names)
-        bases = np.array([piece.base for piece in self.pieces])
-        owners = np.searchsorted(bases, ordinals, side="right") - 1
-        low, high = int(owners.min()), int(owners.max())
-        if low == high:
-            return self._rows(low, names, ordinals)
-        # Each piece gives its rows at once; then they go back to where they were asked for.
-        owners = (owners - low).astype(np.int16 if high - low < 1 << 15 else np.int64)  # 16 bits are sorted by radix
-        sorted_already = bool((owners[1:] >= owners[:-1]).all())
-        order = None if sorted_already else np.argsort(owners, kind="stable")
-        if order is not None:
-            ordinals, owners = ordinals[order], owners[order]
-        ends = np.searchsorted(owners, np.arange(high - low + 1), side="right")
-        parts, start = [], 0
-        for number, end in enumerate(ends.tolist(), low):
-            if start < end:
-                parts.append(self._rows(number, names, ordinals[start:end]))
-            start = end
-        gathered = pa.concat_tables(parts)
-        if order is None:
-            return gathered
-        back = np.empty(order.size, np.int64)
-        back[order] = np.arange(order.size)
-        return gathered.combine_chunks().take(pa.array(back))
-
-    def _rows(self, number: int, names: list[str], ordinals: NDArray[np.int64]) -> pa.Table:
-        piece = self.pieces[number]
-        return piece.table.select(names).take(pa.array(ordinals - piece.base))
+        if self._gather is None:
+            self._gather = Gather(self.pieces)
+        return self._gather.rows(names, ordinals)
 
     def own(self, first: int) -> None:
         """Copy the rows from ordinal `first` on out of memory that is much larger than they are."""
@@ -126,13 +115,16 @@ class Payload:
             if self.pieces[number].end <= first:
                 break
             self.pieces[number] = self.pieces[number].owned()
+            self._gather = None
 
     def expire(self, ordinal: int) -> None:
         """Drop the pieces whose rows all come before that ordinal."""
         keep = 0
         while keep < len(self.pieces) and self.pieces[keep].end <= ordinal:
             keep += 1
-        del self.pieces[:keep]
+        if keep:
+            del self.pieces[:keep]
+            self._gather = None
 
     def first_within(self, oldest: int) -> int:
         """Return the ordinal below which every piece ends before the event time `oldest`."""

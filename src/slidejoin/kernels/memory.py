@@ -1,0 +1,40 @@
+"""Reading at raw addresses: the one place that does, for columns whose rows lie in many pieces."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["load_8", "load_16", "load_32", "load_64"]
+
+
+def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: ANN401 - Numba's types are untyped
+    """Return a function that reads an unsigned integer of that many bits at an address, compiled or plain."""
+    if numba.config.DISABLE_JIT:
+        return lambda address: int(plain.from_address(int(address)).value)
+
+    @intrinsic
+    def load(_typing: Any, address: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            # Arrow promises alignment of buffers, not of slices: one byte is always true.
+            return builder.load(pointer, align=1)
+
+        return kind(types.int64), generate
+
+    compiled: Callable[[int], int] = load
+    return compiled
+
+
+load_8 = _loader(8, types.uint8, ctypes.c_uint8)
+load_16 = _loader(16, types.uint16, ctypes.c_uint16)
+load_32 = _loader(32, types.uint32, ctypes.c_uint32)
+load_64 = _loader(64, types.uint64, ctypes.c_uint64)
