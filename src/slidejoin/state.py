@@ -93,7 +93,7 @@ def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
     header, parts = read_snapshot(state)
     try:
         return _load(header, parts, threads, algorithm)
-    except (KeyError, TypeError, IndexError, pa.ArrowInvalid, SlideJoinError) as error:
+    except (KeyError, TypeError, IndexError, ValueError, OSError, SlideJoinError) as error:
         if isinstance(error, StateError):
             raise
         msg = f"the snapshot is whole but cannot be read by this version: {error}"

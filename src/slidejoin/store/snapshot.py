@@ -65,13 +65,25 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
     if not whole:
         msg = "the snapshot is damaged: its checksum does not match; nothing was loaded"
         raise StateError(msg)
+    try:
+        header, *parts = _blocks(body, count)
+        return dict(json.loads(header)), parts
+    except (struct.error, ValueError, TypeError) as error:
+        msg = f"the snapshot has a right checksum but was not written by slidejoin: {error}"
+        raise StateError(msg) from error
+
+
+def _blocks(body: bytes, count: int) -> list[bytes]:
     at, blocks = len(MAGIC) + HEAD.size, []
-    for _ in range(count):
+    for number in range(count):
         (length,) = LENGTH.unpack_from(body, at)
         at += LENGTH.size
+        if at + length > len(body):
+            msg = f"part {number} ends behind the end"
+            raise ValueError(msg)
         blocks.append(body[at : at + length])
         at += length
-    return json.loads(blocks[0]), blocks[1:]
+    return blocks
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
@@ -83,6 +95,8 @@ def table_to_bytes(table: pa.Table) -> bytes:
 
 
 def table_from_bytes(data: bytes) -> pa.Table:
-    """Read an Arrow IPC stream."""
+    """Read an Arrow IPC stream, and look at every value: damaged ones could crash the process later."""
     with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
