@@ -151,7 +151,7 @@ def test_missing_parentheses_are_named():
         (lambda: (a < b) + 1, "+ takes values, not the condition l.a < r.b"),
         (lambda: -(a < b), "- takes values, not the condition l.a < r.b"),
         (lambda: a.is_in("abc"), "is_in takes a list of values, got 'abc'; for one value write =="),
-        (lambda: a.is_in(5), "is_in takes a list of values, got 5"),  # type: ignore[arg-type]
+        (lambda: a.is_in(5), "is_in takes a list of values, got 5"),
         (lambda: sj.left[5], "a column is named by a text, got 5; write left['name']"),
         (lambda: sj.lit("1.5").cast_float(), "the text '1.5' cannot be cast to DOUBLE"),
     ],

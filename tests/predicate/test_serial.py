@@ -101,4 +101,4 @@ def test_an_endless_nesting_is_a_state_error():
 
 def test_writing_takes_nodes_only():
     with pytest.raises(TypeError, match="not a node of an expression: 5"):
-        to_json(Compare("=", 5, Literal(1)))  # type: ignore[arg-type]
+        to_json(Compare("=", 5, Literal(1)))
