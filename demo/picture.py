@@ -92,7 +92,7 @@ def _visibility(axes: Axes, flight_weather: pl.DataFrame) -> None:
         labels.append(label)
         counts.append(here.height)
         shares.append(100 * here.filter(pl.col("delay") > LATE).height / here.height if here.height else 0.0)
-    axes.bar(labels, shares, color=ORANGE, width=0.68)
+    axes.bar(labels, shares, color=ORANGE, width=0.78)
     for place, (share, count) in enumerate(zip(shares, counts, strict=True)):
         axes.annotate(f"{share:.0f} %", (place, share), **ABOVE, fontweight="bold")
         axes.annotate(f"{count:,}\nflights", (place, 0), **ABOVE, color="white", fontsize=8.5)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from slidejoin.cli.pipeline import load_all, result_of
 from slidejoin.cli.session import spark_session
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from slidejoin.cli.job import Job, Sink
@@ -62,9 +63,16 @@ def explain_job(job: Job, name: str) -> str:
 
 
 def _schema(frame: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - slow to load
+    from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415 - slow to load
 
-    return to_arrow_schema(frame.schema)
+    fields = []
+    for field in frame.schema.fields:
+        try:
+            kind = to_arrow_type(field.dataType, timezone="UTC")
+        except Exception:  # noqa: BLE001 - Spark raises one of several errors for a type that Arrow has not
+            kind = pa.null()
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
 
 
 def _sink(sink: Sink) -> str:

@@ -79,7 +79,7 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
     _check(settings)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    _quiet()
     builder = SparkSession.builder.appName(name).master(settings.master)
     for key, value in (defaults(cores_of(settings.master)) | dict(settings.conf)).items():
         builder = builder.config(key, value)
@@ -122,6 +122,15 @@ def _output_of_children(log: int, *, json: bool) -> Iterator[None]:
         for number, copy in kept.items():
             os.dup2(copy, number)
             os.close(copy)
+
+
+def _quiet() -> None:
+    """Keep pyspark from writing errors to standard error that it raises too, and warnings about itself."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - an extra
+
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _check(settings: Session) -> None:
