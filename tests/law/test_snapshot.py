@@ -173,3 +173,39 @@ def test_restart_before_the_other_side_is_known(window: sj.CountWindow | sj.Time
         assert broken.push(**batch).equals(whole.push(**batch))
         assert broken.explain() == whole.explain()
     assert whole.stats.pairs == broken.stats.pairs > 0
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        sj.CountWindow(10, slide=4),
+        sj.CountWindow(left=7, right=30, slide=7),
+        sj.TimeWindow(left=9, right=3, left_on="ts", right_on="ts", lateness=2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("self_join", [False, True])
+def test_restart_after_sub_windows_have_left(window: sj.CountWindow | sj.TimeWindow, self_join: bool) -> None:
+    """Large pushes are sealed apart from the small ones after them, so the oldest rows kept have odd ordinals."""
+    chosen = random.Random(5)
+    schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("ts", pa.int64())])
+    options = {"on": "l.x <= r.x", "window": window, "order": "strict", "schemas": (schema, schema)}
+    whole, broken = sj.StreamJoin(**options, self_join=self_join), sj.StreamJoin(**options, self_join=self_join)
+    seen = 0
+    for size in (65, 1, 2, 1, 5, 1, 1, 3, 37, 2, 1, 1, 4, 1, 9, 1, 1, 1, 1, 2, 3, 1, 1):
+        batches = {}
+        for side in ("left",) if self_join else ("left", "right"):
+            numbers = range(seen, seen + size)
+            batches[side] = pa.table(
+                {
+                    "id": numbers,
+                    "x": [chosen.randrange(5) for _ in numbers],
+                    "ts": [number + chosen.randrange(3) for number in numbers],
+                },
+                schema,
+            )
+        seen += size
+        broken = sj.StreamJoin.restore(broken.snapshot())
+        assert broken.push(**batches).equals(whole.push(**batches))
+    assert self_join or whole.stats.window_left < seen
+    assert whole.stats.pairs == broken.stats.pairs > 0
