@@ -280,8 +280,24 @@ def comparisons(draw: st.DrawFn, family: Family, name: str) -> Node:
 @st.composite
 def predicates(draw: st.DrawFn, families: dict[str, Family], depth: int = 2) -> Node:
     """Conditions over the columns of `families` (by column name) and the bool column ``flag``."""
-    kind = draw(st.sampled_from(["one"] * 4 + (["and", "and", "or", "or", "not", "bool", "null"] if depth else [])))
-    if kind == "one":
+    kind = draw(
+        st.sampled_from(["one"] * 4 + ["two"] + (["and", "and", "or", "or", "not", "bool", "null"] if depth else []))
+    )
+    numeric = {name for name, family in families.items() if family.name in ("int", "number", "decimal", "float")}
+    if kind == "two" and numeric == {"a", "b"}:
+        one, two = draw(st.permutations([LEFT, RIGHT]))
+        whole = (draw(st.sampled_from("+-*")), ("col", one, "a"), ("col", one, "b"))
+        other = draw(
+            st.sampled_from(
+                [
+                    ("col", two, "a"),
+                    ("-", ("col", two, "b"), ("col", two, "a")),
+                    ("+", ("col", two, "a"), ("col", one, "a")),
+                ]
+            )
+        )
+        return (draw(COMPARE), whole, other)
+    if kind in ("one", "two"):
         name = draw(st.sampled_from(sorted(families)))
         return draw(comparisons(families[name], name))
     if kind == "bool":
