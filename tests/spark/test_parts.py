@@ -148,3 +148,25 @@ def test_worker_that_cannot_keep_kernels_still_works(tmp_path: Path) -> None:
 def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "ann")
     assert default_folder().endswith("slidejoin-ann")
+
+
+def test_workers_wait_for_each_other_only_until_all_is_compiled(tmp_path: Path) -> None:
+    code = (
+        "import fcntl, sys\n"
+        "from slidejoin.spark import workers\n"
+        "locks = []\n"
+        "fcntl_flock = fcntl.flock\n"
+        "workers.fcntl.flock = lambda *args: locks.append(fcntl_flock(*args))\n"
+        "workers.ready(sys.argv[1])\n"
+        "print(len(locks))"
+    )
+    kept = tmp_path / "compiled"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(kept), "NUMBA_DISABLE_JIT": "0"}
+
+    def waited() -> str:
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    assert [waited(), waited()] == ["1\n", "0\n"]
+    next(kept.rglob("*.nbi")).unlink()
+    assert waited() == "1\n"

@@ -39,14 +39,15 @@ def pack(wiring: Wiring, side: Side, batches: Iterator[pa.RecordBatch]) -> Itera
     yield _packed(list(wiring.buckets), NOTHING, pa.nulls(len(wiring.buckets), pa.binary()))
     schema = pa.schema([field for field in wiring.schema(side) if field.name not in HIDDEN])
     held: list[pa.Table] = []
-    packed = 0
+    packed = size = 0
     for batch in batches:
         if batch.num_rows:
             held.append(canonical(batch, schema))
-        if sum(table.nbytes for table in held) >= FLUSH_BYTES:
+            size += held[-1].nbytes
+        if size >= FLUSH_BYTES:
             yield from _flushed(wiring, side, held, packed)
             packed += sum(table.num_rows for table in held)
-            held = []
+            held, size = [], 0
     yield from _flushed(wiring, side, held, packed)
 
 
