@@ -18,6 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -64,6 +65,7 @@ def main() -> int:
     if overtaken is None or joined is None:
         return 1
 
+    console.print()
     picture = output / "flights-of-2013.png"
     draw(overtaken.rows, joined.rows, picture)
     show_overtaken(console, overtaken.rows)
@@ -112,9 +114,8 @@ def show_overtaken(console: Console, rows: pl.DataFrame) -> None:
         .unique("dest_overtaken", keep="first", maintain_order=True)
         .head(SHOWN)
     )
-    table = Table(title="Flights that overtook", title_justify="left", title_style="bold")
-    for heading in ("departed (local)", "flight", "miles", "min", "overtook", "departed", "miles", "min"):
-        table.add_column(heading, justify="right" if heading in {"miles", "min"} else "left")
+    headings = ("departed", "flight", "miles", "min", "overtook", "departed", "miles", "min")
+    table = new_table("Flights that overtook (local times)", headings, right={"miles", "min"})
     for row in best.iter_rows(named=True):
         table.add_row(
             local(row["departed"], "%b %d, %H:%M"),
@@ -126,7 +127,7 @@ def show_overtaken(console: Console, rows: pl.DataFrame) -> None:
             f"{row['distance_overtaken']:,}",
             str(row["air_time_overtaken"]),
         )
-    console.print("\n", table)
+    console.print(table, "")
 
 
 def show_weather(console: Console, rows: pl.DataFrame) -> None:
@@ -138,9 +139,9 @@ def show_weather(console: Console, rows: pl.DataFrame) -> None:
         .unique("day", keep="first", maintain_order=True)
         .head(SHOWN)
     )
-    table = Table(title="Departures in the strongest wind", title_justify="left", title_style="bold")
-    for heading in ("departed (local)", "flight", "late by", "observed", "wind", "°C", "visibility"):
-        table.add_column(heading, justify="right" if heading in {"late by", "wind", "°C", "visibility"} else "left")
+    headings = ("departed", "flight", "late by", "observed", "wind", "°C", "visibility")
+    numbers = {"late by", "wind", "°C", "visibility"}
+    table = new_table("Departures in the strongest wind (local times)", headings, right=numbers)
     for row in strongest.iter_rows(named=True):
         table.add_row(
             local(row["departed"], "%b %d, %H:%M"),
@@ -151,25 +152,39 @@ def show_weather(console: Console, rows: pl.DataFrame) -> None:
             f"{row['celsius']:.0f}",
             f"{row['visibility']:.0f} mi",
         )
-    console.print("\n", table)
+    console.print(table, "")
 
 
 def show_counts(console: Console, output: Path, overtaken: Outcome, joined: Outcome) -> bool:
     """Print the counts beside DuckDB's on the same files, and return whether all agree."""
     weather_pairs, weather_flights = count_flight_weather(output)
     counts = [
-        ("pairs of flights, one overtaking the other", overtaken.rows.height, count_overtaken(output), overtaken),
-        ("pairs of a flight and an observation", joined.rows.height, weather_pairs, joined),
+        ("flights that overtook, pairs", overtaken.rows.height, count_overtaken(output), overtaken),
+        ("flights and observations, pairs", joined.rows.height, weather_pairs, joined),
         ("flights with an observation", joined.rows["id"].n_unique(), weather_flights, None),
     ]
-    table = Table(title="Counts", title_justify="left", title_style="bold")
-    for heading in ("", "slidejoin", "DuckDB at rest", "rows/s", ""):
-        table.add_column(heading, justify="right" if heading else "left")
+    numbers = {"slidejoin", "DuckDB at rest", "rows/s"}
+    table = new_table("Counts", ("", "slidejoin", "DuckDB at rest", "rows/s", ""), right=numbers)
     for what, ours, theirs, outcome in counts:
         speed = f"{outcome.totals.rows_per_second:,.0f}" if outcome else ""
         table.add_row(what, f"{ours:,}", f"{theirs:,}", speed, "[green]✓[/]" if ours == theirs else "[red]differ[/]")
-    console.print("\n", table, "\n")
+    console.print(table, "")
     return all(ours == theirs for _, ours, theirs, _ in counts)
+
+
+def new_table(title: str, headings: tuple[str, ...], right: set[str]) -> Table:
+    """Return a table without rows that fits a terminal of 80 columns."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 0, 0, 1),
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+    return table
 
 
 def local(instant: Any, form: str) -> str:  # noqa: ANN401 - a datetime, as Polars gives it
@@ -185,7 +200,7 @@ def shown(path: Path) -> str:
 
 def say(console: Console, text: str, *, quiet: bool = False) -> None:
     """Print a line."""
-    console.print(f"[dim]{text}[/]" if quiet else text, highlight=False)
+    console.print(f"[dim]{text}[/]" if quiet else text, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":
