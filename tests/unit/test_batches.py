@@ -1,0 +1,171 @@
+"""What is taken as a batch, and that the window never shares memory which its owner may write into."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+from slidejoin.batches import same_schema, to_table
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.float64())])
+PLAIN = {"a": [1, 2], "b": [0.5, 1.5]}
+
+
+class Stream:
+    """Something with ``__arrow_c_stream__`` and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class OneArray:
+    """Something with ``__arrow_c_array__`` and nothing else."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
+TABLE = pa.table(PLAIN, SCHEMA)
+GIVEN: dict[str, Any] = {
+    "table": TABLE,
+    "chunks": pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1, 0), TABLE.slice(1)]),
+    "metadata": TABLE.replace_schema_metadata({"k": "v"}),
+    "required": TABLE.cast(pa.schema([pa.field(f.name, f.type, nullable=False, metadata={"m": "n"}) for f in SCHEMA])),
+    "batch": TABLE.to_batches()[0],
+    "dict": PLAIN,
+    "tuples": {"a": (1, 2), "b": (0.5, 1.5)},
+    "numpy": {"a": np.array([1, 2]), "b": np.array([0.5, 1.5])},
+    "strided": {"a": np.array([1, 0, 2])[::2], "b": np.array([1.5, 0.5])[::-1]},
+    "arrow": {"a": TABLE.column(0), "b": TABLE.column(1).chunk(0)},
+    "series": {"a": pd.Series([1, 2]), "b": pl.Series([0.5, 1.5])},
+    "buffers": {"a": array.array("q", [1, 2]), "b": range(2)},
+    "pandas": pd.DataFrame(PLAIN, index=[7, 8]),
+    "polars": pl.DataFrame(PLAIN),
+    "stream": Stream(TABLE),
+    "array": OneArray(TABLE.to_batches()[0]),
+    "reader": lambda: pa.RecordBatchReader.from_batches(SCHEMA, TABLE.to_batches()),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_is_taken(name: str, known: bool) -> None:
+    batch = GIVEN[name]() if name == "reader" else GIVEN[name]
+    if name == "buffers" and not known:
+        batch = batch | {"b": [0.0, 1.0]}
+    table = to_table(batch, "left", SCHEMA if known else None)
+    assert table.schema.equals(SCHEMA) or name == "required"
+    assert table.schema.types == SCHEMA.types
+    assert table.column("a").to_pylist() == [1, 2]
+    assert table.column("b").to_pylist() == ([0.0, 1.0] if name == "buffers" else [0.5, 1.5])
+
+
+def test_values_of_a_dict_take_the_known_types() -> None:
+    schema = pa.schema([("a", pa.int16()), ("b", pa.timestamp("ms"))])
+    assert to_table({"a": [1], "b": [None]}, "left", schema).schema.equals(schema)
+
+
+def test_masks_become_null() -> None:
+    masked = np.ma.masked_array([1, 2, 3], [False, True, False])
+    assert to_table({"a": masked}, "left", None).column("a").to_pylist() == [1, None, 3]
+
+
+class Own:
+    """An array of another library, which shows its memory to NumPy."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.values
+
+
+@pytest.mark.parametrize("kind", ["numpy", "series", "frame", "foreign"])
+def test_arrays_may_be_written_into_after_the_push(kind: str) -> None:
+    values = np.arange(5)
+    frame = pd.DataFrame({"a": values}, copy=False)
+    made = {"numpy": values, "series": pd.Series(values, copy=False), "foreign": Own(values)}
+    batch = frame if kind == "frame" else {"a": made[kind]}
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10), select=["l.a"])
+    join.push(left=batch)
+    values[:] = 99
+    if kind == "frame":
+        frame.loc[:, "a"] = 98
+    assert join.push(right={"a": [0, 1, 2, 3, 4, 98, 99]}).column("a").to_pylist() == [0, 1, 2, 3, 4]
+    join.push(left={"a": np.arange(5)} if kind != "frame" else pd.DataFrame({"a": np.arange(5)}))
+    assert join.push(right={"a": [4]}).num_rows == 2
+
+
+READ = "the right batch cannot be read as columns: "
+BAD: list[tuple[Any, str]] = [
+    (5, r"the right batch is a int; give a pyarrow Table or RecordBatch, a pandas or Polars frame, a dict of arrays"),
+    ([1], "the right batch is a list"),
+    ({"a": 1}, READ),
+    ({"a": object()}, READ),
+    ({"a": [object()]}, READ),
+    ({"a": [1, "x"]}, READ),
+    ({"a": np.zeros((2, 2))}, READ),
+    ({1: [1]}, READ + "names of columns are text, got 1"),
+    ({"a": [1], "b": [1, 2]}, READ + "columns have different lengths: a 1, b 2"),
+    (pa.table([[1], [2]], ["a", "a"]), "the right batch has more than one column named 'a'; rename them"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), READ),
+]
+
+
+@pytest.mark.parametrize(("batch", "text"), BAD, ids=range(len(BAD)))
+def test_what_is_refused_and_nothing_taken(batch: Any, text: str) -> None:
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10))
+    join.push(left={"a": [1]})
+    with pytest.raises(sj.SchemaError, match=text):
+        join.push(right=batch)
+    assert join.stats.rows_right == 0
+    assert join.push(right={"a": [1]}).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("got", "text"),
+    [
+        ({"a": pa.int64()}, "the left batch lacks column 'b'; it has a."),
+        ({"a": pa.int64(), "bb": pa.float64()}, "lacks column 'b'; it has a, bb. Did you mean 'bb'?"),
+        ({"a": pa.int64(), "b": pa.float64(), "c": pa.int8()}, "has column 'c', which earlier batches lack: a, b"),
+        ({"a": pa.int32(), "b": pa.float64()}, "column 'a' of the left batch is int32, expected int64 as in the first"),
+        ({"b": pa.float64(), "a": pa.int64()}, "has its columns in another order: b, a; expected a, b"),
+        ({}, "lacks column 'a'; it has no columns."),
+    ],
+    ids=str,
+)
+def test_other_schemas(got: dict[str, pa.DataType], text: str) -> None:
+    same_schema(SCHEMA, SCHEMA, "left")
+    with pytest.raises(sj.SchemaError) as error:
+        same_schema(pa.schema(list(got.items())), SCHEMA, "left")
+    assert text in str(error.value)
+
+
+def test_several_chunks_and_empty_batches_of_every_kind() -> None:
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10), schemas=(SCHEMA, SCHEMA))
+    empty = [SCHEMA.empty_table(), pa.table({n: pa.chunked_array([], SCHEMA.field(n).type) for n in SCHEMA.names})]
+    empty += [pa.record_batch(SCHEMA.empty_table().columns and [[], []], schema=SCHEMA), {"a": [], "b": []}]
+    empty += [pl.DataFrame(schema={"a": pl.Int64, "b": pl.Float64}), TABLE.slice(2)]
+    empty += [pd.DataFrame({"a": np.array([], np.int64), "b": np.array([], float)})]
+    for batch in empty:
+        assert join.push(left=batch, right=batch, order_by="a").num_rows == 0
+        assert join.push(left=batch).num_rows == join.push(right=batch).num_rows == 0
+    assert (join.stats.rows_left, join.stats.rows_right) == (0, 0)
+    chunks = GIVEN["chunks"]
+    assert join.push(left=chunks, right=chunks).num_rows == 2

@@ -1,0 +1,73 @@
+"""What a join is asked for: arguments, and what their errors say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import slidejoin as sj
+from slidejoin.config import JoinConfig, algorithms, make_config
+
+GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("window", 5, "window must be a CountWindow or a TimeWindow, got 5"),
+        ("how", "outer", "how must be one of 'inner', 'left', 'right', 'full', 'left_semi', 'left_anti'; got 'outer'."),
+        ("how", "left", "how='left' is not in this version; use how='inner', or output='count' to find rows without"),
+        ("how", "iner", "Did you mean 'inner'?"),
+        ("output", "count(*)", "output must be one of 'pairs', 'count'; got 'count(*)'. Did you mean 'count'?"),
+        ("order", None, "order must be one of 'probe', 'strict', 'none'; got None"),
+        ("order", "stric", "Did you mean 'strict'?"),
+        ("algorithm", "hash", "algorithm must be one of 'auto', 'bi_sort'; got 'hash'."),
+        ("threads", 0, "threads must be a whole number, at least 1, or None; got 0"),
+        ("threads", 1.5, "threads must be a whole number, at least 1, or None; got 1.5"),
+        ("threads", True, "threads must be a whole number, at least 1, or None; got True"),
+        ("memory_limit", -5, "memory_limit must be a whole number, at least 1, or None; got -5"),
+        ("suffix", 3, "suffix must be text, got 3"),
+        ("select", "l.id", "select must be a list of columns such as ['l.id', 'r.id'], got the text 'l.id'"),
+        ("select", [1], "select must name columns as text such as 'l.id', got 1"),
+    ],
+)
+def test_options_out_of_range(option: str, value: Any, text: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - its whole text is compared
+        make_config(**GOOD | {option: value})
+    assert text in str(error.value)
+
+
+def test_a_self_join_has_one_event_time() -> None:
+    window = sj.TimeWindow(5, left_on="a", right_on="b")
+    with pytest.raises(ValueError, match="a self-join has one event-time column; got left_on='a', right_on='b'"):
+        make_config(on="l.a < r.b", window=window, self_join=True)
+
+
+def test_json_keeps_what_decides_the_results() -> None:
+    window = sj.TimeWindow("1 minute", on="ts", lateness="1 s")
+    config = make_config(
+        on='x.a < y."b c"', window=window, order="strict", select=["x.a"], suffix="_2", aliases=("x", "y"), threads=3,
+        memory_limit=10**9,
+    )  # fmt: skip
+    data = json.loads(json.dumps(config.to_json()))
+    assert not {"threads", "algorithm", "memory_limit"} & data.keys()
+    assert JoinConfig.from_json(data, threads=3, memory_limit=10**9) == config
+    assert JoinConfig.from_json(data).threads is None
+
+
+@pytest.mark.parametrize("key", ["on", "window", "how", "output", "order", "select", "suffix", "self_join", "aliases"])
+def test_a_state_without_a_key_is_refused(key: str) -> None:
+    data = make_config(**GOOD).to_json()
+    del data[key]
+    with pytest.raises(sj.StateError, match="the state describes a join that cannot be read"):
+        JoinConfig.from_json(data)
+
+
+def test_algorithms() -> None:
+    assert algorithms() == sj.algorithms() == ("auto", "bi_sort")
+
+
+def test_select_may_be_any_iterable() -> None:
+    assert make_config(**GOOD, select=(name for name in ("l.a", "r.b"))).select == ("l.a", "r.b")
