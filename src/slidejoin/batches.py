@@ -89,7 +89,7 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray
         column = pa.chunked_array(values)
         return column if kind is None else column.cast(kind)
     if hasattr(values, "__array__") and not hasattr(values, "__arrow_c_array__"):
-        return pa.array(np.array(values), type=kind)
+        return pa.array(np.asarray(values).copy(), type=kind)
     return pa.array(values, type=kind)
 
 
