@@ -63,7 +63,7 @@ def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: AN
     return None
 
 
-def _from_dict(batch: dict[str, Any], schema: pa.Schema | None) -> pa.Table:
+def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
     arrays = {}
     for name, values in batch.items():
         known = schema is not None and name in schema.names
