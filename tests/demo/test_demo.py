@@ -18,21 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEMO = Path(__file__).resolve().parents[2] / "demo"
-WEEKS = 9
+FILES_A_BATCH = 4
 
 
 def weeks(rows: pl.DataFrame, count: int) -> pl.DataFrame:
     start = pl.datetime(2013, 1, 1, time_zone="UTC")
     return rows.filter(pl.col("order") < start + pl.duration(weeks=count))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the files of the first weeks."""
-    made = tmp_path_factory.mktemp("demo")
-    write_weeks(weeks(read_flights(), WEEKS), made / "flights", "parquet")
-    write_weeks(weeks(read_weather(), WEEKS), made / "weather", "csv")
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +49,11 @@ def test_duckdb_knows_the_counts_of_the_year(tmp_path: Path):
 
 
 @pytest.mark.spark
-def test_the_jobs_find_what_duckdb_finds(slidejoin: Shell, folder: Path):
+@pytest.mark.parametrize("count", [9, pytest.param(53, marks=pytest.mark.nightly)])
+def test_the_jobs_find_what_duckdb_finds(count: int, slidejoin: Shell, tmp_path: Path):
+    folder = tmp_path
+    write_weeks(weeks(read_flights(), count), folder / "flights", "parquet")
+    write_weeks(weeks(read_weather(), count), folder / "weather", "csv")
     results = {
         name: slidejoin("run", DEMO / f"{name}.toml", "--base", folder, "--json") for name in ("overtaken", "weather")
     }
@@ -69,7 +64,7 @@ def test_the_jobs_find_what_duckdb_finds(slidejoin: Shell, folder: Path):
     observations = sum(pl.read_csv(file).height for file in (folder / "weather").iterdir())
     assert ends["overtaken"]["rows_in"] == flights
     assert ends["weather"]["rows_in"] == flights + observations
-    assert ends["overtaken"]["batches"] == ends["weather"]["batches"] == 3
+    assert ends["overtaken"]["batches"] == ends["weather"]["batches"] == -(-count // FILES_A_BATCH)
 
     overtaken, weather = (pl.read_parquet(folder / name / "*.parquet") for name in ("overtaken", "flight_weather"))
     # Nothing was late, nothing came twice.
