@@ -93,7 +93,16 @@ def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
     header, parts = read_snapshot(state)
     try:
         return _load(header, parts, threads, algorithm)
-    except (KeyError, TypeError, IndexError, ValueError, OSError, SlideJoinError) as error:
+    except (
+        KeyError,
+        TypeError,
+        IndexError,
+        ValueError,
+        OverflowError,
+        OSError,
+        pa.ArrowException,
+        SlideJoinError,
+    ) as error:
         if isinstance(error, StateError):
             raise
         msg = f"the snapshot is whole but cannot be read by this version: {error}"
