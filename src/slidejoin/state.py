@@ -123,6 +123,9 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         if config.self_join:
             tables.append(tables[0])
         for side, table in zip(SIDES, tables, strict=True):
+            if table.schema != engine.plan.kept_schema(side):
+                msg = f"the {side} rows have another schema than the join"
+                raise StateError(msg)
             engine.load(side, table, int(header["first"][side]))
         engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
         engine.stats = Stats(**header["stats"])
