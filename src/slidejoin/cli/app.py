@@ -13,7 +13,7 @@ import typer
 
 from slidejoin import __version__
 from slidejoin.cli.jobfile import read_job
-from slidejoin.cli.progress import Reporter, reporter
+from slidejoin.cli.progress import PlainReporter, Reporter, reporter
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def run(file: File, *, base: Base = None, json: Json = False, debug: Debug = Fal
     listener = reporter(as_json=json)
     with _errors_told(debug=debug, listener=listener):
         job = read_job(file, base)
+        if job.sink.format == "console" and not json:
+            listener = PlainReporter()  # Spark prints rows meanwhile, which would tear a live line
         from slidejoin.cli.running import run_job  # noqa: PLC0415 - job files are checked without loading Spark
 
         run_job(job, file.stem, listener, json=json)
