@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slidejoin.store.payload import Payload, Piece
+from slidejoin.store.payload import Payload
+from slidejoin.store.piece import Piece
 
 KINDS = [
     pa.int8(),

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.store import payload as module
-from slidejoin.store.payload import Payload, Piece
+from slidejoin.store.payload import Payload
+from slidejoin.store.piece import Piece
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 

@@ -7,7 +7,7 @@ first, the whole window for a push of twenty rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,38 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.store.payload import Piece
+    from slidejoin.store.piece import Piece
 
-__all__ = ["Column", "Gather", "column_of"]
-
-
-class Column(NamedTuple):
-    """Where one piece's column of fixed width lies.
-
-    Attributes
-    ----------
-    values, validity : int
-        Addresses of the buffers, 0 for no bitmap.
-    offset : int
-        Of the first row in both.
-    """
-
-    values: int
-    validity: int
-    offset: int
-
-
-def column_of(column: pa.ChunkedArray) -> Column | None:
-    """Return where a column lies, None if it is not of fixed width or in several chunks."""
-    kind = column.type
-    if column.num_chunks != 1 or not pa.types.is_primitive(kind):
-        return None
-    if not pa.types.is_boolean(kind) and kind.bit_width // 8 not in GATHER:
-        return None
-    array = column.chunk(0)
-    validity, values = array.buffers()
-    known = 0 if validity is None or array.null_count == 0 else int(validity.address)
-    return Column(int(values.address), known, int(array.offset))
+__all__ = ["Gather"]
 
 
 class Gather:

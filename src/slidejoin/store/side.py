@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.bi_sort import BiSort, build_run
-from slidejoin.store.payload import Payload, Piece
+from slidejoin.store.payload import Payload
+from slidejoin.store.piece import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
