@@ -182,6 +182,22 @@ def test_state_of_another_join_is_refused(tmp_path: Path) -> None:
         two_batches(tmp_path, "l.x < r.x", 2, "l.x <= r.x", 2)
 
 
+def test_state_of_another_window_is_refused(tmp_path: Path) -> None:
+    query = Query(wire(tmp_path, "l.x = r.x", WINDOW, "hash"))
+    query.micro_batch({"left": [], "right": []})
+    query.wiring = wire(tmp_path, "l.x = r.x", sj.TimeWindow("9 seconds", on="ts"), "hash")
+    with pytest.raises(StateError, match=r"window was .TimeWindow\(left='10 seconds'.* and is now .*left='9 seconds'"):
+        query.micro_batch({"left": [], "right": []})
+
+
+def test_other_names_of_the_sides_are_the_same_join(tmp_path: Path) -> None:
+    query = Query(wire(tmp_path, "l.x = r.x", WINDOW, "hash"))
+    query.micro_batch({"left": [(1, 1, None, SECOND)], "right": []})
+    query.wiring = wire(tmp_path, "a.x = b.x", WINDOW, "hash", aliases=("a", "b"))
+    query.micro_batch({"left": [], "right": [(2, 1, None, SECOND)]})
+    assert query.pairs() == [(1, 2)]
+
+
 def test_other_number_of_partitions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="partitions was 2 and is now 5"):
         two_batches(tmp_path, "l.x < r.x", 2, "l.x < r.x", 5)

@@ -84,10 +84,13 @@ class Wiring:
 
     def described(self) -> dict[str, Any]:
         """Return everything that a state must have been made with to be of use, as plain JSON values."""
-        plain = self.config.to_json()
+        config = self.config
         return {
-            **{name: plain[name] for name in ("window", "how", "output", "self_join")},
-            "on": to_sql(self.config.on, self.config.aliases),
+            "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
+            "window": repr(config.window),
+            "how": config.how,
+            "output": config.output,
+            "self_join": config.self_join,
             "left columns": _columns(self.left),
             "right columns": _columns(self.right),
             "strategy": str(self.strategy),

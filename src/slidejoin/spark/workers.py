@@ -19,6 +19,7 @@ import os
 import pkgutil
 import sys
 import tempfile
+import warnings
 from contextlib import contextmanager
 from importlib import import_module, metadata
 from pathlib import Path
@@ -68,6 +69,8 @@ def ready(cache: str | None) -> None:
     if _ready:
         return
     folder = Path(cache or default_folder())
+    # Once on the driver is enough: every worker would say it again.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     note = folder / f"kernels-{_state_of_kernels()}.json"
     if _all_compiled(note):
         _load()
