@@ -30,6 +30,7 @@ def test_the_report_has_speed_steps_and_memory(report: Report):
     assert speed.slowest <= speed.slow_quarter <= speed.median <= speed.fast_quarter
     assert {"insert", "probe", "write", "total"} <= set(report.nanoseconds_per_row)
     assert report.peak_memory_bytes > report.window_bytes > 0
+    assert report.processor_nanoseconds_per_row > 0
     assert report.baselines == ()
 
 

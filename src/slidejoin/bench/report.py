@@ -63,6 +63,9 @@ class Report:
         Of slidejoin.
     nanoseconds_per_row : dict of str to float
         By step of `slidejoin.stats.Stats.seconds`, and ``total``: mean over the measured pushes.
+    processor_nanoseconds_per_row : float
+        Time of all threads on a processor: more than the total when threads work side by side, less when others use the
+        machine.
     rows, pairs : int
         Measured; those of the warm-up are left out.
     verified_pairs : int
@@ -76,6 +79,7 @@ class Report:
     threads: int
     rows_per_second: Spread
     nanoseconds_per_row: dict[str, float]
+    processor_nanoseconds_per_row: float
     rows: int
     pairs: int
     verified_pairs: int
@@ -114,6 +118,7 @@ class Report:
         lines += [
             "",
             f"time      {total:.1f} ns a row: {steps}",
+            f"processor {self.processor_nanoseconds_per_row:.1f} ns a row, all threads together",
             f"pairs     {self.pairs:,} from {self.rows:,} rows",
             f"checked   the {self.verified_pairs:,} pairs of the last push are the ones that NumPy finds",
             f"memory    {mebibytes[0]:,.0f} MiB of rows and index, {mebibytes[1]:,.0f} MiB at the peak",
