@@ -290,10 +290,13 @@ class Engine:
     def expire(self, watermark: int) -> None:
         """Drop the sub-windows of a time window that no row at or above the watermark can see."""
         scope = self.plan.scope
-        if scope is not None:
-            self._drop({
-                side: self.windows[side].payload.first_within(watermark - scope.length(side)) for side in SIDES
-            })  # fmt: skip
+        if scope is None:
+            return
+        oldest = {side: watermark - scope.length(side) for side in SIDES}
+        for side in SIDES:
+            # A self-join keeps its rows once, as long as either of its roles needs them.
+            rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
+            self.windows[side].expire_below(oldest[side], rows)
 
     def _drop(self, ordinals: dict[Side, int]) -> None:
         if self.plan.config.self_join:
@@ -304,7 +307,7 @@ class Engine:
 
     def _measure(self) -> None:
         left, right = self.windows["left"], self.windows["right"]
-        self.stats.window_left, self.stats.window_right = (w.rows_seen - w.first for w in (left, right))
+        self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes
 
 

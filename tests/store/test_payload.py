@@ -66,12 +66,15 @@ def test_pieces_stay_few_over_thousands_of_appends() -> None:
     assert 5000 <= payload.rows < 5000 + 4096
 
 
-def test_first_within_stops_at_the_first_piece_that_is_still_needed() -> None:
+def test_pieces_leave_by_time_wherever_they_stand() -> None:
     payload = Payload(SCHEMA, merge=False)
-    for base, time_max in ((0, 10), (2, 30), (4, 5)):
-        payload.append(piece(base, 2, time_max), 0)
-    assert [payload.first_within(oldest) for oldest in (10, 11, 30, 31)] == [0, 2, 2, 6]
-    assert Payload(SCHEMA).first_within(5) == 0
+    for base, time_max in ((0, 10), (2, 99), (4, 30), (6, 40)):
+        payload.append(piece(base, 2, time_max), 8)
+    payload.expire_below(31)
+    assert [kept.base for kept in payload] == [2, 6]
+    assert payload.rows == 4
+    taken = payload.take(["n"], np.array([7, 2, 6, 3]))
+    assert taken.column("n").to_pylist() == [7, 2, 6, 3]
 
 
 def test_merged_pieces_keep_the_largest_time() -> None:

@@ -340,3 +340,15 @@ def test_select_nothing_puts_out_the_number_of_pairs() -> None:
     assert out.to_pydict() == {"side": ["left", "right", "right"], "match_count": [0, 1, 0]}
     one_side = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10), select=["r.a"])
     assert one_side.push(left={"a": [1, 1]}, right={"a": [1]}).to_pydict() == {"a_right": [1, 1]}
+
+
+@pytest.mark.parametrize("on", ["l.k = r.k", "l.k < r.k"])  # the time scope is a further dimension, or the key
+def test_one_row_from_far_ahead_does_not_keep_those_that_follow(on: str) -> None:
+    join = sj.StreamJoin(on=on, window=sj.TimeWindow(10, on="ts"), output="count", select=[])
+    join.push(left={"k": [0], "ts": [1 << 40]})
+    for start in range(0, 100_000, 5_000):
+        batch = {"k": np.arange(5_000) % 7, "ts": np.arange(start, start + 5_000)}
+        join.push(left=batch, right=batch)
+    assert join.stats.late_rows == 0
+    assert join.stats.window_left <= 25_000
+    assert join.stats.window_right <= 25_000

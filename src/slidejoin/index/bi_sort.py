@@ -35,7 +35,7 @@ class Run:
     base : int
         Ordinal of the sub-window's first row.
     rows : int
-        Rows of the sub-window, m or more: rows that can match nothing have no key here.
+        Ordinals that the sub-window spans, m or more: rows that can match nothing have no key here.
     keys : (m,) int64
         Ascending.
     offsets : (m,) int32
@@ -56,6 +56,10 @@ class Run:
     aux_min: NDArray[np.int64]
     aux_max: NDArray[np.int64]
     inexact: frozenset[int] = frozenset()
+
+    def largest(self, dimension: int) -> int:
+        """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
+        return int(self.keys[-1] if dimension < 0 else self.aux_max[dimension])
 
     @property
     def nbytes(self) -> int:
@@ -93,7 +97,7 @@ def _ends(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def merge_runs(a: Run, b: Run) -> Run:
-    """Merge the runs of two neighbouring sub-windows, `a` the older. O(|a| + |b|)."""
+    """Merge the runs of two sub-windows, `a` the older, nothing between them. O(|a| + |b|)."""
     m = a.keys.size + b.keys.size
     keys, offsets, aux = np.empty(m, np.int64), np.empty(m, np.int32), np.empty((m, a.aux.shape[1]), np.int64)
     merge_sorted(a.keys, a.offsets, a.aux, b.keys, b.offsets, b.aux, b.base - a.base, keys, offsets, aux)
@@ -101,7 +105,7 @@ def merge_runs(a: Run, b: Run) -> Run:
         ends = _ends(aux)
     else:
         ends = np.minimum(a.aux_min, b.aux_min), np.maximum(a.aux_max, b.aux_max)
-    return Run(a.base, a.rows + b.rows, keys, offsets, aux, *ends, a.inexact | b.inexact)
+    return Run(a.base, b.base + b.rows - a.base, keys, offsets, aux, *ends, a.inexact | b.inexact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,13 @@ class BiSort:
         while keep < len(self.runs) and self.runs[keep].base + self.runs[keep].rows <= ordinal:
             keep += 1
         del self.runs[:keep]
+
+    def expire_below(self, dimension: int, value: int) -> None:
+        """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself.
+
+        Any run may go, not only the oldest: one row with a time far ahead must not hold all that came after it.
+        """
+        self.runs = [run for run in self.runs if run.keys.size and run.largest(dimension) >= value]
 
     def search(self, probes: Probes) -> FoundInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n log(m / n)) plus checked candidates."""

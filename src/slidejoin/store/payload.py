@@ -38,7 +38,7 @@ class Payload:
         while self.merge and len(self.pieces) > 1:
             older, newer = self.pieces[-2], self.pieces[-1]
             rows, more = older.table.num_rows, newer.table.num_rows
-            if rows >= 2 * more or rows + more > limit:
+            if rows >= 2 * more or rows + more > limit or older.end < newer.base:
                 break
             table = pa.concat_tables([older.table, newer.table]).combine_chunks()
             times = [p.time_max for p in (older, newer) if p.time_max is not None]
@@ -76,14 +76,11 @@ class Payload:
             del self.pieces[:keep]
             self._gather = None
 
-    def first_within(self, oldest: int) -> int:
-        """Return the ordinal below which every piece ends before the event time `oldest`."""
-        ordinal = self.pieces[0].base if self.pieces else 0
-        for piece in self.pieces:
-            if piece.time_max is None or piece.time_max >= oldest:
-                break
-            ordinal = piece.end
-        return ordinal
+    def expire_below(self, oldest: int) -> None:
+        """Drop the pieces, wherever they stand, whose rows are all older than this event time in ticks."""
+        kept = [piece for piece in self.pieces if piece.time_max is None or piece.time_max >= oldest]
+        if len(kept) < len(self.pieces):
+            self.pieces, self._gather = kept, None
 
     def __iter__(self) -> Iterator[Piece]:
         """Iterate over the pieces, oldest first."""
@@ -92,7 +89,7 @@ class Payload:
     @property
     def rows(self) -> int:
         """Rows kept."""
-        return self.pieces[-1].end - self.pieces[0].base if self.pieces else 0
+        return sum(int(piece.table.num_rows) for piece in self.pieces)
 
     @property
     def nbytes(self) -> int:

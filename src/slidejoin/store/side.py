@@ -62,10 +62,9 @@ class SideWindow:
     def append_run(self, table: pa.Table, run: Run, time_max: int | None) -> None:
         """Take rows whose keys are sorted already; their ordinals follow those that are here."""
         run = self.index.rebased(run, self.rows_seen)
-        live = self.rows_seen + run.rows - self.first
         if not self.shared:
-            self.payload.append(Piece(run.base, table, time_max), live)
-        self.index.append(run, live)
+            self.payload.append(Piece(run.base, table, time_max), self.payload.rows + table.num_rows)
+        self.index.append(run, self.payload.rows)
         self.rows_seen += run.rows
 
     @property
@@ -78,6 +77,13 @@ class SideWindow:
         self.index.expire(ordinal)
         if not self.shared:
             self.payload.expire(ordinal)
+
+    def expire_below(self, oldest: int, payload_oldest: int) -> None:
+        """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
+        dimension = [term.shape for term in self.plan.terms].index("scope") - 1
+        self.index.expire_below(dimension, oldest)
+        if not self.shared:
+            self.payload.expire_below(payload_oldest)
 
     def own(self, ordinal: int) -> None:
         """Free the rows from that ordinal on of larger memory that they are slices of."""
