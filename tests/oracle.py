@@ -414,6 +414,9 @@ def arrange(left: list[Row], right: list[Row], order_by: str | None = None) -> l
         one, two = tagged(a[1][order_by]), tagged(b[1][order_by])
         assert one is not None
         assert two is not None
+        if one[0] in NUMBERS and two[0] in NUMBERS:
+            # A sort needs one total order, so even a decimal against a float is exact here: Python rounds neither.
+            return int(one[1] > two[1]) - int(one[1] < two[1])
         return order_of(one, two) or 0
 
     return sorted(arrivals, key=cmp_to_key(by_column))  # stable: left rows stay first on ties

@@ -56,6 +56,8 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
     column: pa.ChunkedArray, name: str, side: Side
 ) -> tuple[str, NDArray[Any], int]:
     """Return the kind of order, the values and their decimal scale."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     kind = column.type
     if column.null_count:
         msg = f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL there and have no place in it"
@@ -83,6 +85,9 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
     if pa.types.is_date(kind):
         days = column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
         return "time", days * 86_400, 0
+    if pa.types.is_time(kind):
+        ticks = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+        return "time of day", ticks.to_numpy().astype(np.int64), SCALES[kind.unit]
     if pa.types.is_duration(kind):
         return "duration", column.cast(pa.int64()).to_numpy(), SCALES[kind.unit]
     msg = f"order_by={name!r}: that column of the {side} batch is {kind}; order by a number, boolean, time or duration"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slidejoin as sj
 from tests.law.checks import ORDERS, assert_pairs, examples
 from tests.strategies import FAMILIES, Case, cases
 
@@ -42,3 +43,10 @@ def test_longer_streams(case: Case) -> None:
 @given(case=cases(most=20))
 def test_threads_change_nothing(threads: int, case: Case) -> None:
     assert_pairs(case, "strict", threads=threads)
+
+
+@pytest.mark.parametrize("algorithm", sj.algorithms())
+@examples(25)
+@given(case=cases(most=20))
+def test_every_algorithm(algorithm: str, case: Case) -> None:
+    assert_pairs(case, "strict", algorithm=algorithm)

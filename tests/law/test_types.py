@@ -126,6 +126,7 @@ LINES: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize(("on", "left", "right", "expected"), [row[1:] for row in LINES], ids=[row[0] for row in LINES])
 def test_comparison(on: str, left: Any, right: Any, expected: Pairs) -> None:
     check(on, array(left[1], left[0]), array(right[1], right[0]), expected)
