@@ -132,7 +132,8 @@ def make_config(
         )
         raise ValueError(msg)  # noqa: TRY004
     chosen = None if select is None else tuple(select)
-    for item in chosen or ():
+    given: tuple[object, ...] = chosen or ()
+    for item in given:
         if not isinstance(item, str):
             msg = f"select must name columns as text such as '{aliases[0]}.id', got {item!r}"
             raise ValueError(msg)  # noqa: TRY004

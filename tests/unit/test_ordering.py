@@ -79,7 +79,7 @@ def test_integers_and_floats(left: list[int], right: list[float]) -> None:
             "time and time with zone have no common order",
         ),
     ],
-    ids=str,
+    ids=["no column left", "no column right", "NULL", "NaN", "text", "number and boolean", "naive and zoned"],
 )
 def test_errors(left: dict[str, Any], right: dict[str, Any], text: str) -> None:
     with pytest.raises(sj.SchemaError) as error:
