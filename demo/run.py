@@ -204,4 +204,7 @@ def say(console: Console, text: str, *, quiet: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -32,6 +32,8 @@ def defaults(cores: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # 100 versions of the state would be kept by default; a restart needs the last one.
+        "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.session.timeZone": "UTC",
         # Spark's own default is a format that other readers take for wall times, in nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
