@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slidejoin.errors import SlideJoinError
+from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +61,8 @@ def cores_of(master: str) -> int:
 def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
-    What the Java machine and Python workers write to their standard error goes to a file, which is removed if all goes
-    well and named in a note of the error otherwise.
+    What the Java machine and Python workers write to their standard error goes to a file, which is named in a note of
+    an error and removed otherwise.
 
     Parameters
     ----------
@@ -98,15 +98,19 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
         raise SlideJoinError(_start_failure(error, log, settings)) from error
     finally:
         os.close(handle)
+    keep = False
     try:
         yield spark
+    except ConfigError:
+        raise  # the message says it all
     except Exception as error:
+        keep = True
         error.add_note(f"Spark's log: {log}")
         raise
-    else:
-        log.unlink(missing_ok=True)
     finally:
         spark.stop()
+        if not keep:
+            log.unlink(missing_ok=True)
 
 
 @contextmanager
