@@ -29,6 +29,8 @@ SETTINGS = {
     # not UTC, so that a mistake about zones shows
     "spark.sql.session.timeZone": "America/New_York",
     "spark.driver.memory": "1g",
+    # a busy machine may take longer than the default 15 s to start a Python worker
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 

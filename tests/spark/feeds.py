@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -139,17 +140,25 @@ class Feed:
         return self.spark.read.schema(SCHEMA).parquet(str(self.folder / side))
 
     def start(self, result: DataFrame, name: str, *, once: bool = True) -> StreamingQuery:
-        """Start a query into files; `once` ends it when all is read."""
+        """Start a query into files and wait until it is under way; `once` ends it when all is read."""
         writer = result.writeStream.format("parquet").option(
             "checkpointLocation", str(self.folder / f"{name}.checkpoint")
         )
-        return (writer.trigger(availableNow=True) if once else writer).start(str(self.folder / name))
+        query = (writer.trigger(availableNow=True) if once else writer).start(str(self.folder / name))
+        underway(query)
+        return query
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in self.spark.read.parquet(str(self.folder / name)).collect()]
 
     def pairs(self, name: str, left: str = "id", right: str = "id_right") -> list[tuple[int, int]]:
         return sorted((row[left], row[right]) for row in self.rows(name))
+
+
+def underway(query: StreamingQuery) -> None:
+    """Wait for a query's first micro-batch: Spark gives the Python that prepares a query 10 s, whatever else starts."""
+    while query.isActive and query.lastProgress is None:
+        time.sleep(0.05)
 
 
 def finish(*queries: StreamingQuery) -> None:

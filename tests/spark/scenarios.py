@@ -9,14 +9,14 @@ from tests.spark.feeds import SECOND, Row
 LENGTH, LATENESS = 10 * SECOND, 5 * SECOND
 
 
-def rich_batches() -> list[dict[str, list[Row]]]:
+def rich_batches(idle: tuple[int, ...] = (2, 4)) -> list[dict[str, list[Row]]]:
     """Micro-batches of rows around an advancing time.
 
     ::
 
         batch        0        1        2        3        4        5
         time      -30 s    -12 s     6 s      24 s     42 s     60 s
-        right         .        .     idle        .     idle       .
+        right         .        .     idle        .     idle       .      (micro-batches named by `idle`)
         watermark  none     none    none    grows; rows below, at and above it in every later batch
 
     Times lie up to 20 s behind; a tenth is NULL; keys repeat, some are NULL.
@@ -28,7 +28,7 @@ def rich_batches() -> list[dict[str, list[Row]]]:
         sides: dict[str, list[Row]] = {}
         for side in ("left", "right"):
             rows: list[Row] = []
-            for _ in range(0 if side == "right" and batch in (2, 4) else 14):
+            for _ in range(0 if side == "right" and batch in idle else 14):
                 number += 1
                 at = (batch * 18 - 30) * SECOND + draw.randrange(-20, 3) * SECOND
                 x = None if draw.random() < 0.1 else draw.randrange(8)
