@@ -127,3 +127,10 @@ def test_constants_are_the_same_only_if_they_compute_the_same():
     assert nodes == [Literal(value) for value in values]
     assert Literal(math.nan) == Literal(float("nan"))
     assert Literal(1) != 1
+
+
+@pytest.mark.parametrize("more", ["5", "-5", "5.5", "'x'", "l.a", "INTERVAL '2 seconds'"])
+@pytest.mark.parametrize("first", ["(INTERVAL '1 day')", "(l.t - INTERVAL '1 day')"])
+def test_an_interval_does_not_swallow_what_is_added_to_it(first: str, more: str) -> None:
+    expr = parse(f"l.b = {first} + {more}")
+    assert parse(to_sql(expr)) == expr

@@ -32,6 +32,9 @@ __all__ = ["to_sql"]
 
 # The two words that are keywords even behind an alias and a dot need quotes.
 _BARE = re.compile(r"(?!(?:not|select)\Z)[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII)
+# INTERVAL '1 day' + 2 would be read as one interval of two parts.
+_OPEN_INTERVAL = re.compile(r"INTERVAL '[^']*'$")
+_CONSTANT = re.compile(r"[-.\d']")
 
 
 class _Level(IntEnum):
@@ -79,7 +82,10 @@ class _Writer:
                 return f"-{self._negated(operand)}", _Level.SIGN
             case Arithmetic(op, left, right):
                 level = _Level.SUM if op in {"+", "-"} else _Level.PRODUCT
-                return f"{self._at(left, level)} {op} {self._at(right, _Level(level + 1))}", level
+                first, second = self._at(left, level), self._at(right, _Level(level + 1))
+                if op == "+" and _OPEN_INTERVAL.search(first) and _CONSTANT.match(second):
+                    first = f"({first})"
+                return f"{first} {op} {second}", level
             case Compare(op, left, right):
                 return f"{self._at(left, _Level.SUM)} {op} {self._at(right, _Level.SUM)}", _Level.COMPARE
             case IsNull(operand):
