@@ -11,11 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.kernels import sorting
+from slidejoin.kernels.compiling import inlined
 from slidejoin.kernels.hashing import hash_bytes
 from slidejoin.kernels.matching import count_checked, count_plain, fill_checked, fill_plain
 from slidejoin.kernels.merging import merge_sorted
-from slidejoin.kernels.searching import BLOCK, locate
+from slidejoin.kernels.searching import locate
 from slidejoin.kernels.sorting import SMALL, radix_order, sorted_order
+from slidejoin.kernels.vectors import LANES, count_below
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH]), st.integers(LOW, HIGH))
@@ -85,7 +87,7 @@ def test_locate(keys: list[int], ranges: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("rows", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 8 * BLOCK, 8 * BLOCK + 3])
+@pytest.mark.parametrize("rows", [0, 1, LANES - 1, LANES, LANES + 1, 8 * LANES, 8 * LANES + 3])
 def test_locate_at_every_place_and_end_of_a_run(rows: int) -> None:
     keys = [2 * i for i in range(rows)]
     check_locate(keys, [(low, low + width) for low in range(-2, 2 * rows + 2) for width in (-1, 0, 1, 9)])
@@ -219,3 +221,17 @@ def test_hash_by_hand() -> None:
 
 def test_hashes_of_many_short_strings_do_not_meet() -> None:
     assert len(set(check_hashes([str(i).encode() for i in range(20_000)]))) == 20_000
+
+
+@pytest.mark.nojit
+def test_count_below_compares_eight_signed_keys() -> None:
+    ends = np.iinfo(np.int64)
+    keys = np.array([0, ends.min, -1, 5, ends.max, 7, -7, 7, 3, 9], np.int64)
+
+    @inlined
+    def asked(place: int, bound: int) -> int:
+        return count_below(keys, place, bound)
+
+    for place in (0, 1, 2):
+        for bound in (ends.min, -1, 0, 7, 8, ends.max):
+            assert asked(place, bound) == int((keys[place : place + LANES] < bound).sum())

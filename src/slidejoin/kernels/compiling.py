@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["I32", "I64", "I64_2D", "OUT_I32", "OUT_I64", "OUT_I64_2D", "U64", "inlined", "kernel", "prefetch"]
+__all__ = [
+    "I32",
+    "I64",
+    "I64_2D",
+    "OUT_I32",
+    "OUT_I64",
+    "OUT_I64_2D",
+    "U64",
+    "emit_prefetch",
+    "inlined",
+    "kernel",
+    "prefetch",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -48,17 +60,22 @@ U64 = np.uint64
 """Places are cast to unsigned where they index: Numba else adds a test for negative indexes to each access."""
 
 
+def emit_prefetch(builder: Any, pointer: Any) -> None:  # noqa: ANN401 - LLVM's builder is untyped
+    """Emit LLVM's prefetch for reading, to be kept in all caches; `pointer` is to bytes."""
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    name = "llvm.prefetch.p0"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    builder.call(function, [pointer, word(0), word(3), word(1)])
+
+
 @intrinsic
 def _prefetch(_typing: Any, array: Any, place: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
     """Emit LLVM's prefetch of ``array[place]`` for reading, to be kept in all caches."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        name = "llvm.prefetch.p0"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        builder.call(function, [builder.bitcast(builder.gep(data, [args[1]]), byte), word(0), word(3), word(1)])
+        emit_prefetch(builder, builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer()))
         return context.get_dummy_value()
 
     return types.void(array, place), generate

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numba import types
 
 from slidejoin.kernels.compiling import I64, OUT_I64, U64, kernel
-from slidejoin.kernels.memory import load_8, load_16, load_32, load_64
+from slidejoin.kernels.memory import load_8, load_16, load_32, load_64, prefetch_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,9 @@ __all__ = ["GATHER", "GUIDE_SHIFT", "find_pieces", "gather_bits"]
 
 GUIDE_SHIFT = 10
 """The guide has an entry for every 1,024 rows: small beside the rows, and pieces are seldom smaller."""
+
+AHEAD = 16
+"""Rows ahead of which a value is asked for: those of stored rows are read at random."""
 
 
 @kernel(I64, I64, I64, OUT_I64)
@@ -48,6 +51,8 @@ def _gatherer(load: Callable[[int], int], width: int, kind: Any) -> Callable[...
         addresses: NDArray[np.int64], pieces: NDArray[np.int64], ordinals: NDArray[np.int64], out: NDArray[Any]
     ) -> None:
         for n in range(ordinals.size):
+            ahead = U64(min(n + AHEAD, ordinals.size - 1))
+            prefetch_at(addresses[U64(pieces[ahead])] + ordinals[ahead] * width)
             i = U64(n)
             out[i] = load(addresses[U64(pieces[i])] + ordinals[i] * width)
 

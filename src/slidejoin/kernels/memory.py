@@ -10,10 +10,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from slidejoin.kernels.compiling import emit_prefetch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["load_8", "load_16", "load_32", "load_64"]
+__all__ = ["load_8", "load_16", "load_32", "load_64", "prefetch_at"]
 
 
 def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: ANN401 - Numba's types are untyped
@@ -38,3 +40,20 @@ load_8 = _loader(8, types.uint8, ctypes.c_uint8)
 load_16 = _loader(16, types.uint16, ctypes.c_uint16)
 load_32 = _loader(32, types.uint32, ctypes.c_uint32)
 load_64 = _loader(64, types.uint64, ctypes.c_uint64)
+
+
+@intrinsic
+def _prefetch_at(_typing: Any, address: Any) -> Any:  # noqa: ANN401
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        emit_prefetch(builder, builder.inttoptr(args[0], ir.IntType(8).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(address), generate
+
+
+def _prefetch_nothing_at(address: Any) -> None:  # noqa: ANN401 - any integer
+    """Do nothing: a prefetch changes no value."""
+
+
+prefetch_at = _prefetch_nothing_at if numba.config.DISABLE_JIT else _prefetch_at
+"""Ask for the cache line of an address ahead of its use."""

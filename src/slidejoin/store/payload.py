@@ -34,7 +34,7 @@ class Payload:
         """Add the newest piece and copy neighbours together, so that pieces stay few: O(log) copies of a row."""
         self._gather = None
         self.pieces.append(piece)
-        limit = max(SMALLEST_LIMIT, live_rows // 16)
+        limit = max(SMALLEST_LIMIT, live_rows // 32)
         while self.merge and len(self.pieces) > 1:
             older, newer = self.pieces[-2], self.pieces[-1]
             rows, more = older.table.num_rows, newer.table.num_rows
