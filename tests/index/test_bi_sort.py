@@ -124,9 +124,12 @@ def questions(draw: st.DrawFn, chain: Chain) -> Probes:
     return probes_of(pieces, list(zip(froms, tos, strict=True)), aux)
 
 
-@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([2, 6, 4096]))
-def test_any_sequence_of_appends_and_expiries(data: st.DataObject, dims: int, merge: bool, limit: int) -> None:
+@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([2, 6, 4096]), st.sampled_from([1, 1 << 13]))
+def test_any_sequence_of_appends_and_expiries(
+    data: st.DataObject, dims: int, merge: bool, limit: int, narrow_from: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bi_sort, "NARROW_FROM", narrow_from)
         patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
         chain = Chain(dims, merge)
         for _ in range(data.draw(st.integers(1, 8))):

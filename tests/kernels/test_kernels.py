@@ -15,9 +15,9 @@ from slidejoin.kernels.compiling import inlined
 from slidejoin.kernels.hashing import hash_bytes
 from slidejoin.kernels.matching import count_checked, count_plain, fill_checked, fill_plain
 from slidejoin.kernels.merging import merge_sorted
-from slidejoin.kernels.searching import locate
+from slidejoin.kernels.searching import WIDEST, locate, locate_narrow
 from slidejoin.kernels.sorting import SMALL, radix_order, sorted_order
-from slidejoin.kernels.vectors import LANES, count_below
+from slidejoin.kernels.vectors import LANES, NARROW_LANES, count_below, count_below_narrow
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH]), st.integers(LOW, HIGH))
@@ -73,10 +73,15 @@ def check_locate(keys: list[int], ranges: list[tuple[int, int]]) -> None:
     stored = i64(sorted(keys))
     lo, hi = i64([low for low, _ in ranges]), i64([high for _, high in ranges])
     starts, ends = np.full(lo.size, -7, np.int32), np.full(lo.size, -7, np.int32)
-    locate(stored, lo, hi, sorted_order(lo), starts, ends)
-    for (low, high), start, end in zip(ranges, starts, ends, strict=True):
-        assert stored[start:end].tolist() == [key for key in stored.tolist() if low <= key <= high]
-        assert 0 <= start <= end <= stored.size
+    found = [lambda: locate(stored, lo, hi, sorted_order(lo), starts, ends)]
+    if keys and max(keys) - min(keys) < WIDEST:
+        narrow = np.array([key - min(keys) for key in sorted(keys)], np.uint32)
+        found.append(lambda: locate_narrow(narrow, min(keys), lo, hi, sorted_order(lo), starts, ends))
+    for locate_them in found:
+        locate_them()
+        for (low, high), start, end in zip(ranges, starts, ends, strict=True):
+            assert stored[start:end].tolist() == [key for key in stored.tolist() if low <= key <= high]
+            assert 0 <= start <= end <= stored.size
 
 
 @given(st.lists(KEYS, max_size=100), st.lists(st.tuples(KEYS, KEYS), max_size=30))
@@ -91,6 +96,19 @@ def test_locate(keys: list[int], ranges: list[tuple[int, int]]) -> None:
 def test_locate_at_every_place_and_end_of_a_run(rows: int) -> None:
     keys = [2 * i for i in range(rows)]
     check_locate(keys, [(low, low + width) for low in range(-2, 2 * rows + 2) for width in (-1, 0, 1, 9)])
+
+
+@given(
+    st.sampled_from([LOW, -5, 0, HIGH - (WIDEST - 1)]),
+    st.lists(st.one_of(st.integers(0, 9), st.integers(WIDEST - 9, WIDEST - 1)), min_size=1, max_size=60),
+    st.lists(st.tuples(KEYS, KEYS), max_size=10),
+    st.lists(st.tuples(st.integers(-3, WIDEST + 3), st.integers(-3, WIDEST + 3)), max_size=20),
+)
+def test_locate_in_keys_that_just_fit_32_bits(
+    smallest: int, above: list[int], far: list[tuple[int, int]], near: list[tuple[int, int]]
+) -> None:
+    moved = [(min(max(smallest + low, LOW), HIGH), min(max(smallest + high, LOW), HIGH)) for low, high in near]
+    check_locate([smallest + key for key in above], far + moved)
 
 
 # -- merging -----------------------------------------------------------------------------------------------------------
@@ -235,3 +253,16 @@ def test_count_below_compares_eight_signed_keys() -> None:
     for place in (0, 1, 2):
         for bound in (ends.min, -1, 0, 7, 8, ends.max):
             assert asked(place, bound) == int((keys[place : place + LANES] < bound).sum())
+
+
+@pytest.mark.nojit
+def test_count_below_compares_sixteen_unsigned_narrow_keys() -> None:
+    keys = np.array([0, 2**32 - 1, 2**31, 5, 7, *range(10), 2**31 - 1, 3, 9], np.uint32)
+
+    @inlined
+    def asked(place: int, bound: int) -> int:
+        return count_below_narrow(keys, place, np.uint32(bound))
+
+    for place in (0, 1, 2):
+        for bound in (0, 6, 2**31, 2**32 - 1):
+            assert asked(place, bound) == int((keys[place : place + NARROW_LANES] < np.uint32(bound)).sum())

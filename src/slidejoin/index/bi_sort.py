@@ -15,7 +15,7 @@ import numpy as np
 
 from slidejoin.kernels.matching import count_checked, count_plain, fill_checked, fill_plain
 from slidejoin.kernels.merging import merge_sorted
-from slidejoin.kernels.searching import locate
+from slidejoin.kernels.searching import WIDEST, locate, locate_narrow
 from slidejoin.kernels.sorting import sorted_order
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Run:
         Ends of each dimension, by which a whole run is passed over.
     inexact : frozenset of int
         Numbers of the predicate's terms whose keys had to be clipped: their pairs are rechecked.
+    narrow : (m,) uint32 or None
+        Keys less the smallest, which searches read instead, in a large run whose keys lie near enough.
     """
 
     base: int
@@ -56,6 +58,7 @@ class Run:
     aux_min: NDArray[np.int64]
     aux_max: NDArray[np.int64]
     inexact: frozenset[int] = frozenset()
+    narrow: NDArray[np.uint32] | None = None
 
     def largest(self, dimension: int) -> int:
         """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
@@ -64,7 +67,8 @@ class Run:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return int(self.keys.nbytes + self.offsets.nbytes + self.aux.nbytes)
+        narrow = 0 if self.narrow is None else self.narrow.nbytes
+        return int(self.keys.nbytes + self.offsets.nbytes + self.aux.nbytes + narrow)
 
 
 def build_run(
@@ -85,8 +89,20 @@ def build_run(
     else:
         places = np.flatnonzero(kept).astype(np.int32)
         order = places[sorted_order(keys[places])]
-    chosen = aux[order]
-    return Run(base, rows, keys[order], order, chosen, *_ends(chosen), inexact)
+    chosen, ascending = aux[order], keys[order]
+    return Run(base, rows, ascending, order, chosen, *_ends(chosen), inexact, _narrow(ascending))
+
+
+NARROW_FROM = 1 << 13
+"""Keys from which on a run has narrow ones; smaller runs stay in the cache anyway."""
+
+
+def _narrow(keys: NDArray[np.int64]) -> NDArray[np.uint32] | None:
+    if keys.size < NARROW_FROM or int(keys[-1]) - int(keys[0]) >= WIDEST:
+        return None
+    narrow = np.empty(keys.size, np.uint32)
+    np.subtract(keys, keys[0], out=narrow, casting="unsafe")
+    return narrow
 
 
 def _ends(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -105,7 +121,7 @@ def merge_runs(a: Run, b: Run) -> Run:
         ends = _ends(aux)
     else:
         ends = np.minimum(a.aux_min, b.aux_min), np.maximum(a.aux_max, b.aux_max)
-    return Run(a.base, b.base + b.rows - a.base, keys, offsets, aux, *ends, a.inexact | b.inexact)
+    return Run(a.base, b.base + b.rows - a.base, keys, offsets, aux, *ends, a.inexact | b.inexact, _narrow(keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +227,10 @@ class BiSort:
                 order = sorted_order(lo) if runs else np.empty(0, np.int32)
                 for run in runs:
                     starts, ends = np.empty(n, np.int32), np.empty(n, np.int32)
-                    locate(run.keys, lo, hi, order, starts, ends)
+                    if run.narrow is None:
+                        locate(run.keys, lo, hi, order, starts, ends)
+                    else:
+                        locate_narrow(run.narrow, int(run.keys[0]), lo, hi, order, starts, ends)
                     whole = reach.covers(run) and run.base >= whole_from and run.base + run.rows <= whole_to
                     hits.append(_Hit(run, starts, ends, whole))
         return FoundInRuns(probes, hits)
