@@ -71,7 +71,11 @@ def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
         if not isinstance(name, str):
             msg = f"names of columns are text, got {name!r}"
             raise TypeError(msg)
-        arrays[name] = _column(values, kind)
+        try:
+            arrays[name] = _column(values, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            msg = f"column {name!r}: {error}"
+            raise pa.ArrowInvalid(msg) from error
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         msg = f"columns have different lengths: {', '.join(f'{name} {len(a)}' for name, a in arrays.items())}"
@@ -90,7 +94,50 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray
         return column if kind is None else column.cast(kind)
     if hasattr(values, "__array__") and not hasattr(values, "__arrow_c_array__"):
         return pa.array(np.asarray(values).copy(), type=kind)
-    return pa.array(values, type=kind)
+    return _listed(values, kind)
+
+
+def _listed(values: Any, kind: pa.DataType | None) -> pa.Array:  # noqa: ANN401
+    """Read Python values, as another type than their own only where nothing is lost, unlike ``pa.array(…, type)``."""
+    if kind is None:
+        return pa.array(values)
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
+        return pa.array(values, type=kind)
+    try:
+        own = pa.array(values)
+    except (pa.ArrowInvalid, OverflowError):
+        return pa.array(values, type=kind)  # such as integers beyond 64 bits, for decimals
+    if own.type == kind:
+        return own
+    if pa.types.is_null(kind):
+        msg = f"values are {own.type}, but all values of the first batch were NULL; give schemas= with the types"
+        raise pa.ArrowTypeError(msg)
+    given, wanted = _family(own.type), _family(kind)
+    if given not in {wanted, "null"} and (given, wanted) not in {("integer", "float"), ("integer", "decimal")}:
+        msg = f"values are {own.type}, expected {kind}"
+        raise pa.ArrowTypeError(msg)
+    # A cast of integers to decimals asks for digits that they need not have; reading them again does not.
+    return pa.array(values, type=kind) if wanted == "decimal" else own.cast(kind)
+
+
+FAMILIES = {
+    "null": pa.types.is_null,
+    "boolean": pa.types.is_boolean,
+    "integer": pa.types.is_integer,
+    "float": pa.types.is_floating,
+    "decimal": pa.types.is_decimal,
+    "timestamp": pa.types.is_timestamp,
+    "date": pa.types.is_date,
+    "time": pa.types.is_time,
+    "duration": pa.types.is_duration,
+    "string": lambda kind: any(
+        is_(kind) for is_ in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    ),
+}
+
+
+def _family(kind: pa.DataType) -> str:
+    return next((name for name, is_one in FAMILIES.items() if is_one(kind)), "other")
 
 
 def same_schema(got: pa.Schema, expected: pa.Schema, side: Side) -> None:

@@ -100,7 +100,7 @@ def make_config(
     order: object = "probe",
     select: Iterable[str] | None = None,
     suffix: object = "_right",
-    self_join: bool = False,
+    self_join: object = False,
     aliases: tuple[str, str] = ("l", "r"),
     algorithm: object = "auto",
     threads: object = None,
@@ -119,10 +119,13 @@ def make_config(
     if not isinstance(window, (CountWindow, TimeWindow)):
         msg = f"window must be a CountWindow or a TimeWindow, got {window!r}"
         raise ValueError(msg)  # noqa: TRY004 - one kind of error for wrong arguments
-    joined = one_of("how", how, JOIN_TYPES)
     if how != "inner":
-        msg = f"how={how!r} is not in this version; use how='inner', or output='count' to find rows without a match"
+        known = "is not in this version" if how in JOIN_TYPES else "is no join type"
+        msg = f"how={how!r} {known}; use how='inner', or output='count' to find rows without a match"
         raise ValueError(msg)
+    if not isinstance(self_join, bool):
+        msg = f"self_join must be True or False, got {self_join!r}"
+        raise ValueError(msg)  # noqa: TRY004
     if not isinstance(suffix, str):
         msg = f"suffix must be text, got {suffix!r}"
         raise ValueError(msg)  # noqa: TRY004
@@ -143,12 +146,12 @@ def make_config(
     return JoinConfig(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
-        how=joined,
+        how="inner",
         output=one_of("output", output, OUTPUTS),
         order=one_of("order", order, ORDERS),
         select=chosen,
         suffix=suffix,
-        self_join=bool(self_join),
+        self_join=self_join,
         aliases=(aliases[0], aliases[1]),
         algorithm=one_of("algorithm", algorithm, ALGORITHMS),
         threads=at_least_one("threads", threads),

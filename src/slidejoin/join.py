@@ -65,7 +65,8 @@ class StreamJoin:
         Bytes of rows and index; a push that would pass them is refused.
     schemas : pair of pyarrow.Schema, optional
         The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
-        when the first batch of each side comes.
+        names when the first batch of each side comes, types when both sides have had one. Give them where a first batch
+        may have a column of NULLs alone: without, its type is null for good.
 
     Raises
     ------
@@ -118,7 +119,7 @@ class StreamJoin:
         # Held weakly: an iterator that nobody has any more is collected, and takes the rest of its rows as it goes.
         self._running: ref[_Started] | None = None
         if schemas is not None:
-            left, right = (pa.schema(schema) for schema in schemas)
+            left, right = _both(schemas, self_join=config.self_join)
             self._state.schemas = {"left": left, "right": right}
             self._state.engine = Engine(make_plan(config, left, right))
 
@@ -144,7 +145,9 @@ class StreamJoin:
         Raises
         ------
         SchemaError
-            If a batch differs from the side's first one; nothing is taken.
+            If a batch cannot be read or differs from the side's first one; nothing is taken.
+        PredicateError
+            If the predicate does not fit the schemas, which without `schemas` are known only now; nothing is taken.
         MemoryLimitError
             If the rows would pass `memory_limit`; nothing is taken.
         JoinClosedError
@@ -339,6 +342,18 @@ class _Started:
         self.close()
 
 
+def _both(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
+    """Check ``schemas=``."""
+    if not isinstance(schemas, (tuple, list)) or [isinstance(schema, pa.Schema) for schema in schemas] != [True, True]:
+        msg = f"schemas must be a pair of pyarrow schemas, (left, right); got {schemas!r}"
+        raise ValueError(msg)
+    left, right = schemas
+    if self_join and left != right:
+        msg = "a self-join has one schema, given twice; got two that differ"
+        raise ValueError(msg)
+    return left, right
+
+
 def join_streams(
     left: Iterable[object],
     right: Iterable[object],
@@ -369,6 +384,15 @@ def join_streams(
     >>> [t.num_rows for t in sj.join_streams([{"a": [1, 2]}], [{"b": [2, 3]}], on="l.a < r.b", window=window)]
     [3]
     """
+    for side, batches in (("left", left), ("right", right)):
+        if isinstance(batches, (dict, pa.Table, pa.RecordBatch)) or hasattr(batches, "columns"):
+            msg = (
+                f"join_streams takes an iterable of {side} batches, got one {type(batches).__name__}; put it in a list"
+            )
+            raise SchemaError(msg)
+        if not hasattr(batches, "__iter__"):
+            msg = f"join_streams takes an iterable of {side} batches, got {batches!r}"
+            raise SchemaError(msg)
     join = StreamJoin(**options)
     for one, other in zip_longest(left, right):
         yield from (table for table in join.push_iter(one, other, order_by=order_by) if table.num_rows)

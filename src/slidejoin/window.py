@@ -168,7 +168,8 @@ class TimeWindow:
     ----------
     length : int, timedelta or str, optional
         How long rows of both sides stay: an integer for integer columns, a timedelta or text such as ``"10 minutes"``
-        for timestamps and dates.
+        for timestamps and dates. Text is whole numbers with units from nanoseconds to weeks: ``"1 hour 30 minutes"``,
+        ``"500 ms"``; a minute is ``min``, not ``m``.
     left, right : int, timedelta or str, optional
         How long rows of each side stay, instead of `length`.
     on, left_on, right_on : str, optional

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -169,3 +171,52 @@ def test_several_chunks_and_empty_batches_of_every_kind() -> None:
     assert (join.stats.rows_left, join.stats.rows_right) == (0, 0)
     chunks = GIVEN["chunks"]
     assert join.push(left=chunks, right=chunks).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        (pa.int64(), [1.9], "column 'a': values are double, expected int64"),
+        (pa.int64(), [Decimal("1.5")], "column 'a': values are decimal128(2, 1), expected int64"),
+        (pa.int64(), [True], "column 'a': values are bool, expected int64"),
+        (pa.int16(), [70_000], "column 'a': Integer value 70000 not in range"),
+        (pa.timestamp("s"), [datetime(2020, 1, 1, 0, 0, 0, 5)], "would lose data"),
+        (pa.date32(), [datetime(2020, 1, 1, 1)], "column 'a': values are timestamp[us], expected date32[day]"),
+        (pa.null(), [1], "values are int64, but all values of the first batch were NULL; give schemas= with the types"),
+    ],
+    ids=["float", "decimal", "boolean", "range", "unit", "date", "null"],
+)
+def test_python_values_are_never_cut_to_fit(kind: pa.DataType, values: list[Any], text: str) -> None:
+    schema = pa.schema([("a", kind)])
+    with pytest.raises(sj.SchemaError, match="the left batch cannot be read as columns: ") as error:
+        to_table({"a": values}, "left", schema)
+    assert text in str(error.value)
+
+
+def test_python_values_that_fit_another_type_are_taken() -> None:
+    schema = pa.schema([("i", pa.uint8()), ("f", pa.float64()), ("d", pa.decimal128(5, 1)), ("u", pa.uint64())])
+    table = to_table({"i": [None], "f": [1], "d": [2], "u": [2**64 - 1]}, "left", schema)
+    assert table.schema == schema
+    assert table.to_pylist() == [{"i": None, "f": 1.0, "d": Decimal("2.0"), "u": 2**64 - 1}]
+
+
+@pytest.mark.parametrize("one", [pa.table({"a": [1]}), {"a": [1]}, None, 5], ids=["table", "dict", "None", "number"])
+def test_join_streams_wants_iterables_of_batches(one: Any) -> None:
+    with pytest.raises(sj.SchemaError, match="join_streams takes an iterable of left batches, got"):
+        list(sj.join_streams(one, [], on="l.a = r.a", window=sj.CountWindow(1)))
+
+
+@pytest.mark.parametrize("schemas", [(pa.schema([]),), pa.schema([("a", pa.int64())]), ({"a": int},) * 2, 5], ids=repr)
+def test_schemas_are_a_pair(schemas: Any) -> None:
+    with pytest.raises(ValueError, match="schemas must be a pair of pyarrow schemas"):
+        sj.StreamJoin("l.a = r.a", sj.CountWindow(1), schemas=schemas)
+
+
+def test_a_self_join_has_one_schema() -> None:
+    with pytest.raises(ValueError, match="a self-join has one schema, given twice; got two that differ"):
+        sj.StreamJoin(
+            "l.a = r.b",
+            sj.CountWindow(1),
+            self_join=True,
+            schemas=(pa.schema([("a", pa.int64())]), pa.schema([("b", pa.int64())])),
+        )

@@ -17,9 +17,10 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
     ("option", "value", "text"),
     [
         ("window", 5, "window must be a CountWindow or a TimeWindow, got 5"),
-        ("how", "outer", "how must be one of 'inner', 'left', 'right', 'full', 'left_semi', 'left_anti'; got 'outer'."),
+        ("how", "outer", "how='outer' is no join type; use how='inner'"),
         ("how", "left", "how='left' is not in this version; use how='inner', or output='count' to find rows without"),
-        ("how", "iner", "Did you mean 'inner'?"),
+        ("how", "iner", "how='iner' is no join type; use how='inner'"),
+        ("self_join", "yes", "self_join must be True or False, got 'yes'"),
         ("output", "count(*)", "output must be one of 'pairs', 'count'; got 'count(*)'. Did you mean 'count'?"),
         ("order", None, "order must be one of 'probe', 'strict', 'none'; got None"),
         ("order", "stric", "Did you mean 'strict'?"),
