@@ -20,8 +20,9 @@ if TYPE_CHECKING:
         SlideJoinError,
         StateError,
     )
-    from slidejoin.join import StreamJoin, join_streams
+    from slidejoin.join import StreamJoin
     from slidejoin.predicate import left, lit, right
+    from slidejoin.streams import join_streams
     from slidejoin.window import CountWindow, TimeWindow
 
 __version__ = "0.1.0"
@@ -57,7 +58,7 @@ _HOME = {
     "StreamJoin": "slidejoin.join",
     "TimeWindow": "slidejoin.window",
     "algorithms": "slidejoin.config",
-    "join_streams": "slidejoin.join",
+    "join_streams": "slidejoin.streams",
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",
     "right": "slidejoin.predicate",
