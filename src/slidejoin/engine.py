@@ -18,6 +18,7 @@ from slidejoin.arrival import Arrivals, Clock, arrange
 from slidejoin.index.probing import Probes
 from slidejoin.matching import Matches
 from slidejoin.parallel.probing import Workers, search
+from slidejoin.predicate.tree import other
 from slidejoin.stats import Stats
 from slidejoin.store.holding import held
 from slidejoin.store.side import SideWindow
@@ -218,8 +219,8 @@ class Engine:
                 before = rank if self_join else rank - np.arange(rank.size)  # of all before it, those of the other side
                 with self.stats.step("probe"):
                     probes, doubtful = self._probes(role, part.tables[source], arrived, before)
-                    found = search(self.windows[_other(role)].index, probes, self.workers)
-                inexact |= doubtful | self.windows[_other(role)].index.inexact
+                    found = search(self.windows[other(role)].index, probes, self.workers)
+                inexact |= doubtful | self.windows[other(role)].index.inexact
                 matches.add(role, slots, found)
             matches.recheck(inexact)
         if self.plan.config.output == "count":
@@ -231,7 +232,7 @@ class Engine:
         self, role: Side, table: pa.Table, arrived: dict[Side, int], before: NDArray[np.int64]
     ) -> tuple[Probes, set[int]]:
         """Turn the rows of one side into questions to the other side's index."""
-        plan, stored, columns = self.plan, _other(role), _columns(table)
+        plan, stored, columns = self.plan, other(role), _columns(table)
         asked = [term.ranges(role, columns) for term in plan.terms]
         inexact = {number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact}
         lo, hi = asked[0].lo, asked[0].hi
@@ -250,7 +251,7 @@ class Engine:
                 ordinals=np.arange(arrived[role], arrived[role] + table.num_rows),
                 lo=np.ascontiguousarray(lo),
                 hi=np.ascontiguousarray(hi),
-                seen_from=self._seen_from(stored, seen_to),
+                seen_from=plan.seen_from(stored, seen_to),
                 seen_to=seen_to,
                 aux_lo=_stacked([ranges.lo for ranges in asked[1:]], table.num_rows),
                 aux_hi=_stacked([ranges.hi for ranges in asked[1:]], table.num_rows),
@@ -258,13 +259,6 @@ class Engine:
             ),
             inexact,
         )
-
-    def _seen_from(self, stored: Side, seen_to: NDArray[np.int64]) -> NDArray[np.int64]:
-        window = self.plan.config.window
-        if not isinstance(window, CountWindow):
-            return np.zeros(seen_to.size, np.int64)
-        outside = np.maximum(seen_to - window.size(stored), 0)
-        return outside // window.slide * window.slide
 
     # -- rows from elsewhere ---------------------------------------------------------------------------------------
 
@@ -285,7 +279,8 @@ class Engine:
     def _expire_counted(self) -> None:
         if isinstance(self.plan.config.window, CountWindow):
             with self.stats.step("expire"):
-                self._drop({side: self.plan.seen_from(side, self.windows[side].rows_seen) for side in SIDES})
+                arrived = {side: np.array([self.windows[side].rows_seen]) for side in SIDES}
+                self._drop({side: int(self.plan.seen_from(side, arrived[side])[0]) for side in SIDES})
 
     def expire(self, watermark: int) -> None:
         """Drop the sub-windows of a time window that no row at or above the watermark can see."""
@@ -309,10 +304,6 @@ class Engine:
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes
-
-
-def _other(side: Side) -> Side:
-    return "right" if side == "left" else "left"
 
 
 def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:

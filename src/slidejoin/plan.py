@@ -22,6 +22,8 @@ from slidejoin.window import TimeWindow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from slidejoin.config import JoinConfig
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.expr import Side
@@ -109,12 +111,12 @@ class Plan:
         """Return the schema of what the window holds of that side: the columns that are put out or compared."""
         return self._kept[side]
 
-    def seen_from(self, stored: Side, arrived: int) -> int:
-        """Return the first stored ordinal that a probe may see once `arrived` rows of the stored side are here."""
+    def seen_from(self, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
         window = self.config.window
         if isinstance(window, TimeWindow):
-            return 0
-        outside = max(0, arrived - window.size(stored))
+            return np.zeros(arrived.size, np.int64)
+        outside = np.maximum(arrived - window.size(stored), 0)
         return outside // window.slide * window.slide
 
     @property

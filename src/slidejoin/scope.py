@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.predicate.ranges import Keys, Ranges
+from slidejoin.predicate.tree import other
+from slidejoin.predicate.types import UNIT_SCALE
 from slidejoin.window import Span
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ScopeTerm", "TimeScope", "saturating_add"]
 
-SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 LARGEST = int(np.iinfo(np.int64).max)
 FARTHEST = (1 << 64) - 1
 """No two event times are farther apart: longer lengths mean the same."""
@@ -55,7 +56,7 @@ def _family(kind: pa.DataType) -> str | None:
 
 
 def _scale(kind: pa.DataType) -> int:
-    return SCALES[kind.unit] if pa.types.is_timestamp(kind) else 0
+    return UNIT_SCALE[kind.unit] if pa.types.is_timestamp(kind) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class TimeScope:
             seconds = column.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) * 86_400
             return self._scaled(name, seconds, 10**self.scale), valid
         raw = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return self._scaled(name, raw, 10 ** (self.scale - SCALES[column.type.unit])), valid
+        return self._scaled(name, raw, 10 ** (self.scale - UNIT_SCALE[column.type.unit])), valid
 
     @staticmethod
     def _scaled(name: str, ticks: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
@@ -184,8 +185,7 @@ class ScopeTerm:
     def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the event times in scope: up to the probe's own length after it, the other's before it."""
         ticks, valid = self.scope.ticks(probe_side, columns)
-        other: Side = "right" if probe_side == "left" else "left"
-        lo = saturating_add(ticks, -self.scope.length(other))
+        lo = saturating_add(ticks, -self.scope.length(other(probe_side)))
         hi = saturating_add(ticks, self.scope.length(probe_side))
         if valid is not None:
             lo, hi = np.where(valid, lo, 1), np.where(valid, hi, 0)

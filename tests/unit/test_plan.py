@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -51,10 +52,10 @@ def test_only_columns_that_are_put_out_or_compared_are_kept() -> None:
 def test_rows_leave_in_whole_blocks(size: int, slide: int, arrived: int) -> None:
     if slide > size:
         return
-    first = plan(window=sj.CountWindow(left=size, right=9, slide=slide)).seen_from("left", arrived)
+    first = plan(window=sj.CountWindow(left=size, right=9, slide=slide)).seen_from("left", np.array([arrived]))[0]
     blocks = range(0, arrived + slide, slide)
     assert first == max(block for block in blocks if all(o < arrived - size for o in range(block)))
-    assert plan(window=sj.TimeWindow(1, on="ts")).seen_from("left", arrived) == 0
+    assert plan(window=sj.TimeWindow(1, on="ts")).seen_from("left", np.array([arrived])).tolist() == [0]
 
 
 def test_fingerprint() -> None:
