@@ -8,31 +8,30 @@ afterwards; ordinals decide who sees whom, so inserting early changes nothing::
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from slidejoin.arrival import Arrivals, Clock, arrange
+from slidejoin.arrival import Arrivals, Clock
 from slidejoin.index.probing import Probes
+from slidejoin.intake import Push, take_in
 from slidejoin.matching import Matches
 from slidejoin.parallel.probing import Workers, search
 from slidejoin.predicate.tree import other
 from slidejoin.stats import Stats
-from slidejoin.store.holding import held
 from slidejoin.store.side import SideWindow
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
 
-__all__ = ["Engine", "Push"]
+__all__ = ["Engine"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 CHUNK_ROWS = 1 << 20
@@ -40,24 +39,6 @@ CHUNK_ROWS = 1 << 20
 
 LARGEST_SLICE = 1 << 18
 SMALLEST_SLICE = 1 << 11
-
-
-class Push:
-    """Rows of both sides in arrival order, late ones gone: what the engine takes."""
-
-    __slots__ = ("arrivals", "tables", "times")
-
-    def __init__(
-        self, tables: dict[Side, pa.Table], times: dict[Side, NDArray[np.int64] | None], arrivals: Arrivals
-    ) -> None:
-        self.tables = tables
-        self.times = times
-        self.arrivals = arrivals
-
-    @property
-    def rows(self) -> int:
-        """Rows of both sides."""
-        return self.arrivals.left.size + self.arrivals.right.size
 
 
 class Engine:
@@ -94,43 +75,16 @@ class Engine:
         *,
         own_clock: bool = True,
     ) -> Push:
-        """Order the rows, leave out late ones and those without event time, and count them.
+        """Order the rows, leave out late ones and those without event time, and count them, see `take_in`.
 
-        With ``own_clock=False`` rows are late iff they are below `watermark` (None: none is), and the clock stands
-        still: that is Spark's notion of time. Nothing is inserted yet.
+        Nothing is inserted yet.
         """
-        plan, clock, null_time, too_late = self.plan, replace(self.clock), 0, 0
-        arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
-        kept = {side: held(tables[side].select(plan.kept_schema(side).names)) for side in SIDES}
-        times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
-        if plan.scope is not None:
-            ticks: dict[Side, NDArray[np.int64]] = {}
-            null: dict[Side, NDArray[np.bool_]] = {}
-            for side in SIDES:
-                values, valid = plan.scope.ticks(side, _columns(kept[side]))
-                places = arrivals.places(side)
-                ticks[side] = values[places]
-                null[side] = np.zeros(places.size, np.bool_) if valid is None else ~valid[places]
-            null_time = int(null["left"].sum() + null["right"].sum())
-            arrivals = arrivals.without(null["left"], null["right"])
-            ticks = {side: ticks[side][~null[side]] for side in SIDES}
-            if own_clock:
-                late = clock.advance(arrivals, ticks["left"], ticks["right"], self_join=plan.config.self_join)
-            else:
-                low = np.iinfo(np.int64).min if watermark is None else watermark
-                late = ticks["left"] < low, ticks["right"] < low
-            too_late = int(late[0].sum() + late[1].sum())
-            arrivals = arrivals.without(*late)
-            times = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
-        for side in SIDES:
-            places = arrivals.places(side)
-            whole = places.size == kept[side].num_rows and (by is None or bool((np.diff(places) > 0).all()))
-            kept[side] = kept[side].combine_chunks() if whole else kept[side].take(pa.array(places)).combine_chunks()
+        push, clock = take_in(self.plan, self.clock, tables, by, watermark, own_clock=own_clock)
         # Nothing was changed until here, where nothing can fail any more.
         self.clock = clock
-        self.stats.null_time_rows += null_time
-        self.stats.late_rows += too_late
-        return Push(kept, times, arrivals)
+        self.stats.null_time_rows += push.null_time_rows
+        self.stats.late_rows += push.late_rows
+        return push
 
     def push(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
         """Insert the rows and yield what they produce, in bounded tables.

@@ -19,7 +19,7 @@ from slidejoin.state import JoinState, load, save
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from slidejoin.engine import Push
+    from slidejoin.intake import Push
     from slidejoin.predicate import Expr, Expression
     from slidejoin.predicate.expr import Side
     from slidejoin.stats import Stats
