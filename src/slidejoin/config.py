@@ -18,7 +18,7 @@ __all__ = ["ALGORITHMS", "JoinConfig", "algorithms", "at_least_one", "make_confi
 
 ALGORITHMS = {"auto": "the planner's choice", "bi_sort": "sorted runs (PanJoin, section III-D)"}
 JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
-OUTPUTS = ("pairs", "count")
+OUTPUTS = ("pairs", "count", "positions")
 ORDERS = ("probe", "strict", "none")
 
 
@@ -140,6 +140,11 @@ def make_config(
         if not isinstance(item, str):
             msg = f"select must name columns as text such as '{aliases[0]}.id', got {item!r}"
             raise ValueError(msg)  # noqa: TRY004
+    if output == "positions" and select is not None:
+        msg = (
+            f"select={select!r} chooses columns, of which output='positions' has none but left and right; leave it out"
+        )
+        raise ValueError(msg)
     if self_join and isinstance(window, TimeWindow) and window.left_on != window.right_on:
         msg = f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}"
         raise ValueError(msg)

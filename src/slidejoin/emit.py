@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["Layout", "in_strict_order"]
+__all__ = ["POSITIONS", "Layout", "in_strict_order"]
+
+POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
+"""What ``output="positions"`` gives: the ordinals of the two rows of each pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Layout:
             every += [
                 (side, name, name + suffix if side == "right" and name in taken else name) for name in schema.names
             ]
+        if output == "positions":
+            return Layout((), POSITIONS, output)
         chosen = every if select is None else _selected(select, every, aliases)
         extra = ("side", "match_count") if output == "count" else ()
         names = [*extra, *(out for _, _, out in chosen)]

@@ -42,9 +42,10 @@ class StreamJoin:
         Which pairs are in scope.
     how : {"inner"}
         Join type. The others are not in this version.
-    output : {"pairs", "count"}
+    output : {"pairs", "count", "positions"}
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
-        then never enumerated.
+        then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
+        rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
     order : {"probe", "strict", "none"}
         Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
         rows' arrival; no promise.

@@ -62,6 +62,9 @@ class Matches:
             self.stats.pairs += left.size
             for start in range(0, left.size, chunk_rows):
                 cut = slice(start, start + chunk_rows)
+                if plan.config.output == "positions":
+                    yield pa.Table.from_arrays([pa.array(left[cut]), pa.array(right[cut])], schema=plan.layout.schema)
+                    continue
                 with self.stats.step("payload"):
                     table = plan.layout.pairs(
                         self.windows["left"].payload.take(names["left"], left[cut]),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.emit import POSITIONS
 from slidejoin.engine import Engine
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate import columns_of
@@ -63,7 +64,7 @@ class Waiting:
         else:
             self.stats.rows_right += table.num_rows
         self.keep([table])
-        if self._config.output == "pairs":
+        if self._config.output != "count":
             return out
         rows = table.num_rows
         names = iter(self._chosen(side, table.schema))
@@ -118,6 +119,8 @@ class Waiting:
 
     def empty(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
         """Return an empty table with the output columns that are known so far."""
+        if self._config.output == "positions":
+            return POSITIONS.empty_table()
         fields = []
         for side in ("left", "right"):
             schema = schemas.get(side)

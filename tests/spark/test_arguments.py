@@ -49,6 +49,10 @@ def test_count_window(spark: SparkSession, static: DataFrame) -> None:
     )
 
 
+def test_positions(spark: SparkSession, static: DataFrame) -> None:
+    refused(SparkJoinError, "output='positions' numbers rows in arrival order", static, static, output="positions")
+
+
 def test_missing_side(spark: SparkSession, static: DataFrame) -> None:
     refused(SparkJoinError, "give two DataFrames, left and right, or one with self_join=True", static)
 

@@ -100,6 +100,12 @@ def stream_join(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1,
     )  # fmt: skip
+    if config.output == "positions":
+        msg = (
+            "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
+            "with select= and a column that names the row"
+        )
+        raise SparkJoinError(msg)
     if isinstance(window, CountWindow):
         msg = (
             f"{window!r} is not supported on Spark in this version: windows counted in rows need one order over all "
