@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
         ("how", "left", "how='left' is not in this version; use how='inner', or output='count' to find rows without"),
         ("how", "iner", "how='iner' is no join type; use how='inner'"),
         ("self_join", "yes", "self_join must be True or False, got 'yes'"),
-        ("output", "count(*)", "output must be one of 'pairs', 'count'; got 'count(*)'. Did you mean 'count'?"),
+        ("output", "count(*)", "output must be one of 'pairs', 'count', 'positions'; got 'count(*)'. Did you mean 'count'?"),
         ("order", None, "order must be one of 'probe', 'strict', 'none'; got None"),
         ("order", "stric", "Did you mean 'strict'?"),
         ("algorithm", "hash", "algorithm must be one of 'auto', 'bi_sort'; got 'hash'."),
