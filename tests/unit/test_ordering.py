@@ -91,3 +91,13 @@ def test_sides_without_rows_need_no_column() -> None:
     values = sort_values({"left": pa.table({}), "right": pa.table({"o": [1.5]})}, "o")
     assert [v.tolist() for v in values] == [[], [1.5]]
     assert [v.size for v in sort_values({"left": pa.table({}), "right": pa.table({})}, "o")] == [0, 0]
+
+
+def test_int64_columns_are_taken_as_they_are() -> None:
+    left = pa.chunked_array([[1, 2], [], [3]])
+    tables = {"left": pa.table({"o": left}), "right": pa.table({"o": pa.array([7, 8, 9])}).slice(1, 2)}
+    values = sort_values(tables, "o")
+    assert [v.tolist() for v in values] == [[1, 2, 3], [8, 9]]
+    assert np.shares_memory(values[1], tables["right"].column("o").chunk(0).to_numpy())
+    with pytest.raises(sj.SchemaError, match="1 rows of the right batch are NULL"):
+        sort_values({"left": pa.table({"o": left}), "right": pa.table({"o": pa.array([7, None])})}, "o")

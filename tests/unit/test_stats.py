@@ -25,6 +25,19 @@ def test_steps_add_up_even_when_they_fail() -> None:
     assert json.loads(json.dumps(stats.to_json()))["seconds"].keys() == {"probe"}
 
 
+def test_steps_that_follow_each_other() -> None:
+    stats = Stats()
+    start = now = time.perf_counter()
+    for name in ("probe", "write", "probe"):
+        time.sleep(0.001)
+        now = stats.since(name, now)
+    assert sum(stats.seconds.values()) == pytest.approx(now - start)
+    assert stats.seconds["probe"] >= 0.002
+    with stats.step("write"), stats.step("write"):
+        pass
+    assert sum(stats.seconds.values()) >= now - start
+
+
 def test_the_readers_time_is_not_the_joins() -> None:
     for output in ("pairs", "count"):
         join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(9), output=output)
