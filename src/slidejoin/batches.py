@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = ["same_schema", "to_table"]
 
+NUMPY_TYPES = {
+    np.dtype(name): getattr(pa, name)()
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+}
+"""Types whose NumPy arrays and Arrow columns have the same bytes."""
+
 
 def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
     """Return the batch as a table; values of a dict are read as the types of `schema` where that is known.
@@ -23,6 +29,12 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
     SchemaError
         If it is no batch, or does not have the side's schema. Nothing is taken then.
     """
+    if schema is not None:
+        # What programs push thousands of times a second is told apart first: 0.2 µs instead of 12.
+        if isinstance(batch, pa.Table) and batch.schema.equals(schema, check_metadata=True):
+            return batch
+        if type(batch) is dict and (made := _from_numpy(batch, schema)) is not None:
+            return made
     try:
         table = _table(batch, schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -39,8 +51,9 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
         if twice:
             msg = f"the {side} batch has more than one column named {', '.join(map(repr, twice))}; rename them"
             raise SchemaError(msg)
-    else:
-        same_schema(table.schema, schema, side)
+    elif not table.schema.equals(schema, check_metadata=True):
+        if not table.schema.equals(schema):
+            same_schema(table.schema, schema, side)
         # Field metadata and nullability may differ between batches and mean nothing here.
         table = pa.Table.from_arrays(table.columns, schema=schema)
     return table
@@ -63,11 +76,27 @@ def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: AN
     return None
 
 
+def _from_numpy(batch: dict[Any, Any], schema: pa.Schema) -> pa.Table | None:
+    """Read NumPy arrays that have the schema's names, order and types; None for anything else."""
+    if list(batch) != schema.names:
+        return None
+    arrays, rows = [], None
+    for values, kind in zip(batch.values(), schema.types, strict=True):
+        if type(values) is not np.ndarray or values.ndim != 1 or NUMPY_TYPES.get(values.dtype) != kind:
+            return None
+        if rows is not None and values.size != rows:
+            return None
+        rows = values.size
+        # Copied, because their owner may write into them later.
+        arrays.append(pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values.tobytes())], 0))
+    return pa.Table.from_arrays(arrays, schema=schema) if arrays else None
+
+
 def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
     arrays = {}
+    kinds = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
     for name, values in batch.items():
-        known = schema is not None and name in schema.names
-        kind = schema.field(name).type if known and schema is not None else None
+        kind = kinds.get(name)
         if not isinstance(name, str):
             msg = f"names of columns are text, got {name!r}"
             raise TypeError(msg)

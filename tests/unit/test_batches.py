@@ -220,3 +220,38 @@ def test_a_self_join_has_one_schema() -> None:
             self_join=True,
             schemas=(pa.schema([("a", pa.int64())]), pa.schema([("b", pa.int64())])),
         )
+
+
+NUMPY_SCHEMA = pa.schema([("i", pa.int64()), ("f", pa.float32())])
+ARRAYS: dict[str, Any] = {"i": np.array([1, 2]), "f": np.array([0.5, np.nan], np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (ARRAYS, {"i": [1, 2], "f": [0.5, "nan"]}),
+        ({"i": np.array([1, 0, 2])[::2], "f": ARRAYS["f"]}, {"i": [1, 2], "f": [0.5, "nan"]}),
+        ({"i": ARRAYS["i"].astype(np.int8), "f": [None, 2]}, {"i": [1, 2], "f": [None, 2.0]}),
+        ({"i": np.empty(0, np.int64), "f": np.empty(0, np.float32)}, {"i": [], "f": []}),
+    ],
+    ids=["exact", "strided", "others", "empty"],
+)
+def test_arrays_of_numpy_are_read_alike(batch: Any, expected: dict[str, list[Any]]) -> None:
+    table = to_table(batch, "left", NUMPY_SCHEMA)
+    table.validate(full=True)
+    assert table.schema.equals(NUMPY_SCHEMA, check_metadata=True)
+    got = {name: ["nan" if value != value else value for value in values] for name, values in table.to_pydict().items()}
+    assert got == expected
+
+
+def test_a_dict_in_another_order_is_still_refused() -> None:
+    with pytest.raises(sj.SchemaError, match="the left batch has its columns in another order: f, i; expected i, f"):
+        to_table({"f": ARRAYS["f"], "i": ARRAYS["i"]}, "left", NUMPY_SCHEMA)
+    with pytest.raises(sj.SchemaError, match="columns have different lengths: i 1, f 2"):
+        to_table({"i": np.array([1]), "f": ARRAYS["f"]}, "left", NUMPY_SCHEMA)
+
+
+def test_a_table_of_the_same_schema_is_passed_on() -> None:
+    assert to_table(TABLE, "left", SCHEMA) is TABLE
+    named = SCHEMA.with_metadata({"k": "v"})
+    assert to_table(TABLE, "left", named).schema.equals(named, check_metadata=True)
