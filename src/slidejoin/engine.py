@@ -14,7 +14,7 @@ import numpy as np
 
 from slidejoin.arrival import Arrivals, Clock
 from slidejoin.index.probing import Probes
-from slidejoin.intake import Push, take_in
+from slidejoin.intake import Intake, Push
 from slidejoin.matching import Matches
 from slidejoin.parallel.probing import Workers, search
 from slidejoin.predicate.tree import other
@@ -62,6 +62,7 @@ class Engine:
         right = SideWindow(plan, "right", left.payload if plan.config.self_join else None, merge=merge)
         self.windows: dict[Side, SideWindow] = {"left": left, "right": right}
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
+        self.intake = Intake(plan)
         self.workers = Workers(plan.config.threads)
         self.stats = Stats()
 
@@ -75,11 +76,11 @@ class Engine:
         *,
         own_clock: bool = True,
     ) -> Push:
-        """Order the rows, leave out late ones and those without event time, and count them, see `take_in`.
+        """Order the rows, leave out late ones and those without event time, and count them, see `Intake.take`.
 
         Nothing is inserted yet.
         """
-        push, clock = take_in(self.plan, self.clock, tables, by, watermark, own_clock=own_clock)
+        push, clock = self.intake.take(self.clock, tables, by, watermark, own_clock=own_clock)
         # Nothing was changed until here, where nothing can fail any more.
         self.clock = clock
         self.stats.null_time_rows += push.null_time_rows

@@ -237,7 +237,7 @@ def test_a_preparation_that_fails_leaves_the_clock(monkeypatch: pytest.MonkeyPat
         raise pa.ArrowInvalid(msg)
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "diff", refuse)  # is asked after the clock, before rows are taken
+        patch.setattr("slidejoin.intake.Push", refuse)  # is made after the clock, before rows are taken
         later = pa.table({"id": [1, 2], "a": [1, 1], "b": [0.0, 0.0], "ts": [90, 99]}, SCHEMA)
         with pytest.raises(pa.ArrowInvalid, match="offset overflow"):
             join.push(left=later, right=later, order_by="id")
