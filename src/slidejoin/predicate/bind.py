@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slidejoin.predicate.evaluate import Source, truth
@@ -10,6 +10,7 @@ from slidejoin.predicate.expr import And, Expr
 from slidejoin.predicate.resolve import conjuncts, resolve_boolean
 from slidejoin.predicate.terms import RangeTerm, make_terms
 from slidejoin.predicate.tree import BOOLEAN, Node, columns_of
+from slidejoin.predicate.values import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -62,6 +63,18 @@ class BoundPredicate:
     residual: tuple[Expr, ...]
     never: bool
     _nodes: tuple[tuple[Expr, Node], ...]
+    _own: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _filters: dict[frozenset[int], BoundFilter | None] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        # Asked for with every push.
+        sides: tuple[Side, Side] = ("left", "right")
+        for side in sides:
+            nodes = tuple(node for _, node in self._nodes if node.sides == {side})
+            if nodes:
+                self._own[side] = _all(nodes)
 
     def columns(self, side: Side) -> tuple[str, ...]:
         """Return the columns of `side` that the predicate reads."""
@@ -69,15 +82,12 @@ class BoundPredicate:
 
     def filters_side(self, side: Side) -> bool:
         """Return whether `prefilter` leaves out rows of that side."""
-        return any(node.sides == {side} for _, node in self._nodes)
+        return side in self._own
 
     def prefilter(self, side: Side, columns: Mapping[str, Column]) -> NDArray[np.bool_] | None:
         """Return bool (n,), False for rows of `side` that match nothing by themselves; None if nothing says so."""
-        nodes = tuple(node for _, node in self._nodes if node.sides == {side})
-        if not nodes:
-            return None
-        n = len(next(iter(columns.values())))
-        return truth(_all(nodes), Source({side: columns}), n)
+        node = self._own.get(side)
+        return None if node is None else truth(node, Source({side: columns}), rows_of(columns))
 
     def filter(self, inexact: Collection[int]) -> BoundFilter | None:
         """Return what is left to check on candidate pairs; None if nothing is.
@@ -87,6 +97,12 @@ class BoundPredicate:
         inexact
             Numbers of the terms whose ranges gave candidates only: their conjuncts are checked again.
         """
+        key = frozenset(inexact)
+        if key not in self._filters:
+            self._filters[key] = self._filter(key)
+        return self._filters[key]
+
+    def _filter(self, inexact: Collection[int]) -> BoundFilter | None:
         wanted = set(self.residual)
         for number in inexact:
             wanted.update(self.terms[number].conjuncts)

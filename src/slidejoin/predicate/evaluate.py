@@ -15,7 +15,7 @@ from slidejoin.predicate import exact, floats
 from slidejoin.predicate.hashes import hashed
 from slidejoin.predicate.tree import COMPARATORS, Node, column_of
 from slidejoin.predicate.types import Kind
-from slidejoin.predicate.values import Column, Values, both_valid, literal_values, load
+from slidejoin.predicate.values import Column, Values, both_valid, literal_values, load, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class Source:
         side, name = key = column_of(node)
         found = self._loaded.get(key)
         if found is None:
-            found = self._loaded[key] = load(self._columns[side][name], node.type)
+            found = self._loaded[key] = values_of(self._columns[side], name, node.type)
         return found
 
     def biased(self, node: Node) -> Values:

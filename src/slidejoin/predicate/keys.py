@@ -23,7 +23,7 @@ _UINT64_REACH = (1 << 64) - 1
 _HALF = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Keys:
     """Keys of the rows of one side.
 

@@ -23,7 +23,7 @@ __all__ = ["Found", "Piece", "Ranges", "apart", "finish", "intersect", "restrict
 Piece: TypeAlias = tuple["NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ranges:
     """Ranges of the other side's keys in which the partners of each probe row lie.
 

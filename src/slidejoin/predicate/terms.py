@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,9 @@ from slidejoin.predicate.floats import from_keys
 from slidejoin.predicate.formula import Choice, Formula, Group, formula, group, leaves, pairs
 from slidejoin.predicate.hashes import mix
 from slidejoin.predicate.keys import Keys, stored_keys
+from slidejoin.predicate.shifts import Shift, shift_of
+from slidejoin.predicate.tree import Node, column_of
+from slidejoin.predicate.values import rows_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Expr, Side
     from slidejoin.predicate.ranges import Found, Ranges
-    from slidejoin.predicate.tree import Node
     from slidejoin.predicate.values import Column
 
 __all__ = ["RangeTerm", "Shape", "make_terms"]
@@ -63,14 +65,36 @@ class RangeTerm:
     exact: bool
     conjuncts: tuple[Expr, ...]
     band_width: float | int | None
+    _bare: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _shift: dict[Side, Shift] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in self.pair:
+            node = key.parts[0][1]
+            if key.space == "exact" and len(key.parts) == 1 and key.parts[0][0] == 1 and not key.bias:
+                if node.op == "column":
+                    self._bare[key.side] = node
+                shift = shift_of(self.what, key.side) if isinstance(self.what, Shifted) else None
+                if shift is not None:
+                    self._shift[key.side] = shift
 
     def key(self, side: Side, columns: Mapping[str, Column]) -> Keys:
         """Return the keys under which rows of `side` are stored."""
+        node = self._bare.get(side)
+        if node is not None:
+            values = values_of(columns, column_of(node)[1], node.type)
+            if values.data.dtype == np.int64:
+                return Keys(values.data, values.valid, exact=True)
         return stored_keys(self.pair[0 if side == "left" else 1], Source({side: columns}))
 
     def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> Ranges:
         """Return for each row of `probe_side` the ranges of the other side's keys that its partners have."""
-        n = len(next(iter(columns.values())))
+        shift = self._shift.get(probe_side)
+        if shift is not None:
+            soon = shift.ranges(probe_side, columns)
+            if soon is not None:
+                return soon
+        n = rows_of(columns)
         with np.errstate(all="ignore"):
             found = self._find(self.what, probe_side, Source({probe_side: columns}), n)
             return ranges.finish(found, n)

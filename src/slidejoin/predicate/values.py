@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,9 +14,23 @@ from pyarrow import types as pat
 from slidejoin.predicate.types import SECONDS_A_DAY, Kind, Type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["INT64_MAX", "INT64_MIN", "Column", "Values", "bytes_array", "fit", "literal_values", "load"]
+__all__ = [
+    "INT64_MAX",
+    "INT64_MIN",
+    "Batch",
+    "Column",
+    "Values",
+    "bytes_array",
+    "fit",
+    "literal_values",
+    "load",
+    "rows_of",
+    "values_of",
+]
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 
@@ -54,6 +69,43 @@ class Values:
         """Find the true smallest and largest value."""
         some = len(self.data) > 0
         self.low, self.high = (int(self.data.min()), int(self.data.max())) if some else (0, 0)
+
+
+class Batch(Mapping[str, Column]):
+    """The columns of a table, each looked up and loaded once however many terms, filters and roles ask for it.
+
+    Examples
+    --------
+    >>> batch = Batch(pa.table({"a": [1, 2]}))
+    >>> len(batch["a"]), batch.rows
+    (2, 2)
+    """
+
+    __slots__ = ("_loaded", "rows", "table")
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self.rows: int = table.num_rows
+        self._loaded: dict[str, Values] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        """Return a column by its name."""
+        return self.table.column(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self.table.schema.names)
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return int(self.table.num_columns)
+
+    def load(self, name: str, meaning: Type) -> Values:
+        """Return a column as values; its meaning follows from its type, so it is the same for all who ask."""
+        found = self._loaded.get(name)
+        if found is None:
+            found = self._loaded[name] = load(self.table.column(name), meaning)
+        return found
 
 
 def both_valid(one: NDArray[np.bool_] | None, two: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -131,7 +183,17 @@ def bytes_array(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_binary())
 
 
-def load(column: Column, meaning: Type, *, biased: bool = False) -> Values:
+_PLAIN: dict[int, type[Any]] = {pa.float64().id: np.float64}
+_PLAIN |= {kind.id: np.int64 for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
+"""Types whose values are used as they lie in memory."""
+
+_DIRECT = {Kind.INT: np.dtype(np.int64), Kind.FLOAT: np.dtype(np.float64)}
+"""Kinds of which the usual type is what NumPy knows it as."""
+
+
+def load(  # noqa: PLR0911 - one case for each layout
+    column: Column, meaning: Type, *, biased: bool = False
+) -> Values:
     """Return a column as values; numbers and times without NULLs are not copied where the layout allows.
 
     Parameters
@@ -143,7 +205,15 @@ def load(column: Column, meaning: Type, *, biased: bool = False) -> Values:
     biased
         For an unsigned 64-bit column: give ``value - 2**63``, which always fits int64.
     """
+    direct = _DIRECT.get(meaning.kind)
+    if direct is not None and column.null_count == 0 and type(column) is pa.ChunkedArray:
+        data = column.to_numpy()  # which shares a single chunk's memory, and is the shortest way to it
+        if data.dtype == direct:
+            return Values(data)
     array = one_array(column)
+    plain = _PLAIN.get(array.type.id)
+    if plain is not None and array.null_count == 0 and len(array):  # the usual case, in a fifth of the time
+        return Values(np.frombuffer(array.buffers()[1], plain, len(array), array.offset * 8))
     if meaning.kind in {Kind.STRING, Kind.BINARY}:
         return Values(bytes_array(array), _validity(array if array.null_count else bytes_array(array)))
     if pat.is_dictionary(array.type):
@@ -158,6 +228,16 @@ def load(column: Column, meaning: Type, *, biased: bool = False) -> Values:
         raw = _words(array, f"float{array.type.bit_width}")
         return Values(raw.astype(np.float64, copy=False), valid)
     return _load_exact(array, valid, biased=biased)
+
+
+def values_of(columns: Mapping[str, Column], name: str, meaning: Type) -> Values:
+    """Return a column of some rows as values, from those loaded already where there are such."""
+    return columns.load(name, meaning) if type(columns) is Batch else load(columns[name], meaning)
+
+
+def rows_of(columns: Mapping[str, Column]) -> int:
+    """Return how many rows some columns have."""
+    return columns.rows if type(columns) is Batch else len(next(iter(columns.values())))
 
 
 def _load_exact(array: pa.Array, valid: NDArray[np.bool_] | None, *, biased: bool) -> Values:
