@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ALGORITHMS", "JoinConfig", "algorithms", "at_least_one", "make_config", "one_of"]
 
-ALGORITHMS = {"auto": "the planner's choice", "bi_sort": "sorted runs (PanJoin, section III-D)"}
+ALGORITHMS = {
+    "auto": "the planner's choice",
+    "band_cells": "a hash table of cells as wide as the band",
+    "bi_sort": "sorted runs (PanJoin, section III-D)",
+}
 JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
 OUTPUTS = ("pairs", "count", "positions")
 ORDERS = ("probe", "strict", "none")

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.arrival import Arrivals, Clock
-from slidejoin.index.probing import Probes
-from slidejoin.intake import Intake, Push
+from slidejoin.finding import FoundInWindows, Searcher
+from slidejoin.intake import Intake, Push, columns_of
 from slidejoin.matching import Matches
-from slidejoin.parallel.probing import Workers, search
+from slidejoin.parallel.probing import Workers
 from slidejoin.predicate.tree import other
+from slidejoin.questions import ask
 from slidejoin.stats import Stats
 from slidejoin.store.side import SideWindow
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -40,6 +41,9 @@ CHUNK_ROWS = 1 << 20
 LARGEST_SLICE = 1 << 18
 SMALLEST_SLICE = 1 << 11
 
+SMALLEST_SPREAD = 1 << 12
+"""Rows of a push that are worth a second thread: handing over costs some 30 µs."""
+
 
 class Engine:
     """The windows of both sides, and the one path that rows of either take through them.
@@ -52,18 +56,25 @@ class Engine:
         Whether sub-windows are merged; the Spark pipeline merges the segments of its state itself.
     chunk_rows : int
         Candidates held at once, and rows of an output table.
+    algorithm : str, optional
+        Another index than the plan's: the Spark pipeline keeps sorted runs as files.
     """
 
-    def __init__(self, plan: Plan, *, merge: bool = True, chunk_rows: int = CHUNK_ROWS) -> None:
+    def __init__(
+        self, plan: Plan, *, merge: bool = True, chunk_rows: int = CHUNK_ROWS, algorithm: str | None = None
+    ) -> None:
         self.plan = plan
         self.chunk_rows = chunk_rows
-        left = SideWindow(plan, "left", merge=merge)
+        self.algorithm = algorithm or plan.algorithm
+        left = SideWindow(plan, "left", merge=merge, algorithm=self.algorithm)
         # The rows of a self-join are in both windows, their payload is kept once.
-        right = SideWindow(plan, "right", left.payload if plan.config.self_join else None, merge=merge)
+        shared = left.payload if plan.config.self_join else None
+        right = SideWindow(plan, "right", shared, merge=merge, algorithm=self.algorithm)
         self.windows: dict[Side, SideWindow] = {"left": left, "right": right}
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
         self.intake = Intake(plan)
         self.workers = Workers(plan.config.threads)
+        self.searcher = Searcher(plan, self.windows, self.workers)
         self.stats = Stats()
 
     # -- taking rows ---------------------------------------------------------------------------------------------
@@ -150,84 +161,63 @@ class Engine:
     # -- one slice -----------------------------------------------------------------------------------------------
 
     def _insert(self, part: Push) -> None:
-        left, right = self.windows["left"], self.windows["right"]
+        """Insert the rows of both sides, each side by a thread of its own."""
+        self_join = self.plan.config.self_join
         with self.stats.step("insert"):
-            left.append(part.tables["left"], part.times["left"])
-            if self.plan.config.self_join:
-                right.append(part.tables["left"], part.times["left"])
+            tasks = []
+            for side in SIDES:
+                source: Side = "left" if self_join else side
+                tasks.append(_call(self.windows[side].append, part.tables[source], part.times[source]))
+            if self_join or part.rows < SMALLEST_SPREAD:
+                # The windows of a self-join share their payload, which the left one extends.
+                for task in tasks:
+                    task()
             else:
-                right.append(part.tables["right"], part.times["right"])
+                self.workers.run(tasks)
         self.stats.rows_left += part.tables["left"].num_rows
         self.stats.rows_right += part.tables["right"].num_rows
 
     def _matched(self, part: Push) -> Iterator[pa.Table]:
         arrived = {side: self.windows[side].rows_seen for side in SIDES}
         self._insert(part)
-        self_join = self.plan.config.self_join
-        matches = Matches(self.plan, self.windows, part.rows * (2 if self_join else 1), self.stats)
-        if not self.plan.bound.never:
-            inexact = set(self.plan.loose)
+        plan, questions, inexact = self.plan, {}, set(self.plan.loose)
+        with self.stats.step("keys"):
             for role in SIDES:
-                source: Side = "left" if self_join else role
-                rank = part.arrivals.rank(source)
-                slots = rank * 2 + (role == "right") if self_join else rank
-                before = rank if self_join else rank - np.arange(rank.size)  # of all before it, those of the other side
-                with self.stats.step("probe"):
-                    probes, doubtful = self._probes(role, part.tables[source], arrived, before)
-                    found = search(self.windows[other(role)].index, probes, self.workers)
-                inexact |= doubtful | self.windows[other(role)].index.inexact
-                matches.add(role, slots, found)
-            matches.recheck(inexact)
-        if self.plan.config.output == "count":
-            yield from matches.counts(part.tables, part.arrivals)
+                source: Side = "left" if plan.config.self_join else role
+                stored, rank = other(role), part.arrivals.rank(source)
+                questions[role] = ask(
+                    plan, role, stored, part.tables[source], first=arrived[role], arrived=arrived[stored], rank=rank
+                )
+                inexact |= questions[role].inexact | self.windows[stored].index.inexact
+        matches = Matches(plan, self.windows, self.stats, inexact)
+        slots = part.rows * (2 if plan.config.self_join else 1)
+        counting = plan.config.output == "count" and not matches.filters
+        found = self.searcher.find(questions, slots, self.stats, counting=counting)
+        if plan.bound.never:
+            found = iter([FoundInWindows(slots)])
+        if plan.config.output == "count":
+            yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)
         else:
-            yield from matches.pairs(self.chunk_rows)
-
-    def _probes(
-        self, role: Side, table: pa.Table, arrived: dict[Side, int], before: NDArray[np.int64]
-    ) -> tuple[Probes, set[int]]:
-        """Turn the rows of one side into questions to the other side's index."""
-        plan, stored, columns = self.plan, other(role), _columns(table)
-        asked = [term.ranges(role, columns) for term in plan.terms]
-        inexact = {number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact}
-        lo, hi = asked[0].lo, asked[0].hi
-        silent = np.zeros(table.num_rows, np.bool_)
-        kept = plan.bound.prefilter(role, columns)
-        if kept is not None:
-            silent |= ~kept
-        for ranges in asked[1:]:
-            silent |= (ranges.lo > ranges.hi).all(axis=0)
-        if silent.any():
-            lo, hi = np.where(silent, 1, lo), np.where(silent, 0, hi)
-        dims = [d for d, ranges in enumerate(asked[1:]) for _ in range(ranges.lo.shape[0])]
-        seen_to = arrived[stored] + before
-        return (
-            Probes(
-                ordinals=np.arange(arrived[role], arrived[role] + table.num_rows),
-                lo=np.ascontiguousarray(lo),
-                hi=np.ascontiguousarray(hi),
-                seen_from=plan.seen_from(stored, seen_to),
-                seen_to=seen_to,
-                aux_lo=_stacked([ranges.lo for ranges in asked[1:]], table.num_rows),
-                aux_hi=_stacked([ranges.hi for ranges in asked[1:]], table.num_rows),
-                aux_dims=np.array(dims, np.int64),
-            ),
-            inexact,
-        )
+            for candidates in found:
+                yield from matches.pairs(candidates, self.chunk_rows)
 
     # -- rows from elsewhere ---------------------------------------------------------------------------------------
 
     def load(self, side: Side, table: pa.Table, first: int) -> None:
         """Take rows of a snapshot into an empty window; the oldest has ordinal `first`."""
         window = self.windows[side]
-        window.rows_seen = first
+        window.start_at(first)
         # In parts, because only whole sub-windows expire.
         step = max(table.num_rows // 8, SMALLEST_SLICE)
         for start in range(0, table.num_rows, step):
             part = table.slice(start, step).combine_chunks()
-            times = None if self.plan.scope is None else self.plan.scope.ticks(side, _columns(part))[0]
+            times = None if self.plan.scope is None else self.plan.scope.ticks(side, columns_of(part))[0]
             window.append(part, times)
         self._measure()
+
+    def explain(self) -> str:
+        """Return the plan in words, with the index that is in use now."""
+        return self.plan.explain(self.windows["left"].index.name)
 
     # -- leaving -------------------------------------------------------------------------------------------------
 
@@ -242,6 +232,9 @@ class Engine:
         scope = self.plan.scope
         if scope is None:
             return
+        if any(window.stretched for window in self.windows.values()):
+            for window in self.windows.values():
+                window.sort()
         oldest = {side: watermark - scope.length(side) for side in SIDES}
         for side in SIDES:
             # A self-join keeps its rows once, as long as either of its roles needs them.
@@ -261,9 +254,5 @@ class Engine:
         self.stats.window_bytes = left.nbytes + right.nbytes
 
 
-def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    return dict(zip(table.column_names, table.columns, strict=True))
-
-
-def _stacked(ranges: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
-    return np.concatenate(ranges) if ranges else np.empty((0, rows), np.int64)
+def _call(function: Callable[..., None], *args: object) -> Callable[[], None]:
+    return lambda: function(*args)

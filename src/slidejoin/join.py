@@ -226,7 +226,7 @@ class StreamJoin:
         """Return the plan in words, and why it was chosen."""
         state = self._state
         if state.engine is not None:
-            return state.engine.plan.explain()
+            return state.engine.explain()
         config = state.config
         missing = " and ".join(side for side in SIDES if side not in state.schemas)
         return (
@@ -299,9 +299,10 @@ class StreamJoin:
         limit, engine = self._state.config.memory_limit, self._state.engine
         if limit is None:
             return
-        terms = 1 if engine is None else len(engine.plan.terms)
-        held = self._state.waiting.nbytes if engine is None else engine.stats.window_bytes
-        coming = sum(table.nbytes + table.num_rows * (4 + 8 * terms) for table in tables.values())
+        held, coming = self._state.waiting.nbytes, sum(table.nbytes + table.num_rows * 12 for table in tables.values())
+        if engine is not None:
+            held = engine.stats.window_bytes
+            coming = sum(t.nbytes + engine.windows[side].growth(t.num_rows) for side, t in tables.items())
         if held + coming > limit:
             msg = (
                 f"memory_limit is {limit} bytes; the window holds {held} and this push of "

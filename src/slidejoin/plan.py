@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.axis import cell_axis
 from slidejoin.config import ALGORITHMS
 from slidejoin.emit import Layout
+from slidejoin.errors import PredicateError
+from slidejoin.index.band_cells import LONGEST
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges import Keys, Ranges
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.config import JoinConfig
+    from slidejoin.index.band_cells import Axis
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.expr import Side
 
@@ -92,6 +96,8 @@ class Plan:
         For each of them its number among the predicate's own terms, -1 for the time scope.
     scope : TimeScope or None
         The time window in ticks, None for count windows.
+    axis : Axis or None
+        How the keys of the indexed term are spread over cells; None if its ranges are not narrow.
     """
 
     config: JoinConfig
@@ -101,6 +107,7 @@ class Plan:
     numbers: tuple[int, ...]
     scope: TimeScope | None
     layout: Layout
+    axis: Axis | None
     _kept: dict[Side, pa.Schema] = field(default_factory=dict)
 
     def schema(self, side: Side) -> pa.Schema:
@@ -120,6 +127,23 @@ class Plan:
         return outside // window.slide * window.slide
 
     @property
+    def algorithm(self) -> str:
+        """The index to begin with."""
+        asked = self.config.algorithm
+        if asked != "auto":
+            return asked
+        return "bi_sort" if self.axis is None else "band_cells"
+
+    def _why_algorithm(self, used: str | None) -> str:
+        if used is not None and used != self.algorithm:
+            return f"what was seen so far made it better than {ALGORITHMS[self.algorithm]}"
+        if self.config.algorithm != "auto":
+            return f"algorithm={self.config.algorithm!r} was asked for"
+        if self.axis is not None:
+            return f"{self.axis.why}: a probe reads one or two cells, and rows need no sorting or merging"
+        return "its ranges are not narrow and equally wide, which cells need"
+
+    @property
     def loose(self) -> frozenset[int]:
         """Numbers of the terms whose ranges are wider than the truth: their candidates are always rechecked."""
         return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
@@ -130,13 +154,18 @@ class Plan:
         text = json.dumps([self.config.to_json(), *(str(schema) for schema in self.schemas)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def explain(self) -> str:
-        """Return the plan in words: what is indexed, what else is compared, and why."""
+    def explain(self, algorithm: str | None = None) -> str:
+        """Return the plan in words: what is indexed, what else is compared, and why.
+
+        `algorithm` is the index in use, if that is not the one planned.
+        """
         config, lines = self.config, []
         lines.append(f"{config.how} join on {to_sql(config.on, config.aliases)}")
         lines.append(f"window: {config.window!r}")
         first, *others = self.terms
-        lines.append(f"index: {ALGORITHMS['bi_sort']} on {first.label}{_why(first, others)}")
+        index = ALGORITHMS[algorithm or self.algorithm]
+        lines.append(f"index: {index} on {first.label}{_why(first, others)}")
+        lines.append(f"because {self._why_algorithm(algorithm)}")
         lines.extend(f"compared beside the key: {term.label}" for term in others)
         lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
         rest = self.bound.filter(self.loose)
@@ -176,7 +205,8 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
     Raises
     ------
     PredicateError
-        For unknown columns, types that do not compare, or names of output columns that collide.
+        For unknown columns, types that do not compare, names of output columns that collide, or an algorithm that
+        does not do for the predicate.
     """
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
     bound = bind(config.on, left, right)
@@ -199,4 +229,11 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
         check_holdable(side, schema, names)
         kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, numbers = zip(*numbered, strict=True)
-    return Plan(config, (left, right), bound, terms, numbers, scope, layout, kept)
+    axis = cell_axis(terms[0], config.window)
+    if config.algorithm == "band_cells" and axis is None:
+        msg = (
+            "algorithm='band_cells' needs an equality or a band of fixed width, in a window of up to "
+            f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
+        )
+        raise PredicateError(msg)
+    return Plan(config, (left, right), bound, terms, numbers, scope, layout, axis, kept)

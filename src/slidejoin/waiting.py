@@ -102,9 +102,9 @@ class Waiting:
         """Return an engine that has taken the waiting rows, with the same ordinals."""
         engine = Engine(plan)
         if self.side is not None and self.tables:
-            engine.windows[self.side].rows_seen = self.dropped
+            engine.windows[self.side].start_at(self.dropped)
             if plan.config.self_join:
-                engine.windows["right"].rows_seen = self.dropped
+                engine.windows["right"].start_at(self.dropped)
             rows: dict[Side, pa.Table] = {
                 "left": plan.schema("left").empty_table(),
                 "right": plan.schema("right").empty_table(),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.errors import PredicateError
 from tests.law.checks import ORDERS, assert_pairs, examples
 from tests.strategies import FAMILIES, Case, cases
 
@@ -49,4 +50,9 @@ def test_threads_change_nothing(threads: int, case: Case) -> None:
 @examples(25)
 @given(case=cases(most=20))
 def test_every_algorithm(algorithm: str, case: Case) -> None:
+    try:
+        case.join(algorithm=algorithm)
+    except PredicateError:
+        assert algorithm == "band_cells"  # which has no answer for one-sided ranges and the like
+        reject()
     assert_pairs(case, "strict", algorithm=algorithm)

@@ -21,10 +21,14 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
         ("how", "left", "how='left' is not in this version; use how='inner', or output='count' to find rows without"),
         ("how", "iner", "how='iner' is no join type; use how='inner'"),
         ("self_join", "yes", "self_join must be True or False, got 'yes'"),
-        ("output", "count(*)", "output must be one of 'pairs', 'count', 'positions'; got 'count(*)'. Did you mean 'count'?"),
+        (
+            "output",
+            "count(*)",
+            "output must be one of 'pairs', 'count', 'positions'; got 'count(*)'. Did you mean 'count'?",
+        ),
         ("order", None, "order must be one of 'probe', 'strict', 'none'; got None"),
         ("order", "stric", "Did you mean 'strict'?"),
-        ("algorithm", "hash", "algorithm must be one of 'auto', 'bi_sort'; got 'hash'."),
+        ("algorithm", "hash", "algorithm must be one of 'auto', 'band_cells', 'bi_sort'; got 'hash'."),
         ("threads", 0, "threads must be a whole number, at least 1, or None; got 0"),
         ("threads", 1.5, "threads must be a whole number, at least 1, or None; got 1.5"),
         ("threads", True, "threads must be a whole number, at least 1, or None; got True"),
@@ -67,7 +71,7 @@ def test_a_state_without_a_key_is_refused(key: str) -> None:
 
 
 def test_algorithms() -> None:
-    assert algorithms() == sj.algorithms() == ("auto", "bi_sort")
+    assert algorithms() == sj.algorithms() == ("auto", "band_cells", "bi_sort")
 
 
 def test_select_may_be_any_iterable() -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "OUT_I32",
     "OUT_I64",
     "OUT_I64_2D",
+    "OUT_U32",
     "U32",
     "U64",
     "emit_prefetch",
@@ -44,7 +45,7 @@ def _array(dtype: Any, ndim: int = 1, *, out: bool = False) -> Any:  # noqa: ANN
 
 I64, OUT_I64 = _array(types.int64), _array(types.int64, out=True)
 I32, OUT_I32 = _array(types.int32), _array(types.int32, out=True)
-U32 = _array(types.uint32)
+U32, OUT_U32 = _array(types.uint32), _array(types.uint32, out=True)
 I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
 
 

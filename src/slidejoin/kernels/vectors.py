@@ -1,4 +1,8 @@
-"""Vector primitives: each in LLVM's portable vector types, so for any processor, and each with its plain meaning."""
+"""Vector primitives: each in LLVM's portable vector types, so for any processor, and each with its plain meaning.
+
+One instruction has no portable form, the permutation that closes up chosen lanes (`put_lanes`): where AVX2 is missing,
+as on Arm, lanes are stored one by one, without branches. Which of the two is decided when this module is imported.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,60 @@ from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LANES", "NARROW_LANES", "count_below", "count_below_narrow"]
+    from numpy.typing import NDArray
+
+__all__ = [
+    "LANES",
+    "LOW_32",
+    "NARROW_LANES",
+    "aligned",
+    "count_below",
+    "count_below_narrow",
+    "count_ones",
+    "dead_lanes",
+    "fill_lanes",
+    "first_one",
+    "matching_lanes",
+    "put_lanes",
+    "widen_lanes",
+]
 
 LANES = 8
 NARROW_LANES = 16
 """Keys compared at once, of 64 and of 32 bits: 64 bytes, the line that a cache reads anyway."""
+
+LOW_32 = (1 << 32) - 1
+"""Differences of 32-bit numbers are taken as 64-bit ones and cut: compiled and plain code then agree."""
+
+BIT, BYTE, WORD, WIDE = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+EIGHT = ir.VectorType(WORD, 8)
+
+
+def aligned(words: int) -> NDArray[np.uint32]:
+    """Return (words,) uint32 zeros that begin at a cache line; memory is only taken where they are written."""
+    room = np.zeros(words + 16, np.uint32)
+    skip = (-room.ctypes.data % 64) // 4
+    return room[skip : skip + words]
+
+
+def _splat(builder: Any, value: Any, vector: Any) -> Any:  # noqa: ANN401 - LLVM's builder is untyped
+    """Emit a vector with the same value in every lane."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    zeros = ir.Constant(ir.VectorType(WORD, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(builder.insert_element(undefined, value, WORD(0)), undefined, zeros)
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any, vector: Any) -> Any:  # noqa: ANN401
+    """Emit the address of ``array[place]`` as that of a vector."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
 
 
 def _counter(lanes: int, bits: int, *, signed: bool) -> Callable[[Any, Any, Any], int]:
@@ -28,17 +74,12 @@ def _counter(lanes: int, bits: int, *, signed: bool) -> Callable[[Any, Any, Any]
     @intrinsic
     def count(_typing: Any, keys: Any, place: Any, bound: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at names
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-            word, wide = ir.IntType(bits), ir.IntType(64)
-            vector, zeros = ir.VectorType(word, lanes), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            vector = ir.VectorType(ir.IntType(bits), lanes)
             # Runs need not begin at a cache line.
-            found = builder.load(builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer()), align=1)
-            undefined = ir.Constant(vector, ir.Undefined)
-            one = builder.insert_element(undefined, args[2], ir.Constant(ir.IntType(32), 0))
-            bounds = builder.shuffle_vector(one, undefined, zeros)
+            found = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], vector), align=1)
             compare = builder.icmp_signed if signed else builder.icmp_unsigned
-            below = builder.bitcast(compare("<", found, bounds), ir.IntType(lanes))
-            return builder.zext(builder.ctpop(below), wide)
+            below = builder.bitcast(compare("<", found, _splat(builder, args[2], vector)), ir.IntType(lanes))
+            return builder.zext(builder.ctpop(below), WIDE)
 
         return types.int64(keys, types.int64, types.int64 if signed else types.uint32), generate
 
@@ -51,3 +92,168 @@ count_below = _counter(LANES, 64, signed=True)
 
 count_below_narrow = _counter(NARROW_LANES, 32, signed=False)
 """The same for uint32 keys, ``keys[place : place + NARROW_LANES]``, and a uint32 bound."""
+
+
+# -- buckets of 16 words: eight lanes of keys, then eight lanes of positions -------------------------------------------
+
+
+@intrinsic
+def _first_one(_typing: Any, mask: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        return builder.cttz(args[0], BIT(0))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _count_ones(_typing: Any, mask: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _dead_lanes(_typing: Any, words: Any, place: Any, floor: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        place = builder.add(args[1], WIDE(8))
+        found = builder.load(_pointer(context, builder, signature.args[0], args[0], place, EIGHT), align=4)
+        age = builder.sub(found, _splat(builder, args[2], EIGHT))
+        dead = builder.icmp_signed("<", age, ir.Constant(EIGHT, [0] * 8))
+        return builder.zext(builder.bitcast(dead, BYTE), WIDE)
+
+    return types.int64(words, types.int64, types.uint32), generate
+
+
+@intrinsic
+def _matching_lanes(
+    _typing: Any,  # noqa: ANN401
+    words: Any,  # noqa: ANN401
+    place: Any,  # noqa: ANN401, ARG001
+    low: Any,  # noqa: ANN401, ARG001
+    span: Any,  # noqa: ANN401, ARG001
+    first: Any,  # noqa: ANN401, ARG001
+    seen: Any,  # noqa: ANN401, ARG001
+) -> Any:  # noqa: ANN401
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        array, place, low, span, first, seen = args
+        halves = (
+            builder.load(_pointer(context, builder, signature.args[0], array, at, EIGHT), align=4)
+            for at in (place, builder.add(place, WIDE(8)))
+        )
+        keys, positions = halves
+        near = builder.icmp_unsigned("<=", builder.sub(keys, _splat(builder, low, EIGHT)), _splat(builder, span, EIGHT))
+        age = builder.sub(positions, _splat(builder, first, EIGHT))
+        visible = builder.icmp_unsigned("<", age, _splat(builder, seen, EIGHT))
+        return builder.zext(builder.bitcast(builder.and_(near, visible), BYTE), WIDE)
+
+    return types.int64(words, types.int64, *[types.uint32] * 4), generate
+
+
+CHOSEN = [[lane for lane in range(8) if mask >> lane & 1] for mask in range(256)]
+ORDERS = [lanes + [0] * (8 - len(lanes)) for lanes in CHOSEN]
+"""For each mask its lanes in ascending order."""
+
+
+@intrinsic
+def _permuted(_typing: Any, words: Any, place: Any, mask: Any, out: Any, at: Any) -> Any:  # noqa: ANN401, ARG001
+    """Store the chosen position lanes side by side, with one permutation of AVX2 looked up by the mask."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        array, place, mask, out, at = args
+        place = builder.add(place, WIDE(8))
+        found = builder.load(_pointer(context, builder, signature.args[0], array, place, EIGHT), align=4)
+        name = "slidejoin.lane_orders"
+        orders = ir.ArrayType(EIGHT, 256)
+        table = builder.module.globals.get(name)
+        if table is None:
+            table = ir.GlobalVariable(builder.module, orders, name)
+            table.linkage, table.global_constant = "internal", True
+            table.initializer = ir.Constant(orders, [ir.Constant(EIGHT, row) for row in ORDERS])
+        chosen = builder.load(builder.gep(table, [WIDE(0), mask]))
+        name, kind = "llvm.x86.avx2.permd", ir.FunctionType(EIGHT, [EIGHT, EIGHT])
+        permute = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        target = _pointer(context, builder, signature.args[3], out, at, EIGHT)
+        builder.store(builder.call(permute, [found, chosen]), target, align=4)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.int64, out, types.int64), generate
+
+
+def _stored_one_by_one(words: NDArray[np.uint32], place: int, mask: int, out: NDArray[np.uint32], at: int) -> None:
+    """Do the same with eight stores, of which each but a chosen one is overwritten by the next."""
+    for lane in range(8):
+        out[np.uint64(at)] = words[np.uint64(place + 8 + lane)]
+        at += (mask >> lane) & 1
+
+
+@intrinsic
+def _widen_lanes(_typing: Any, words: Any, place: Any, first: Any, base: Any, out: Any, at: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        words, place, first, base, out, at = args
+        found = builder.load(_pointer(context, builder, signature.args[0], words, place, EIGHT), align=4)
+        wide = ir.VectorType(WIDE, 8)
+        apart = builder.zext(builder.sub(found, _splat(builder, first, EIGHT)), wide)
+        target = _pointer(context, builder, signature.args[4], out, at, wide)
+        builder.store(builder.add(apart, _splat(builder, base, wide)), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.uint32, types.int64, out, types.int64), generate
+
+
+@intrinsic
+def _fill_lanes(_typing: Any, out: Any, at: Any, value: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        wide = ir.VectorType(WIDE, 8)
+        builder.store(
+            _splat(builder, args[2], wide),
+            _pointer(context, builder, signature.args[0], args[0], args[1], wide),
+            align=8,
+        )
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.int64), generate
+
+
+def _has_avx2() -> bool:
+    # Kernels are compiled for this machine unless Numba is told otherwise.
+    told = numba.config.CPU_NAME or numba.config.CPU_FEATURES
+    return not told and bool(binding.get_host_cpu_features().get("avx2"))
+
+
+def _plain_dead(words: NDArray[np.uint32], place: int, floor: int) -> int:
+    ages = [(int(words[place + 8 + lane]) - int(floor)) & LOW_32 for lane in range(8)]
+    return sum(1 << lane for lane, age in enumerate(ages) if age >> 31)
+
+
+def _plain_matching(words: NDArray[np.uint32], place: int, low: int, span: int, first: int, seen: int) -> int:
+    mask = 0
+    for lane in range(8):
+        key, position = int(words[place + lane]), int(words[place + 8 + lane])
+        near = (key - int(low)) & LOW_32 <= int(span)
+        mask |= int(near and (position - int(first)) & LOW_32 < int(seen)) << lane
+    return mask
+
+
+def _plain_widen(words: NDArray[np.uint32], place: int, first: int, base: int, out: NDArray[np.int64], at: int) -> None:
+    for lane in range(8):
+        out[at + lane] = int(base) + ((int(words[place + lane]) - int(first)) & LOW_32)
+
+
+def _plain_fill(out: NDArray[np.int64], at: int, value: int) -> None:
+    out[at : at + 8] = value
+
+
+PORTABLE = not _has_avx2()
+if numba.config.DISABLE_JIT:
+    first_one: Callable[[Any], int] = lambda mask: (int(mask) & -int(mask)).bit_length() - 1  # noqa: E731
+    count_ones: Callable[[Any], int] = lambda mask: int(mask).bit_count()  # noqa: E731
+    dead_lanes: Callable[..., int] = _plain_dead
+    matching_lanes: Callable[..., int] = _plain_matching
+    put_lanes: Callable[..., None] = _stored_one_by_one
+    widen_lanes: Callable[..., None] = _plain_widen
+    fill_lanes: Callable[..., None] = _plain_fill
+else:
+    first_one, count_ones, dead_lanes, matching_lanes = _first_one, _count_ones, _dead_lanes, _matching_lanes
+    widen_lanes, fill_lanes = _widen_lanes, _fill_lanes
+    put_lanes = numba.njit(inline="always")(_stored_one_by_one) if PORTABLE else _permuted

@@ -110,6 +110,11 @@ class RangeTerm:
             found = ranges.unite(found, more, n, MOST_PIECES) if what.union else ranges.intersect(found, more, n)
         return found
 
+    @property
+    def of_doubles(self) -> bool:
+        """Whether keys are the order-preserving bits of doubles, whose differences mean nothing."""
+        return self.pair[0].space == "float"
+
     def axis(self, keys: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.float64]:
         """Return the positions of left keys, or of ends of ranges of left keys, on an axis with a meaningful distance.
 

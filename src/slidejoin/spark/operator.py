@@ -96,7 +96,7 @@ def join_bucket(
 
 
 def _engine(plan: Plan) -> Engine:
-    return Engine(plan, merge=False, chunk_rows=FRAME_ROWS)
+    return Engine(plan, merge=False, chunk_rows=FRAME_ROWS, algorithm="bi_sort")
 
 
 def _unpacked(wiring: Wiring, frames: Iterator[pd.DataFrame]) -> dict[Side, pa.Table]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.band_cells import BYTES_A_ROW, BandCells
 from slidejoin.index.bi_sort import BiSort, build_run
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
+from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -22,11 +25,44 @@ if TYPE_CHECKING:
 
 __all__ = ["SideWindow", "run_of"]
 
+FIRST_ROWS = 64
+"""Rows that a table of cells is first made for."""
 
-def run_of(plan: Plan, side: Side, table: pa.Table, base: int) -> Run:
-    """Compute the keys of one piece of a side's rows and sort them; `base` is the ordinal of its first row."""
+LARGEST_SLICE = 1 << 18
+"""Rows of both sides that are inserted before their probes."""
+
+CROWDED = 1.5
+"""Rows of a table, over the number that it was made for, from which on a larger one is made."""
+
+FARTHEST = 4
+"""A table may span this many times the rows that live; one row far ahead in time could else make it grow for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The keys of some rows of one side, ready for an index.
+
+    Attributes
+    ----------
+    keys : (n,) int64
+        Of the indexed term.
+    aux : (n, d) int64
+        Of the others.
+    kept : (n,) bool or None
+        Rows that may match anything; None for all.
+    inexact : frozenset of int
+        Terms of which some key was clipped.
+    """
+
+    keys: NDArray[np.int64]
+    aux: NDArray[np.int64]
+    kept: NDArray[np.bool_] | None
+    inexact: frozenset[int]
+
+
+def keyed(plan: Plan, side: Side, table: pa.Table) -> Keyed:
+    """Compute the keys of a side's rows."""
     columns: Mapping[str, pa.ChunkedArray] = dict(zip(table.column_names, table.columns, strict=True))
-    rows = table.num_rows
     kept = plan.bound.prefilter(side, columns)
     keys = []
     inexact = set()
@@ -37,40 +73,140 @@ def run_of(plan: Plan, side: Side, table: pa.Table, base: int) -> Run:
         if not key.exact:
             inexact.add(plan.numbers[number])
         keys.append(key.values)
-    aux = np.stack(keys[1:], axis=1) if len(keys) > 1 else np.empty((rows, 0), np.int64)
-    return build_run(base, rows, keys[0], np.ascontiguousarray(aux), kept, frozenset(inexact))
+    aux = np.stack(keys[1:], axis=1) if len(keys) > 1 else np.empty((table.num_rows, 0), np.int64)
+    return Keyed(np.ascontiguousarray(keys[0]), np.ascontiguousarray(aux), kept, frozenset(inexact))
+
+
+def run_of(plan: Plan, side: Side, table: pa.Table, base: int) -> Run:
+    """Compute the keys of one piece of a side's rows and sort them; `base` is the ordinal of its first row."""
+    rows = keyed(plan, side, table)
+    return build_run(base, table.num_rows, rows.keys, rows.aux, rows.kept, rows.inexact)
 
 
 class SideWindow:
     """Rows of one side that arriving rows of the other side may still see."""
 
-    def __init__(self, plan: Plan, side: Side, payload: Payload | None = None, *, merge: bool = True) -> None:
+    def __init__(
+        self, plan: Plan, side: Side, payload: Payload | None = None, *, merge: bool = True, algorithm: str = "bi_sort"
+    ) -> None:
         self.plan = plan
         self.side: Side = side
         self.shared = payload is not None
         self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
-        self.index = BiSort(len(plan.terms) - 1, merge=merge)
+        self.merge = merge
         self.rows_seen = 0
+        self.index: BiSort | BandCells = self._index(algorithm)
+
+    def start_at(self, ordinal: int) -> None:
+        """Give the first row that ordinal; no row is here yet."""
+        self.rows_seen = ordinal
+        self.index = self._index(self.index.name)
+
+    def _index(self, algorithm: str, coming: int = 0, *, wide: bool = False) -> BiSort | BandCells:
+        """Return an empty index for the rows from the window's first on."""
+        plan, dims = self.plan, len(self.plan.terms) - 1
+        if algorithm != "band_cells" or plan.axis is None:
+            return BiSort(dims, merge=self.merge)
+        return BandCells(plan.axis, dims, self._cell_rows(coming), self.first, wide=wide)
+
+    def _cell_rows(self, more: int = 0) -> int:
+        """Rows that a table of cells should be made for, with so many rows to come."""
+        live, window = self.rows_seen - self.first + more, self.plan.config.window
+        # Tables grow fourfold: then a row is inserted 1.3 times on average.
+        rows = max(FIRST_ROWS, 4 * live)
+        if isinstance(window, CountWindow):
+            size = window.size(self.side)
+            # The rows of one slice are inserted before the oldest ones leave.
+            rows = min(rows, size + min(size, LARGEST_SLICE // 2))
+        return rows
 
     def append(self, table: pa.Table, times: NDArray[np.int64] | None) -> None:
         """Take the newest rows, in arrival order; `times` are their event times in ticks, (n,) int64."""
         if table.num_rows == 0:
             return
-        run = run_of(self.plan, self.side, table, self.rows_seen)
-        self.append_run(table, run, None if times is None else int(times.max()))
+        time_max = None if times is None else int(times.max())
+        if isinstance(self.index, BiSort):
+            self.append_run(table, run_of(self.plan, self.side, table, self.rows_seen), time_max)
+            return
+        rows, coming = keyed(self.plan, self.side, table), table.num_rows
+        if self._outgrown(coming):
+            self._rebuild_cells(coming)
+        if not self.shared:
+            self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + coming)
+        self.rows_seen += coming
+        self.index.append(rows.keys, rows.kept, rows.aux, rows.inexact)
+        if not (self.index.wide or self.index.narrow):
+            self._rebuild_cells(0)
 
     def append_run(self, table: pa.Table, run: Run, time_max: int | None) -> None:
         """Take rows whose keys are sorted already; their ordinals follow those that are here."""
+        assert isinstance(self.index, BiSort)  # noqa: S101 - who sorts keys has chosen sorted runs
         run = self.index.rebased(run, self.rows_seen)
         if not self.shared:
             self.payload.append(Piece(run.base, table, time_max), self.payload.rows + table.num_rows)
         self.index.append(run, self.payload.rows)
         self.rows_seen += run.rows
 
+    # -- another index for the same rows -----------------------------------------------------------------------------
+
+    def _outgrown(self, coming: int) -> bool:
+        """Whether so many more rows are better put into a larger table of cells."""
+        index = self.index
+        return (
+            isinstance(index, BandCells)
+            and self.rows_seen + coming - index.floor > CROWDED * index.rows
+            and self._cell_rows(coming) > index.rows
+        )
+
+    def growth(self, coming: int) -> int:
+        """Bytes that the index will grow by with so many more rows, about."""
+        terms = len(self.plan.terms)
+        if not isinstance(self.index, BandCells):
+            return coming * (4 + 8 * terms)
+        rows = self._cell_rows(coming) - self.index.rows if self._outgrown(coming) else 0
+        return int(rows * BYTES_A_ROW) + coming * 8 * (terms - 1 + self.index.wide)
+
+    def _rebuild_cells(self, coming: int) -> None:
+        """Make the table anew: for more rows, or for keys that 32 bits do not tell apart."""
+        old = self.index
+        assert isinstance(old, BandCells)  # noqa: S101 - its callers have looked
+        new = self._index("band_cells", coming, wide=old.wide or not old.narrow)
+        assert isinstance(new, BandCells)  # noqa: S101 - a plan that had cells has them still
+        new.expire(old.floor)
+        for base, table in self._live():
+            rows = keyed(self.plan, self.side, table)
+            new.skip_to(base)
+            new.append(rows.keys, rows.kept, rows.aux, rows.inexact)
+        new.skip_to(self.rows_seen)
+        self.index = new
+
+    def sort(self) -> None:
+        """Turn a table of cells into sorted runs."""
+        new = BiSort(len(self.plan.terms) - 1, merge=self.merge)
+        for base, table in self._live():
+            new.append(run_of(self.plan, self.side, table, base), table.num_rows)
+        self.index = new
+
+    def _live(self) -> Iterator[tuple[int, pa.Table]]:
+        """Iterate over the rows of the index, with the ordinal of the first row of each table."""
+        for piece in self.payload:
+            # In a self-join the payload may be ahead: it takes the rows of a push with the left window.
+            rows = min(piece.table.num_rows, self.rows_seen - piece.base)
+            if rows > 0:
+                yield piece.base, piece.table.slice(0, rows)
+
+    @property
+    def stretched(self) -> bool:
+        """Whether a table of cells spans many more rows than live: few old ones that stay keep all dead ones."""
+        cells = isinstance(self.index, BandCells)
+        return cells and self.rows_seen - self.first > FARTHEST * (self.payload.rows + LARGEST_SLICE)
+
+    # -- leaving -------------------------------------------------------------------------------------------------------
+
     @property
     def first(self) -> int:
         """Ordinal of the oldest row kept."""
-        return self.payload.pieces[0].base if self.payload.pieces else self.rows_seen
+        return min(self.payload.first(self.rows_seen), self.rows_seen)
 
     def expire(self, ordinal: int) -> None:
         """Drop whole sub-windows before that ordinal."""
@@ -80,10 +216,13 @@ class SideWindow:
 
     def expire_below(self, oldest: int, payload_oldest: int) -> None:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
-        dimension = [term.shape for term in self.plan.terms].index("scope") - 1
-        self.index.expire_below(dimension, oldest)
         if not self.shared:
             self.payload.expire_below(payload_oldest)
+        if isinstance(self.index, BiSort):
+            dimension = [term.shape for term in self.plan.terms].index("scope") - 1
+            self.index.expire_below(dimension, oldest)
+        else:
+            self.index.expire(self.first)
 
     def own(self, ordinal: int) -> None:
         """Free the rows from that ordinal on of larger memory that they are slices of."""

@@ -1,0 +1,297 @@
+"""Band cells: a window as a hash table of cells as wide as the band, in which expiry is overwriting.
+
+A probe of a band looks at two cells, a probe of an equality at one: two or one random cache lines. There is no order,
+so nothing is sorted or merged, and no push pays for the past. What the table cannot know by 32 bits of a key, or by
+keys alone, is checked afterwards on the few rows found (`BandCells.stored`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.cells import (
+    BUCKETS,
+    CURSOR,
+    FLOOR,
+    LARGEST,
+    SHIFT,
+    SMALLEST,
+    SPILLS,
+    STATE,
+    WORDS,
+    insert_cells,
+    sweep_cells,
+)  # fmt: skip
+from slidejoin.kernels.probing_cells import MARGIN, count_cells, find_cells
+from slidejoin.kernels.vectors import LOW_32, aligned
+from slidejoin.kernels.weaving import check_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["BYTES_A_ROW", "LONGEST", "Asked", "Axis", "BandCells", "FoundInCells"]
+
+ROWS_A_BUCKET = 2.0
+"""With seven slots a bucket this many rows on average spill 8 of 1,000 inserts; with 3 rows 21, and probes took a third
+longer."""
+
+BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
+
+LONGEST = 1 << 29
+"""Rows a table may span: positions are 32 bits, and dead ones are renewed every 2**30 rows."""
+
+SWEEP = 1 << 30
+SWEPT_AT_ONCE = 256
+SMALLEST_POOL = 8
+ENDLESS = 1 << 62
+NO_ROWS = np.empty(0, np.bool_)
+MOST_FOUND = 1 << 22
+"""Positions found at once: 16 MiB a thread; what would be more is found in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How keys are spread over cells.
+
+    Attributes
+    ----------
+    shift : int
+        A cell spans ``2**shift`` places of the axis.
+    place : callable or None
+        Order-preserving map of int64 keys (n,) to int64 places (n,); None for keys that are their own places.
+    why : str
+        For explanations.
+    """
+
+    shift: int
+    place: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None
+    why: str
+
+    def places(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of keys, (n,) int64."""
+        return keys if self.place is None else self.place(keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A batch of n probes as questions to a table.
+
+    Attributes
+    ----------
+    lo, hi : (n,) int64
+        Ranges of stored keys, both ends included; ``lo > hi`` is empty.
+    rank : (n,) int64
+        Places of the probes in the arrival order, ascending.
+    view : (VIEW,) int64
+        What they see of the stored side, see `slidejoin.kernels.probing_cells`.
+    lows, highs : (p, n) int64
+        Ranges of the further dimensions.
+    dims : (p,) int64
+        Which dimension each of them is of, ascending.
+    """
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    view: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+    dims: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class FoundInCells:
+    """What a stretch of probes found, in memory that is used again for the next one.
+
+    Attributes
+    ----------
+    begin, done : int
+        Probes begin…done-1 were answered.
+    counts : (n,) int32
+        Matches of each of them; of other probes nothing.
+    found : (places,) uint32
+        Positions, one probe after the other.
+    """
+
+    begin: int = 0
+    done: int = 0
+    total: int = 0
+    counts: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    found: NDArray[np.uint32] = field(default_factory=lambda: np.empty(1 << 12, np.uint32))
+
+    def room(self, places: int) -> None:
+        """Make `found` that large; what it holds is kept."""
+        if self.found.size < places:
+            larger = np.empty(places, np.uint32)
+            larger[: self.found.size] = self.found
+            self.found = larger
+
+
+class BandCells:
+    """The index of one side's window.
+
+    Parameters
+    ----------
+    axis : Axis
+        How keys are spread over cells.
+    dims : int
+        Further dimensions of each row.
+    rows : int
+        Live rows that it is made for; with many more, buckets spill.
+    first : int
+        Ordinal of the first row to come.
+    wide : bool
+        Whether keys may lie 2**32 apart, so that 32 bits of them are not enough.
+    """
+
+    name = "band_cells"
+
+    def __init__(self, axis: Axis, dims: int, rows: int, first: int, *, wide: bool) -> None:
+        self.axis = axis
+        self.dims = dims
+        self.rows = rows
+        self.wide = wide or axis.place is not None
+        self.next = first
+        self.inexact: frozenset[int] = frozenset()
+        buckets = max(int(rows / ROWS_A_BUCKET), 16)
+        self.state = np.zeros(STATE, np.int64)
+        ends = np.iinfo(np.int64)
+        self.state[[FLOOR, SMALLEST, LARGEST, SHIFT, BUCKETS]] = first, ends.max, ends.min, axis.shift, buckets
+        self.slots = self._empty(buckets)
+        self.pool = self._empty(0)
+        self.stored: NDArray[np.int64] | None = None
+        self._swept, self._owed = 0, 0.0
+
+    def _empty(self, buckets: int) -> NDArray[np.uint32]:
+        words = aligned(buckets * WORDS)
+        if self.floor >= SWEEP:
+            # Position 0 is what zeroed memory holds, and it is dead only while ordinals are small.
+            words.reshape(-1, WORDS)[:, WORDS // 2 :] = self.floor & LOW_32
+        return words
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        keys: NDArray[np.int64],
+        kept: NDArray[np.bool_] | None,
+        aux: NDArray[np.int64],
+        inexact: frozenset[int] = frozenset(),
+    ) -> None:
+        """Insert the newest rows: keys (n,) int64, `kept` (n,) bool or None for all, aux (n, dims) int64. O(n)."""
+        n, start = keys.size, 0
+        self.inexact |= inexact
+        places = self.axis.places(keys)
+        if self.dims or self.wide:
+            self._store(keys, aux)
+        mask = NO_ROWS if kept is None else kept
+        while (start := insert_cells(self.slots, self.pool, self.state, places, mask, start, self.next)) < n:
+            self._enlarge_pool()
+        self.next += n
+        self._sweep(n)
+
+    def _store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
+        """Keep what found rows are checked by, each row at ``position & (rows - 1)``."""
+        columns = self.dims + self.wide
+        span = self.next + keys.size - self.floor
+        if self.stored is None or self.stored.shape[0] < span:
+            # A quarter more than now, in a power of two: windows grow in small steps.
+            rows = 1 << max(int(max(span + span // 4, self.rows)).bit_length(), 6)
+            larger = np.empty((rows, columns), np.int64)
+            if self.stored is not None:
+                live = np.arange(self.floor, self.next) + 1
+                larger[live & (rows - 1)] = self.stored[live & (self.stored.shape[0] - 1)]
+            self.stored = larger
+        rows = self.stored.shape[0]
+        at, done = (self.next + 1) & (rows - 1), 0
+        while done < keys.size:
+            count = min(rows - at, keys.size - done)
+            self.stored[at : at + count, : self.dims] = aux[done : done + count]
+            if self.wide:
+                self.stored[at : at + count, self.dims] = keys[done : done + count]
+            at, done = 0, done + count
+
+    def _enlarge_pool(self) -> None:
+        room = self.pool.size // WORDS
+        larger = self._empty(max(2 * room, SMALLEST_POOL))
+        larger[: self.pool.size] = self.pool
+        self.pool = larger
+        self.state[CURSOR] = room
+
+    def _sweep(self, rows: int) -> None:
+        """Renew dead positions, a share with every push, so that each bucket is visited once in 2**30 rows."""
+        own, spilled = self.slots.size // WORDS, self.pool.size // WORDS
+        self._owed += rows * (own + spilled) / SWEEP
+        if self._owed < SWEPT_AT_ONCE:
+            return
+        begin, end = self._swept, min(self._swept + int(self._owed) + 1, own + spilled)
+        sweep_cells(self.slots, min(begin, own), min(end, own), self.floor)
+        sweep_cells(self.pool, max(begin - own, 0), max(end - own, 0), self.floor)
+        self._owed, self._swept = 0.0, 0 if end == own + spilled else end
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row that may live."""
+        return int(self.state[FLOOR])
+
+    def expire(self, ordinal: int) -> None:
+        """Let the rows before that ordinal die, which costs nothing: they are overwritten."""
+        self.state[FLOOR] = max(self.floor, ordinal)
+
+    def skip_to(self, ordinal: int) -> None:
+        """Leave out the ordinals before that one: rows that are gone already."""
+        self.next = max(self.next, ordinal)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether 32 bits tell all keys that ever came apart."""
+        smallest, largest = int(self.state[SMALLEST]), int(self.state[LARGEST])
+        return largest - smallest <= LOW_32
+
+    @property
+    def spills(self) -> int:
+        """Buckets copied to the pool so far."""
+        return int(self.state[SPILLS])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, and of what found rows are checked by."""
+        return int(self.slots.nbytes + self.pool.nbytes + (0 if self.stored is None else self.stored.nbytes))
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def find(self, asked: Asked, begin: int, end: int, into: FoundInCells) -> None:
+        """Answer probes begin…end-1, or as many of them as find `MOST_FOUND` rows, and at least one.
+
+        Safe to call from several threads at once, each `into` memory of its own. O(probes + rows found).
+        """
+        into.begin, done, total = begin, begin, 0
+        if into.counts.size < asked.lo.size:
+            into.counts = np.empty(asked.lo.size, np.int32)
+        into.room(4 * (end - begin) + 2 * MARGIN)
+        while True:
+            done, total = find_cells(
+                self.slots, self.pool, self.state, asked.lo, asked.hi, asked.rank, asked.view, done, end,
+                into.found, total, into.found.size - MARGIN, into.counts,
+            )  # fmt: skip
+            if done == end or (done > begin and into.found.size >= MOST_FOUND):
+                break
+            into.room(2 * into.found.size)
+        if asked.dims.size and self.stored is not None:
+            total = check_found(into.found, into.counts, begin, done, self.stored, asked.lows, asked.highs, asked.dims)
+        into.done, into.total = done, total
+
+    def count(self, asked: Asked, begin: int, end: int, into: FoundInCells) -> None:
+        """Count the matches of probes begin…end-1 without writing any down; only where nothing needs a check."""
+        if into.counts.size < asked.lo.size:
+            into.counts = np.empty(asked.lo.size, np.int32)
+        count_cells(
+            self.slots, self.pool, self.state, asked.lo, asked.hi, asked.rank, asked.view, begin, end,
+            into.found, 0, ENDLESS, into.counts,
+        )  # fmt: skip
+        into.begin, into.done, into.total = begin, end, 0
