@@ -185,8 +185,11 @@ def test_restart_before_the_other_side_is_known(window: sj.CountWindow | sj.Time
     ids=str,
 )
 @pytest.mark.parametrize("self_join", [False, True])
-def test_restart_after_sub_windows_have_left(window: sj.CountWindow | sj.TimeWindow, self_join: bool) -> None:
-    """Large pushes are sealed apart from the small ones after them, so the oldest rows kept have odd ordinals."""
+def test_restart_after_sub_windows_have_left(
+    window: sj.CountWindow | sj.TimeWindow, self_join: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows leave in chunks of four, so the oldest rows kept are others than the window's."""
+    monkeypatch.setattr("slidejoin.store.payload.SMALLEST_LIMIT", 4)
     chosen = random.Random(5)
     schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("ts", pa.int64())])
     options = {"on": "l.x <= r.x", "window": window, "order": "strict", "schemas": (schema, schema)}

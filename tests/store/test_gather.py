@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slidejoin.store import payload as module
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
 
@@ -59,29 +60,47 @@ def column(kind: pa.DataType, rows: int, seed: int, *, nulls: bool) -> pa.Array:
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6),
     first=st.sampled_from([0, 7, 1 << 40]),
     cut=st.integers(0, 9),
+    limit=st.sampled_from([1, 8, 4096]),
+    merge=st.booleans(),
     data=st.data(),
 )
 def test_rows_of_any_pieces_are_those_of_the_whole(
-    kind: pa.DataType, sizes: list[int], first: int, cut: int, data: st.DataObject, *, nulls: bool
+    kind: pa.DataType,
+    sizes: list[int],
+    first: int,
+    cut: int,
+    limit: int,
+    data: st.DataObject,
+    *,
+    merge: bool,
+    nulls: bool,
 ) -> None:
-    payload = Payload(pa.schema([("a", kind)]), merge=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SMALLEST_LIMIT", limit)
+        payload = Payload(pa.schema([("a", kind)]), merge=merge)
     tables, base = [], first
     for number, size in enumerate(sizes):
         # A slice: rows do not begin where their buffers do, nor at a whole byte of a bitmap.
-        table = pa.table({"a": column(kind, size + cut, number, nulls=nulls)}).slice(cut)
-        payload.append(Piece(base, table, None), 0)
+        table = pa.table({"a": column(kind, size + cut, number, nulls=nulls and number % 3 > 0)}).slice(cut)
+        payload.append(Piece(base, table, None), 40)
         tables.append(table)
         base += size
     asked = data.draw(st.lists(st.integers(0, base - first - 1), max_size=50))
     got = payload.take(["a"], np.array(asked, np.int64) + first)
     whole = pa.concat_tables(tables).column("a").to_pylist()
     assert got.column("a").type == kind
+    got.validate(full=True)
     assert got.column("a").to_pylist() == [whole[place] for place in asked]
+    back = pa.concat_tables([piece.table for piece in payload])
+    back.validate(full=True)
+    assert back.column("a").to_pylist() == whole
+    assert payload.rows == len(whole)
 
 
 @pytest.mark.nojit
-def test_addresses_read_the_same_without_compilation() -> None:
-    payload = Payload(pa.schema([("a", pa.int16()), ("b", pa.bool_())]), merge=False)
+@pytest.mark.parametrize("merge", [False, True])
+def test_addresses_read_the_same_without_compilation(merge: bool) -> None:
+    payload = Payload(pa.schema([("a", pa.int16()), ("b", pa.bool_())]), merge=merge)
     payload.append(Piece(5, pa.table({"a": pa.array([-1, None, 3], pa.int16()), "b": [True, False, None]}), None), 0)
     payload.append(Piece(8, pa.table({"a": pa.array([9], pa.int16()), "b": [True]}), None), 0)
     got = payload.take(["b", "a"], np.array([8, 5, 6, 7, 8]))

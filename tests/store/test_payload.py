@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.store import directory
 from slidejoin.store import payload as module
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
@@ -98,3 +99,85 @@ def test_a_slice_is_copied_out_of_larger_memory() -> None:
     assert payload.pieces[0].table.get_total_buffer_size() < 2_000
     own = payload.pieces[0]
     assert own.owned() is own
+
+
+KEPT = pa.schema([("n", pa.int64()), ("x", pa.int16()), ("b", pa.bool_()), ("s", pa.string())])
+
+
+def value_of(ordinal: int) -> tuple[int, int | None, bool | None, str]:
+    """What the row with that ordinal holds; some columns begin to have NULLs, and stop."""
+    some = ordinal % 3 or not 20 < ordinal < 60
+    return ordinal, ordinal % 1000 if some else None, ordinal % 2 == 0 if some else None, f"row {ordinal}"
+
+
+def rows_of(base: int, rows: int, time_max: int | None, names: list[str]) -> Piece:
+    columns = zip(*(value_of(i) for i in range(base, base + rows)), strict=True)
+    table = pa.table(dict(zip(KEPT.names, columns, strict=True)), KEPT)
+    return Piece(base, table.select(names), time_max)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 9), st.integers(0, 12)), min_size=1, max_size=25),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from([["n", "x", "b", "s"], ["n"], ["s"], ["b", "x"]]),
+    st.sampled_from([0, 5, 2**41 + 3]),
+    st.booleans(),
+)
+def test_a_window_in_time_against_a_dict(
+    steps: list[tuple[int, int, int]], limit: int, names: list[str], first: int, rare: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SMALLEST_LIMIT", limit)
+        patch.setattr(directory, "SPARSE", 1 if rare else 16)
+        patch.setattr(directory, "SMALLEST_RING", 2)
+        schema = pa.schema([KEPT.field(name) for name in names])
+        payload, end = Payload(schema), first
+        if rare:
+            payload.append(rows_of(end, 3, 10**9, names), 1)  # stays for ever, and makes the rest far away
+            end += 3
+        for rows, time, oldest in steps:
+            payload.append(rows_of(end, rows, time, names), payload.rows + rows)
+            end += rows
+            payload.expire_below(oldest)
+            kept = [i for piece in payload for i in range(piece.base, piece.end)]
+            assert payload.rows == len(kept)
+            assert payload.first(-1) == (kept[0] if kept else -1)
+            # What is young enough has not left; what has left does not come back.
+            assert time < oldest or kept[-rows:] == list(range(end - rows, end))
+            expected = [{name: value_of(i)[KEPT.names.index(name)] for name in names} for i in kept]
+            assert payload.take(names, np.array(kept, np.int64)).to_pylist() == expected
+            assert pa.concat_tables([schema.empty_table(), *(p.table for p in payload)]).to_pylist() == expected
+
+
+def test_memory_of_a_chunk_that_has_left_serves_the_next_one() -> None:
+    payload = Payload(pa.schema([("n", pa.int64())]))
+    addresses = set()
+    for base in range(0, 40 * 4096, 1024):
+        payload.append(Piece(base, pa.table({"n": np.arange(base, base + 1024)}), None), 8192)
+        payload.expire(base + 1024 - 8192)
+        addresses.add(payload.chunks[-1].values[0].ctypes.data)
+    assert len(addresses) <= 5
+    assert payload.nbytes == payload.rows * 8
+    live = np.arange(payload.first(0), 40 * 4096)
+    assert payload.take(["n"], live).column("n").to_pylist() == live.tolist()
+
+
+def test_chunks_grow_with_the_window() -> None:
+    payload = Payload(pa.schema([("n", pa.int8())]))
+    payload.append(Piece(0, pa.table({"n": pa.nulls(10, pa.int8())}), None), 10)
+    assert payload.chunks[-1].limit == 4096
+    payload.append(Piece(10, pa.table({"n": pa.array(np.zeros(10**6, np.int8))}), None), 10**6 + 10)
+    assert payload.chunks[-1].limit - payload.chunks[-1].origin == 16384
+    payload.append(Piece(10**6 + 10, pa.table({"n": pa.array(np.ones(10**6, np.int8))}), None), 10**8)
+    assert payload.chunks[-1].limit - payload.chunks[-1].origin == 65536
+    taken = payload.take(["n"], np.array([9, 10, 10**6 + 9, 10**6 + 10, 2 * 10**6 + 9]))
+    assert taken.column("n").to_pylist() == [None, 0, 0, 1, 1]
+
+
+def test_tables_given_out_do_not_change_when_memory_is_used_again() -> None:
+    payload = Payload(pa.schema([("n", pa.int64())]))
+    payload.append(Piece(0, pa.table({"n": np.zeros(4096, np.int64)}), None), 4096)
+    (before,) = payload
+    payload.expire(4096)
+    payload.append(Piece(4096, pa.table({"n": np.ones(4096, np.int64)}), None), 4096)
+    assert before.table.column("n").unique().to_pylist() == [0]

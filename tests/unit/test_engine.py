@@ -287,9 +287,9 @@ def test_event_times_at_the_ends_of_int64(length: int, lateness: int) -> None:
 
 def test_a_stored_row_at_the_very_end_of_its_time_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
     window = sj.TimeWindow(left=10, right=3, left_on="ts", right_on="ts", lateness=2)
-    join = sj.StreamJoin(on="l.a = r.a", window=window, select=["l.ts", "r.ts"], **BOTH)
     monkeypatch.setattr("slidejoin.store.payload.SMALLEST_LIMIT", 1)
     monkeypatch.setattr("slidejoin.index.bi_sort.SMALLEST_LIMIT", 1)
+    join = sj.StreamJoin(on="l.a = r.a", window=window, select=["l.ts", "r.ts"], **BOTH)
 
     def push(side: str, ts: int) -> list[int]:
         table = pa.table({"id": [0], "a": [1], "b": [0.0], "ts": [ts]}, SCHEMA)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["GATHER", "GUIDE_SHIFT", "find_pieces", "gather_bits"]
+__all__ = ["GATHER", "GATHER_UNITS", "GUIDE_SHIFT", "find_pieces", "gather_bits", "gather_marks"]
 
 GUIDE_SHIFT = 10
 """The guide has an entry for every 1,024 rows: small beside the rows, and pieces are seldom smaller."""
@@ -69,6 +69,48 @@ GATHER = {
 """For each width in bytes the kernel ``gather(addresses, pieces, ordinals, out)``: out[i] is the value at
 ``addresses[pieces[i]] + ordinals[i] * width``. addresses (p,) int64 are those that ordinal 0 would have; pieces and
 ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""
+
+
+def _unit_gatherer(load: Callable[[int], int], width: int, kind: Any) -> Callable[..., None]:  # noqa: ANN401
+    """Return the kernel for values of `width` bytes; see `GATHER_UNITS`."""
+
+    @kernel(I64, types.int64, I64, types.Array(kind, 1, "C"))
+    def gather(addresses: NDArray[np.int64], shift: int, ordinals: NDArray[np.int64], out: NDArray[Any]) -> None:
+        mask = addresses.size - 1
+        for n in range(ordinals.size):
+            later = ordinals[U64(min(n + AHEAD, ordinals.size - 1))]
+            prefetch_at(addresses[U64((later >> shift) & mask)] + later * width)
+            i = U64(n)
+            ordinal = ordinals[i]
+            out[i] = load(addresses[U64((ordinal >> shift) & mask)] + ordinal * width)
+
+    compiled: Callable[..., None] = gather
+    return compiled
+
+
+GATHER_UNITS = {
+    1: _unit_gatherer(load_8, 1, types.uint8),
+    2: _unit_gatherer(load_16, 2, types.uint16),
+    4: _unit_gatherer(load_32, 4, types.uint32),
+    8: _unit_gatherer(load_64, 8, types.uint64),
+}
+"""For each width in bytes the kernel ``gather(addresses, shift, ordinals, out)`` for rows in units of 2**shift: out[i]
+is the value at ``addresses[(ordinals[i] >> shift) % u] + ordinals[i] * width``. addresses (u,) int64, u a power of two,
+are those that ordinal 0 would have; ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""
+
+
+@kernel(I64, I64, I64, types.Array(types.uint8, 1, "C"))
+def gather_marks(
+    addresses: NDArray[np.int64], pieces: NDArray[np.int64], ordinals: NDArray[np.int64], out: NDArray[np.uint8]
+) -> None:
+    """Write out[i], the byte at ``addresses[pieces[i]] + ordinals[i]``; 1 where the piece's address is 0.
+
+    addresses (p,) int64; pieces and ordinals (n,) int64; out (n,) uint8. O(n).
+    """
+    for n in range(ordinals.size):
+        i = U64(n)
+        address = addresses[U64(pieces[i])]
+        out[i] = 1 if address == 0 else load_8(address + ordinals[i])
 
 
 @kernel(I64, I64, I64, I64, types.Array(types.uint8, 1, "C"))

@@ -1,97 +1,220 @@
-"""The rows themselves, kept as Arrow in pieces by arrival."""
+"""The rows themselves, in chunks by arrival.
+
+Columns of fixed width are copied into chunks of their own memory, a few kilobytes to a megabyte each, and read back by
+address: a push costs a copy, whatever the window holds. The memory of a chunk that has left serves the next one, so a
+window that moves on touches no new pages. The other columns stay Arrow tables, neighbours copied together within a
+chunk.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
+from slidejoin.store.chunk import Chunk, arrow_of, fixed_columns, validity_of
+from slidejoin.store.directory import Directory
 from slidejoin.store.gather import Gather
 from slidejoin.store.piece import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Payload"]
 
 SMALLEST_LIMIT = 4096
+LARGEST_LIMIT = 1 << 16
+"""Rows of a chunk: only whole chunks expire, so small ones for small windows."""
+
+SHARE = 32
+"""A chunk is at most this part of the window."""
 
 
-@dataclass(slots=True)
 class Payload:
-    """A chain of pieces in arrival order; `take` finds rows by their ordinals."""
+    """Rows by their ordinals.
 
-    schema: pa.Schema
-    merge: bool = True
-    pieces: list[Piece] = field(default_factory=list)
-    _gather: Gather | None = None
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the rows as they are held.
+    merge : bool, default True
+        Whether rows are copied into chunks. If not, each appended piece is a chunk of its own and stays as it is.
+    """
+
+    def __init__(self, schema: pa.Schema, merge: bool = True) -> None:
+        self.schema = schema
+        self.merge = merge
+        self.chunks: list[Chunk] = []
+        self._fixed = fixed_columns(schema) if merge else ()
+        self._number = {column.name: number for number, column in enumerate(self._fixed)}
+        self._others = [name for name in schema.names if name not in self._number]
+        # Of rows that have no column but fixed ones no table is kept; of rows without any their number is in one.
+        self._keeps_pieces = bool(self._others) or not self._fixed
+        self._width = sum(column.dtype.itemsize for column in self._fixed)
+        self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
+        self._directory = Directory([column.dtype.itemsize for column in self._fixed], self._shift)
+        self._spare: list[tuple[int, list[NDArray[Any]]]] = []
+        self._gather: Gather | None = None
+        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+        self._other_bytes = 0
+        self.rows = 0
+        """Rows kept."""
+
+    # -- coming --------------------------------------------------------------------------------------------------
 
     def append(self, piece: Piece, live_rows: int) -> None:
-        """Add the newest piece and copy neighbours together, so that pieces stay few: O(log) copies of a row."""
+        """Add the newest rows; `live_rows` are kept in all, by which the size of chunks is chosen."""
+        table, start = piece.table, 0
+        if not self.merge:
+            self._append_whole(piece)
+            return
+        rows = piece.rows
+        sources = [(column, table.column(column.name)) for column in self._fixed]
+        values = [column.source(data) for column, data in sources]
+        nulls = [validity_of(data) if data.null_count else None for _, data in sources]
+        while start < rows:
+            chunk = self._open(piece.base + start, live_rows)
+            count = min(rows - start, chunk.limit - chunk.end)
+            end, place = start + count, chunk.end - chunk.origin
+            for number, data in enumerate(values):
+                chunk.values[number][place : place + count] = data[start:end]
+                known = nulls[number]
+                if known is not None or chunk.valid[number] is not None:
+                    marks = np.ones(count, np.uint8) if known is None else known[start:end]
+                    if chunk.mark(number, chunk.end, marks):
+                        self._directory.marked(self.chunks)
+            if self._keeps_pieces:
+                others = table.select(self._others)
+                self._other_bytes += chunk.add(others if count == rows else others.slice(start, count))
+                self._gather = None
+            chunk.end += count
+            if piece.time_max is not None:
+                chunk.time_max = piece.time_max if chunk.time_max is None else max(chunk.time_max, piece.time_max)
+            start = end
+        self.rows += rows
+
+    def _append_whole(self, piece: Piece) -> None:
+        chunk = Chunk(piece.base, piece.base, piece.end, [])
+        chunk.pieces.append(piece)
+        chunk.end, chunk.time_max = piece.end, piece.time_max
+        self.chunks.append(chunk)
+        self.rows += piece.rows
+        self._other_bytes += piece.nbytes
         self._gather = None
-        self.pieces.append(piece)
-        limit = max(SMALLEST_LIMIT, live_rows // 32)
-        while self.merge and len(self.pieces) > 1:
-            older, newer = self.pieces[-2], self.pieces[-1]
-            rows, more = older.table.num_rows, newer.table.num_rows
-            if rows >= 2 * more or rows + more > limit or older.end < newer.base:
-                break
-            table = pa.concat_tables([older.table, newer.table]).combine_chunks()
-            times = [p.time_max for p in (older, newer) if p.time_max is not None]
-            self.pieces[-2:] = [Piece(older.base, table, max(times, default=None))]
+
+    def _open(self, base: int, live_rows: int) -> Chunk:
+        """Return the chunk that takes the row with this ordinal."""
+        if self.chunks and self.chunks[-1].end < self.chunks[-1].limit:
+            return self.chunks[-1]
+        wanted = max(min(live_rows // SHARE, LARGEST_LIMIT), 1)
+        units = max(1 << (wanted.bit_length() - 1) >> self._shift, 1)
+        origin = base >> self._shift << self._shift
+        capacity = units << self._shift
+        values = next((values for size, values in self._spare if size == capacity), None)
+        if values is None:
+            values = [np.empty(capacity, column.dtype) for column in self._fixed]
+        self._spare = [spare for spare in self._spare if spare[0] == capacity and spare[1] is not values]
+        chunk = Chunk(base, origin, origin + capacity, values)
+        self.chunks.append(chunk)
+        self._directory.opened(self.chunks)
+        return chunk
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def arrays(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> list[pa.Array | pa.ChunkedArray]:
+        """Return the columns of the rows with these ordinals, in this order, of the types as they are held.
+
+        Ordinals are (n,) int64, n at least 1, and must lie in the window. O(n).
+        """
+        taken: dict[str, pa.ChunkedArray] = {}
+        others = [name for name in names if name not in self._number]
+        if others:
+            if self._gather is None:
+                self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
+            taken = dict(zip(others, self._gather.rows(others, ordinals).itercolumns(), strict=True))
+        return [taken[name] if name in taken else self._column(self._number[name], ordinals) for name in names]
+
+    def _column(self, number: int, ordinals: NDArray[np.int64]) -> pa.Array:
+        column, directory = self._fixed[number], self._directory
+        return arrow_of(column, directory.gather(number, column, ordinals), directory.marks(number, ordinals))
 
     def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
-        """Return the rows with these ordinals, in this order.
-
-        Ordinals are (n,) int64 and must lie in the window. O(n).
-        """
-        names = list(names)
+        """Return the rows with these ordinals, in this order, as a table; see `arrays`."""
         if not names:
             # A table without columns still has rows.
             return pa.table({"": pa.nulls(ordinals.size)}).select([])
+        schema = self._schemas.get(key := tuple(names))
+        if schema is None:
+            schema = self._schemas[key] = pa.schema([self.schema.field(name) for name in names])
         if ordinals.size == 0:
-            return self.schema.empty_table().select(names)
-        if self._gather is None:
-            self._gather = Gather(self.pieces)
-        return self._gather.rows(names, ordinals)
+            return schema.empty_table()
+        return pa.Table.from_arrays(self.arrays(names, ordinals), schema=schema)
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Iterate over the rows as tables, oldest first: copies, except of what was not copied on its way in."""
+        for chunk in self.chunks:
+            if chunk.base < chunk.end:
+                yield chunk.pieces[0] if not self.merge else self._piece(chunk)
+
+    def _piece(self, chunk: Chunk) -> Piece:
+        return Piece(chunk.base, chunk.table(self.schema, self._fixed), chunk.time_max)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The rows as tables, see `__iter__`."""
+        return list(self)
+
+    def first(self, otherwise: int) -> int:
+        """Return the ordinal of the oldest row kept, `otherwise` if there is none."""
+        return next((chunk.base for chunk in self.chunks if chunk.base < chunk.end), otherwise)
+
+    # -- leaving -------------------------------------------------------------------------------------------------
 
     def own(self, first: int) -> None:
         """Copy the rows from ordinal `first` on out of memory that is much larger than they are."""
-        for number in range(len(self.pieces) - 1, -1, -1):
-            if self.pieces[number].end <= first:
-                break
-            self.pieces[number] = self.pieces[number].owned()
-            self._gather = None
+        if not self._keeps_pieces:
+            return
+        for chunk in reversed(self.chunks):
+            for number in range(len(chunk.pieces) - 1, -1, -1):
+                if chunk.pieces[number].end <= first:
+                    return
+                chunk.pieces[number] = chunk.pieces[number].owned()
+                self._gather = None
 
     def expire(self, ordinal: int) -> None:
-        """Drop the pieces whose rows all come before that ordinal."""
-        keep = 0
-        while keep < len(self.pieces) and self.pieces[keep].end <= ordinal:
+        """Drop the chunks whose rows all come before that ordinal."""
+        chunks, keep = self.chunks, 0
+        while keep < len(chunks) and chunks[keep].end <= ordinal:
             keep += 1
         if keep:
-            del self.pieces[:keep]
-            self._gather = None
+            self._drop(chunks[:keep], chunks[keep:])
 
     def expire_below(self, oldest: int) -> None:
-        """Drop the pieces, wherever they stand, whose rows are all older than this event time in ticks."""
-        kept = [piece for piece in self.pieces if piece.time_max is None or piece.time_max >= oldest]
-        if len(kept) < len(self.pieces):
-            self.pieces, self._gather = kept, None
+        """Drop the chunks, wherever they stand, whose rows are all older than this event time in ticks."""
+        gone = [chunk for chunk in self.chunks if chunk.time_max is not None and chunk.time_max < oldest]
+        if gone:
+            kept = [chunk for chunk in self.chunks if chunk.time_max is None or chunk.time_max >= oldest]
+            self._drop(gone, kept)
 
-    def __iter__(self) -> Iterator[Piece]:
-        """Iterate over the pieces, oldest first."""
-        return iter(self.pieces)
-
-    @property
-    def rows(self) -> int:
-        """Rows kept."""
-        return sum(int(piece.table.num_rows) for piece in self.pieces)
+    def _drop(self, gone: list[Chunk], kept: list[Chunk]) -> None:
+        newest = self.chunks[-1]
+        for chunk in gone:
+            self.rows -= chunk.end - chunk.base
+            self._other_bytes -= sum(piece.nbytes for piece in chunk.pieces)
+            if chunk is newest and chunk.end < chunk.limit:
+                # It goes on: the rows to come need no other memory.
+                chunk.clear()
+                kept.append(chunk)
+            elif self._fixed and len(self._spare) < 2:  # noqa: PLR2004 - as many as one push may need at once
+                self._spare.append((chunk.values[0].size, chunk.values))
+        self.chunks, self._gather = kept, None
+        self._directory.dropped(kept)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all pieces."""
-        return sum(piece.nbytes for piece in self.pieces)
+        """Bytes of the rows. Chunks have room for a few more, and up to two that have left wait to be used again."""
+        return self.rows * self._width + self._other_bytes

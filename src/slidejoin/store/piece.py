@@ -54,25 +54,31 @@ class Piece:
         The rows, in arrival order.
     time_max : int or None
         Largest event time in ticks, None for count windows.
-    nbytes : int
-        Bytes of the rows.
+    rows : int
+        How many.
     """
 
     base: int
     table: pa.Table
     time_max: int | None
-    nbytes: int = field(init=False)
-    _columns: dict[str, Column | None] = field(init=False, repr=False)
+    rows: int = field(init=False)
+    _nbytes: list[int] = field(init=False, repr=False, compare=False, default_factory=list)
+    _columns: dict[str, Column | None] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Measured once: asking Arrow takes some microseconds a column, and the window is measured after every push.
-        object.__setattr__(self, "nbytes", self.table.nbytes)
-        object.__setattr__(self, "_columns", {})
+        object.__setattr__(self, "rows", self.table.num_rows)
 
     @property
     def end(self) -> int:
         """Ordinal after the last row."""
-        return self.base + int(self.table.num_rows)
+        return self.base + self.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows; measured when first asked for, because that takes Arrow some microseconds a column."""
+        if not self._nbytes:
+            self._nbytes.append(int(self.table.nbytes))
+        return self._nbytes[0]
 
     def column(self, name: str) -> Column | None:
         """Return where a column of fixed width lies, None for another kind; asked of Arrow once."""

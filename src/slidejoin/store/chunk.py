@@ -1,0 +1,165 @@
+"""A chunk: consecutive rows of one side that leave together, columns of fixed width in memory of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.kernels.gathering import GATHER
+from slidejoin.store.piece import Piece
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+__all__ = ["Chunk", "Fixed", "arrow_of", "fixed_columns", "validity_of"]
+
+
+class Fixed(NamedTuple):
+    """A column of fixed width.
+
+    Attributes
+    ----------
+    name : str
+        Of the column.
+    kind : pyarrow.DataType
+        Its type.
+    dtype : numpy.dtype
+        As what its values are held: booleans as bytes.
+    direct : bool
+        Whether NumPy knows the type, so that Arrow shows it an array.
+    """
+
+    name: str
+    kind: pa.DataType
+    dtype: np.dtype[Any]
+    direct: bool
+
+    def source(self, column: pa.ChunkedArray) -> NDArray[Any]:
+        """Return the values of a column; whatever lies under a NULL."""
+        if self.direct and not column.null_count:
+            values: NDArray[Any] = column.to_numpy()
+            return values
+        array = _one_array(column)
+        buffer = array.buffers()[1]
+        if len(array) == 0 or buffer is None:
+            return np.zeros(len(array), self.dtype)
+        if pa.types.is_boolean(self.kind):
+            return _unpacked(buffer, array.offset, len(array))
+        return np.frombuffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
+
+
+def fixed_columns(schema: pa.Schema) -> tuple[Fixed, ...]:
+    """Return the columns of a schema that chunks hold themselves; pieces of Arrow hold the others."""
+    found = []
+    for field in schema:
+        kind = field.type
+        if pa.types.is_boolean(kind):
+            found.append(Fixed(field.name, kind, np.dtype(np.uint8), direct=False))
+        elif pa.types.is_primitive(kind) and kind.bit_width // 8 in GATHER:
+            direct = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            dtype = np.dtype(kind.to_pandas_dtype()) if direct else np.dtype(f"u{kind.bit_width // 8}")
+            found.append(Fixed(field.name, kind, dtype, direct))
+    return tuple(found)
+
+
+class Chunk:
+    """Rows ``base <= ordinal < end``; filled up to the ordinal `limit`, then the next one is opened.
+
+    Attributes
+    ----------
+    origin : int
+        The ordinal whose values would be first in memory, at most `base`.
+    time_max : int or None
+        Largest event time in ticks, None for count windows and without rows.
+    values : list of (capacity,) arrays
+        One for each column of fixed width.
+    valid : list of (capacity,) uint8 or None
+        Where they are not NULL; None while all are not.
+    pieces : list of Piece
+        The other columns.
+    """
+
+    __slots__ = ("base", "end", "limit", "origin", "pieces", "time_max", "valid", "values")
+
+    def __init__(self, base: int, origin: int, limit: int, values: list[NDArray[Any]]) -> None:
+        self.base = self.end = base
+        self.origin = origin
+        self.limit = limit
+        self.time_max: int | None = None
+        self.values = values
+        self.valid: list[NDArray[np.uint8] | None] = [None] * len(values)
+        self.pieces: list[Piece] = []
+
+    def mark(self, column: int, start: int, valid: NDArray[np.uint8]) -> bool:
+        """Write down which of the newest rows are not NULL; return whether they are the chunk's first such marks."""
+        marks, place = self.valid[column], start - self.origin
+        fresh = marks is None
+        if marks is None:
+            marks = self.valid[column] = np.ones(self.limit - self.origin, np.uint8)
+        marks[place : place + valid.size] = valid
+        return fresh
+
+    def add(self, table: pa.Table) -> int:
+        """Add the other columns of the newest rows; return by how many bytes they grew.
+
+        Neighbours are copied together while the older is less than twice the newer, and all once the chunk is full:
+        O(log) copies of a row.
+        """
+        pieces, copied = self.pieces, 0
+        pieces.append(Piece(self.end, table, None))
+        while len(pieces) > 1:
+            older, newer = pieces[-2], pieces[-1]
+            if older.rows >= 2 * newer.rows and newer.end < self.limit:
+                break
+            copied += older.nbytes
+            whole = pa.concat_tables([older.table, newer.table]).combine_chunks()
+            pieces[-2:] = [Piece(older.base, whole, None)]
+        return pieces[-1].nbytes - copied
+
+    def clear(self) -> None:
+        """Forget the rows; those to come follow them."""
+        self.base, self.time_max, self.pieces = self.end, None, []
+
+    def table(self, schema: pa.Schema, fixed: Sequence[Fixed]) -> pa.Table:
+        """Return a copy of the rows."""
+        columns: dict[str, Any] = {}
+        rows = slice(self.base - self.origin, self.end - self.origin)
+        for column, values, valid in zip(fixed, self.values, self.valid, strict=True):
+            columns[column.name] = arrow_of(column, values[rows].copy(), None if valid is None else valid[rows])
+        if self.pieces:
+            others = pa.concat_tables([piece.table for piece in self.pieces]).combine_chunks()
+            columns |= dict(zip(others.schema.names, others.columns, strict=True))
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def arrow_of(column: Fixed, values: NDArray[Any], valid: NDArray[np.uint8] | None) -> pa.Array:
+    """Return values (n,) and marks (n,) uint8 of what is not NULL as an Arrow array that shares the values."""
+    marks = None if valid is None or valid.all() else _packed(valid)
+    data = _packed(values) if pa.types.is_boolean(column.kind) else pa.py_buffer(values)
+    return pa.Array.from_buffers(column.kind, values.size, [marks, data], -1 if marks is not None else 0)
+
+
+def validity_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    """Return 1 where a column is not NULL, 0 where it is, (n,) uint8."""
+    array = _one_array(column)
+    bitmap = array.buffers()[0]
+    return np.ones(len(array), np.uint8) if bitmap is None else _unpacked(bitmap, array.offset, len(array))
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _unpacked(buffer: pa.Buffer, offset: int, rows: int) -> NDArray[np.uint8]:
+    first, skipped = offset // 8, offset % 8
+    data = np.frombuffer(buffer, np.uint8, (skipped + rows + 7) // 8, first)
+    return np.unpackbits(data, count=skipped + rows, bitorder="little")[skipped:]
+
+
+def _packed(marks: NDArray[Any]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(marks, bitorder="little"))
