@@ -24,8 +24,8 @@ class Fixed(NamedTuple):
 
     Attributes
     ----------
-    name : str
-        Of the column.
+    name, place : str and int
+        Of the column in the schema.
     kind : pyarrow.DataType
         Its type.
     dtype : numpy.dtype
@@ -35,6 +35,7 @@ class Fixed(NamedTuple):
     """
 
     name: str
+    place: int
     kind: pa.DataType
     dtype: np.dtype[Any]
     direct: bool
@@ -56,14 +57,14 @@ class Fixed(NamedTuple):
 def fixed_columns(schema: pa.Schema) -> tuple[Fixed, ...]:
     """Return the columns of a schema that chunks hold themselves; pieces of Arrow hold the others."""
     found = []
-    for field in schema:
+    for place, field in enumerate(schema):
         kind = field.type
         if pa.types.is_boolean(kind):
-            found.append(Fixed(field.name, kind, np.dtype(np.uint8), direct=False))
+            found.append(Fixed(field.name, place, kind, np.dtype(np.uint8), direct=False))
         elif pa.types.is_primitive(kind) and kind.bit_width // 8 in GATHER:
             direct = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             dtype = np.dtype(kind.to_pandas_dtype()) if direct else np.dtype(f"u{kind.bit_width // 8}")
-            found.append(Fixed(field.name, kind, dtype, direct))
+            found.append(Fixed(field.name, place, kind, dtype, direct))
     return tuple(found)
 
 

@@ -68,16 +68,22 @@ class Payload:
 
     def append(self, piece: Piece, live_rows: int) -> None:
         """Add the newest rows; `live_rows` are kept in all, by which the size of chunks is chosen."""
-        table, start = piece.table, 0
+        self.append_rows(piece.base, piece.table, piece.time_max, live_rows)
+
+    def append_rows(self, base: int, table: pa.Table, time_max: int | None, live_rows: int) -> None:
+        """Add the newest rows, with columns as in the schema and in its order, the first with the ordinal `base`.
+
+        `time_max` is their largest event time in ticks, if there are such.
+        """
         if not self.merge:
-            self._append_whole(piece)
+            self._append_whole(Piece(base, table, time_max))
             return
-        rows = piece.rows
-        sources = [(column, table.column(column.name)) for column in self._fixed]
+        rows, start = table.num_rows, 0
+        sources = [(column, table.column(column.place)) for column in self._fixed]
         values = [column.source(data) for column, data in sources]
         nulls = [validity_of(data) if data.null_count else None for _, data in sources]
         while start < rows:
-            chunk = self._open(piece.base + start, live_rows)
+            chunk = self._open(base + start, live_rows)
             count = min(rows - start, chunk.limit - chunk.end)
             end, place = start + count, chunk.end - chunk.origin
             for number, data in enumerate(values):
@@ -92,8 +98,8 @@ class Payload:
                 self._other_bytes += chunk.add(others if count == rows else others.slice(start, count))
                 self._gather = None
             chunk.end += count
-            if piece.time_max is not None:
-                chunk.time_max = piece.time_max if chunk.time_max is None else max(chunk.time_max, piece.time_max)
+            if time_max is not None:
+                chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
             start = end
         self.rows += rows
 
