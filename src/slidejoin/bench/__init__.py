@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from slidejoin.bench.report import Report
+    from collections.abc import Callable
 
-__all__ = ["CASES", "run_case"]
+__all__ = ["CASES", "Report", "run_case"]
 
-CASES = ("band",)
+CASES = {
+    "band": "rows a second of a band join, beside Polars, DuckDB, NumPy and a nested loop",
+    "equi": "the same for equality",
+    "less": "the same for a one-sided range, l.k < r.k - distance",
+    "latency": "how long single pushes take, beside the machine's own jitter",
+    "scaling": "rows a second over the size of the window, with one thread and with several",
+    "startup": "import, first push and compilation in fresh processes",
+    "machine": "random cache lines and bytes a second that memory gives",
+}
+"""Each case in a line."""
+
+THROUGHPUT = ("band", "equi", "less")
+
+
+class Report(Protocol):
+    """What a case has measured."""
+
+    def text(self) -> str:
+        """Return it for people."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
 
 
 def run_case(case: str, **options: Any) -> Report:
@@ -22,16 +46,37 @@ def run_case(case: str, **options: Any) -> Report:
     case : str
         One of `CASES`.
     **options
-        See the module of the case, such as `slidejoin.bench.band.run`.
+        See ``run`` in the module of the case, such as `slidejoin.bench.throughput.run`; None counts as not given.
 
     Raises
     ------
     ConfigError
-        For an unknown case.
+        For an unknown case, or an option that it does not take.
     """
     if case not in CASES:
         msg = f"bench: unknown case {case!r}; the cases are {', '.join(CASES)}.{nearest(case, CASES)}"
         raise ConfigError(msg)
-    from slidejoin.bench import band  # noqa: PLC0415 - loads NumPy, Numba and PyArrow
+    # Loaded now: they load NumPy, Numba and PyArrow.
+    run: Callable[..., Report] = import_module(f"slidejoin.bench.{'throughput' if case in THROUGHPUT else case}").run
+    if case in THROUGHPUT:
+        run = partial(run, operation=case)
+    given = {name: value for name, value in options.items() if value is not None}
+    taken = _options(run)
+    for name in given:
+        if name not in taken:
+            msg = f"bench {case}: takes no {name}; it takes {', '.join(taken)}"
+            raise ConfigError(msg)
+    return run(**given)
 
-    return band.run(**options)
+
+def _options(run: Callable[..., Report]) -> tuple[str, ...]:
+    """Return the names of the options that a case takes, those of `Workload` where it passes them on."""
+    from dataclasses import fields  # noqa: PLC0415 - see below
+
+    from slidejoin.bench.workload import Workload  # noqa: PLC0415 - loads NumPy and PyArrow
+
+    parameters = signature(run).parameters.values()
+    names = [one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD and one.name != "operation"]
+    if len(names) < len(parameters) - ("operation" in signature(run).parameters):
+        names += [one.name for one in fields(Workload) if one.name not in {"operation", *names}]
+    return tuple(names)

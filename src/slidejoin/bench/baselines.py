@@ -1,106 +1,116 @@
-"""What one would do without slidejoin: join each push with the windows, by an engine made for tables at rest."""
+"""The other tools on the same pushes: their speed, and whether they find the same pairs."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from importlib import import_module
-from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from slidejoin.bench.report import Baseline
+from slidejoin.bench.checking import check_pairs, expected_pairs, in_scope
+from slidejoin.bench.engines import ENGINES, LOOP_PROBES
+from slidejoin.bench.figures import million
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
+    from numpy.typing import NDArray
 
-    from slidejoin.bench.streams import Streams
+    from slidejoin.bench.relation import Relation
+    from slidejoin.bench.workload import Workload
 
-__all__ = ["measure_baselines"]
+__all__ = ["LARGEST_WINDOW", "Baseline", "measure_baselines"]
 
 PUSHES = 3
+LARGEST_WINDOW = 1 << 23
+"""Rows a side above which no baseline is measured: a push would take minutes, and the windows would be held twice."""
 
 
-class Joiner(Protocol):
-    """Joins a batch with a window on the band, writes the pairs out as positions, and returns their number."""
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Another tool on the same pushes.
 
-    def __call__(self, left: pa.Table, right: pa.Table, band: int) -> int:
-        """Join rows ``(k, i)`` of both sides."""
+    Attributes
+    ----------
+    rows_per_second, ratio : float or None
+        Of the median push, and how many times as fast slidejoin is; None where the tool is not installed.
+    pushes : int
+        That were timed.
+    checked_pairs : int
+        Pairs of one push more, found to be those of slidejoin.
+    """
+
+    name: str
+    version: str | None
+    rows_per_second: float | None
+    ratio: float | None
+    pushes: int
+    checked_pairs: int
+
+    def text(self) -> str:
+        """Return the line for people."""
+        label = f"{self.name} {self.version or ''}".strip()
+        if self.rows_per_second is None or self.ratio is None:
+            return f'{label:<18} not installed: pip install "slidejoin[bench]"'
+        scaled = f", scaled from {LOOP_PROBES} rows" if self.name == "nested loop" else ""
+        return (
+            f"{label:<18} {million(self.rows_per_second):>8} rows/s   slidejoin is {self.ratio:,.1f} times as fast "
+            f"({self.pushes} pushes{scaled}; {self.checked_pairs:,} pairs of one more are the same)"
+        )
 
 
-def _polars(polars: ModuleType, _threads: int) -> Joiner:
-    def join(left: pa.Table, right: pa.Table, band: int) -> int:
-        ours = polars.from_arrow(left).with_columns(lo=polars.col("k") - band, hi=polars.col("k") + band)
-        theirs = polars.from_arrow(right).rename({"k": "other", "i": "j"})
-        near = (polars.col("other") >= polars.col("lo"), polars.col("other") <= polars.col("hi"))
-        return int(ours.lazy().join_where(theirs.lazy(), *near).select("i", "j").collect().height)
-
-    return join
-
-
-def _duckdb(duckdb: ModuleType, threads: int) -> Joiner:
-    def join(left: pa.Table, right: pa.Table, band: int) -> int:
-        with duckdb.connect(config={"threads": threads}) as connection:
-            connection.register("ours", left)
-            connection.register("theirs", right)
-            text = f"SELECT a.i, b.i AS j FROM ours a JOIN theirs b ON a.k BETWEEN b.k - {band} AND b.k + {band}"  # noqa: S608
-            return int(connection.sql(text).to_arrow_table().num_rows)
-
-    return join
-
-
-ENGINES: dict[str, Callable[[ModuleType, int], Joiner]] = {"polars": _polars, "duckdb": _duckdb}
-
-
-def measure_baselines(
-    recent: list[tuple[pa.Table, pa.Table]], streams: Streams, band: int, threads: int, ours: float
-) -> tuple[Baseline, ...]:
-    """Measure the engines that are installed.
+def measure_baselines(load: Workload, relation: Relation, first: int, ours: float) -> tuple[Baseline, ...]:
+    """Measure the tools that are installed; none if the windows are too large for them.
 
     Parameters
     ----------
-    recent : list of pairs of tables
-        The pushes that fill the windows, oldest first; the last one is joined with the others, then further ones.
-    streams : Streams
-        Where further pushes come from; all engines get the same.
-    band : int
-        Half width of the band.
-    threads : int
-        For each engine; Polars takes it only if nobody has imported it before.
+    load : Workload
+    relation : Relation
+    first : int
+        Ordinal of the first row of slidejoin's last push, which has been checked: it is each tool's first push, which
+        warms it up and is checked too; the timed ones follow.
     ours : float
         Rows a second of slidejoin, for the ratio.
+
+    Raises
+    ------
+    SlideJoinError
+        If a tool gives other pairs.
     """
-    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    # One push more than is timed: the first call of an engine starts its threads.
-    pushes = [recent[-1], *(streams.next() for _ in range(PUSHES))]
-    windows = [pa.concat_tables([batch[side] for batch in recent[:-1]]).combine_chunks() for side in (0, 1)]
-    return tuple(_measure(name, windows, pushes, band, threads, ours) for name in ENGINES)
+    if load.window > LARGEST_WINDOW:
+        return ()
+    os.environ.setdefault("POLARS_MAX_THREADS", str(load.threads))  # Polars reads it when it is first imported
+    ordinals = np.arange(first, first + load.half)
+    expected = expected_pairs(load.streams(relation), relation, load.window, ordinals, first)
+    return tuple(_measure(name, load, relation, first, ours, expected) for name in ENGINES)
 
 
 def _measure(
-    name: str, windows: list[pa.Table], pushes: list[tuple[pa.Table, pa.Table]], band: int, threads: int, ours: float
+    name: str, load: Workload, relation: Relation, first: int, ours: float, expected: NDArray[np.int64]
 ) -> Baseline:
+    module_name, engine_type = ENGINES[name]
     try:
-        module = import_module(name)
+        module = import_module(module_name)
     except ModuleNotFoundError:
-        return Baseline(name, None, None, None, 0, None)
-    join = ENGINES[name](module, threads)
-    seconds, pairs = [], 0
-    kept = windows[0].num_rows
-    left_window, right_window = windows
-    for number, (left, right) in enumerate(pushes):
-        start = perf_counter()
-        # The batch's left rows meet the right window; its right rows meet the left window and those left rows.
-        newer_left = pa.concat_tables([left_window, left])
-        found = join(left, right_window, band) + join(newer_left, right, band)
+        return Baseline(name, None, None, None, 0, 0)
+    streams = load.streams(relation)
+    streams.payload = False
+    engine = engine_type(module, streams.tables(first - load.window, first), relation, load.threads)
+    seconds, checked = [], 0
+    for number, (left, right) in enumerate(streams.pushes(first, load.half, PUSHES + 1)):
+        took, table = engine.push(left, right)
         if number:
-            seconds.append(perf_counter() - start)
-            pairs += found
-        left_window = newer_left.slice(newer_left.num_rows - kept).combine_chunks()
-        right_window = pa.concat_tables([right_window, right])
-        right_window = right_window.slice(right_window.num_rows - kept).combine_chunks()
-    rows = left.num_rows + right.num_rows
-    speed = rows / float(np.median(seconds))
-    return Baseline(name, str(module.__version__), speed, pairs / (rows * len(seconds)), len(seconds), ours / speed)
+            seconds.append(took)
+            continue
+        pairs = np.stack([table["i"].to_numpy(), table["j"].to_numpy()], axis=1)
+        if name == "nested loop":
+            probes = np.maximum(expected[:, 0] * 2, expected[:, 1] * 2 + 1)
+            few = np.linspace(0, load.half - 1, min(load.half, LOOP_PROBES // 2)).astype(np.int64) + first
+            expected = expected[np.isin(probes // 2, few)]
+        pairs //= 2
+        pairs = pairs[in_scope(pairs, load.window)]
+        check_pairs(pairs, expected, name)
+        checked = len(expected)
+    engine.close()
+    speed = 2 * load.half / float(np.median(seconds))
+    return Baseline(name, str(module.__version__), speed, ours / speed, len(seconds), checked)

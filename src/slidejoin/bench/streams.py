@@ -1,19 +1,34 @@
-"""The synthetic streams: uniform keys, arrivals that alternate between the sides, a band of a given match rate."""
+"""The synthetic streams: arrivals that alternate between the sides, any part of which can be made again.
+
+Keys come in blocks, each from a generator of its own that is seeded by its number. So what was pushed need not be kept
+to be checked, however large the window, and keys do not depend on the size of the pushes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.bench.distributions import SHIFT_WINDOWS, draw
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["KEY_BITS", "Streams", "pairs_of_push"]
+__all__ = ["PAYLOAD", "Streams"]
 
-KEY_BITS = 31
+BLOCK = 1 << 16
+"""Rows of a side that are drawn at once."""
+
+PAYLOAD = ("i", "amount", "name", "note")
+"""Columns put out with payload: an integer, a float and two strings of some 5 and 10 bytes."""
+
+Batch = tuple[pa.Table, pa.Table]
 
 
 @dataclass(slots=True)
@@ -22,77 +37,78 @@ class Streams:
 
     Attributes
     ----------
-    half : int
-        Rows of each side in a push.
-    random : numpy.random.Generator
-        Where keys come from.
-    start : int
-        Ordinal, on its side, of the first row of the next push.
+    distribution : str
+        Of the keys.
+    seed : int
+    grain : int
+        Keys are divided by it, rounded down.
+    window : int
+        Rows kept of each side; says how fast the mean of ``shifting`` moves.
+    payload : bool
+        Whether rows have three columns more, see `PAYLOAD`.
+    standing : int
+        Ordinal up to which the mean of ``shifting`` stands still.
     """
 
-    half: int
-    random: np.random.Generator
-    start: int = 0
+    distribution: str = "uniform"
+    seed: int = 1
+    grain: int = 1
+    window: int = 1 << 20
+    payload: bool = False
+    standing: int = 0
+    _blocks: dict[int, deque[tuple[int, NDArray[np.int64]]]] = field(
+        default_factory=lambda: {0: deque(maxlen=2), 1: deque(maxlen=2)}
+    )
 
-    def next(self) -> tuple[pa.Table, pa.Table]:
-        """Return the left and the right rows of the next push."""
-        ordinals = np.arange(self.start, self.start + self.half, dtype=np.int64)
-        self.start += self.half
-        left, right = (
-            pa.table({"k": self.random.integers(0, 1 << KEY_BITS, self.half, dtype=np.int64), "i": 2 * ordinals + side})
-            for side in (0, 1)
-        )
+    def keys(self, side: int, first: int, last: int) -> NDArray[np.int64]:
+        """Return the keys of the rows ``first <= ordinal < last`` of side 0 (left) or 1 (right)."""
+        parts = []
+        for number in range(first // BLOCK, -(-last // BLOCK)):
+            start = number * BLOCK
+            parts.append(self._block(side, number)[max(first - start, 0) : last - start])
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def tables(self, first: int, last: int) -> Batch:
+        """Return the left and the right rows ``first <= ordinal < last``."""
+        left, right = (self._table(side, first, last) for side in (0, 1))
         return left, right
 
+    def pushes(self, first: int, half: int, count: int) -> Iterator[Batch]:
+        """Yield so many pushes of `half` rows a side, from that ordinal on.
 
-def band_of(match_rate: float, window: int) -> int:
-    """Return the half width of a band in which a row finds `match_rate` partners, on average, among `window` rows.
+        Small pushes are cut from larger tables beforehand, so that little is done between them.
+        """
+        together = max(1, BLOCK // half)
+        for done in range(0, count, together):
+            many = min(together, count - done)
+            start = first + done * half
+            whole = self.tables(start, start + many * half)
+            yield from [(whole[0].slice(n * half, half), whole[1].slice(n * half, half)) for n in range(many)]
 
-    Examples
-    --------
-    >>> band_of(2, 1 << 20)
-    2048
-    """
-    return max(0, round((match_rate * float(1 << KEY_BITS) / window - 1) / 2))
+    def _block(self, side: int, number: int) -> NDArray[np.int64]:
+        for kept, keys in self._blocks[side]:
+            if kept == number:
+                return keys
+        # One stream of random numbers for each block of each side, by the counter-based generator's key.
+        random = np.random.Generator(
+            np.random.Philox(key=np.array([self.seed % (1 << 64), 2 * number + side], np.uint64))
+        )
+        moved: NDArray[np.float64] | float = 0.0
+        if self.distribution == "shifting":
+            ordinals = np.arange(number * BLOCK, (number + 1) * BLOCK)
+            moved = np.maximum(ordinals - self.standing, 0) / (SHIFT_WINDOWS * self.window)
+        keys = draw(self.distribution, random, BLOCK, moved)
+        if self.grain > 1:
+            keys //= self.grain
+        self._blocks[side].append((number, keys))
+        return keys
 
-
-def pairs_of_push(
-    left: tuple[NDArray[np.int64], NDArray[np.int64]],
-    right: tuple[NDArray[np.int64], NDArray[np.int64]],
-    *,
-    first: int,
-    window: int,
-    band: int,
-) -> NDArray[np.int64]:
-    """Return the pairs that the arrivals from number `first` on produce, found by sorting; a slow twin for one push.
-
-    Parameters
-    ----------
-    left, right : pair of int64 arrays
-        Keys and arrival numbers of each side: those of the window before the push, and those of the push.
-    first : int
-        Number of the push's first arrival.
-    window : int
-        Rows kept of each side.
-    band : int
-        Half width of the band.
-
-    Returns
-    -------
-    int64 array of shape (pairs, 2)
-        Arrival numbers of the left and the right row, in ascending order.
-    """
-    order = np.argsort(right[0], kind="stable")
-    keys, numbers = right[0][order], right[1][order]
-    low = np.searchsorted(keys, left[0] - band, side="left")
-    found = np.searchsorted(keys, left[0] + band, side="right") - low
-    starts = np.cumsum(found) - found
-    place = np.arange(int(found.sum())) - np.repeat(starts, found) + np.repeat(low, found)
-    pairs = np.stack([np.repeat(left[1], found), numbers[place]], axis=1)
-    # The later row is the probe; between it and its partner there are at most `window` rows of the partner's side.
-    ahead = pairs[:, 0] // 2 - pairs[:, 1] // 2
-    left_probes = pairs[:, 0] > pairs[:, 1]
-    in_scope = np.where(left_probes, ahead <= window, -ahead <= window - 1)
-    pairs = pairs[in_scope & (pairs.max(axis=1) >= first)]
-    result: NDArray[np.int64] = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    return result
+    def _table(self, side: int, first: int, last: int) -> pa.Table:
+        numbers = 2 * np.arange(first, last, dtype=np.int64) + side
+        columns = {"k": pa.array(self.keys(side, first, last)), "i": pa.array(numbers)}
+        if self.payload:
+            text = pa.array(numbers % 99_991).cast(pa.string())
+            columns["amount"] = pa.array(numbers * 0.25)
+            columns["name"] = text
+            columns["note"] = columns["k"].cast(pa.string())
+        return pa.table(columns)

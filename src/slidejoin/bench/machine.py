@@ -1,0 +1,144 @@
+"""What the machine's memory gives at best: random cache lines and streamed bytes a second."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import types
+
+from slidejoin.bench.figures import environment
+from slidejoin.kernels.compiling import I64, kernel, prefetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["Machine", "MachineReport", "Memory", "measure_machine", "run"]
+
+BYTES = 1 << 28
+LINES = 1 << 22
+REPEATS = 5
+
+
+@kernel(I64, types.int64, types.int64, returns=types.int64)
+def read_random(data: NDArray[np.int64], lines: int, seed: int) -> int:  # pragma: no cover - compiled
+    """Read one word of each of so many random lines, asked for 24 places ahead; return their sum.
+
+    `data` (a power of two of words,) int64. Places follow from a counter by a multiplicative hash, so that no place has
+    to be read from memory first and reads do not wait for each other.
+    """
+    total = np.int64(0)
+    shift = np.uint64(3)
+    mask = np.uint64(data.size // 8 - 1)
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    half = np.uint64(32)
+    first = np.uint64(seed)
+    for number in range(lines):
+        ahead = ((((np.uint64(number) + np.uint64(24) + first) * factor) >> half) & mask) << shift
+        prefetch(data, ahead)
+        place = ((((np.uint64(number) + first) * factor) >> half) & mask) << shift
+        total += data[place]
+    return int(total)
+
+
+@kernel(I64, returns=types.int64)
+def read_all(data: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
+    """Return the sum of `data` (n,) int64, read from one end to the other."""
+    total = np.int64(0)
+    for place in range(data.size):
+        total += data[place]
+    return int(total)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What so many threads read together, at best."""
+
+    threads: int
+    lines_per_second: float
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The limits that memory sets, with one thread and with several."""
+
+    limits: tuple[Memory, ...]
+
+    def of(self, threads: int) -> Memory:
+        """Return the limit for that many threads, or for the most that were measured."""
+        return next((one for one in self.limits if one.threads == threads), self.limits[-1])
+
+    def share(self, rows_per_second: float, threads: int) -> str:
+        """Say what memory could do in the time of one row."""
+        limit = self.of(threads)
+        return (
+            f"{limit.lines_per_second / 1e6:.0f} M random cache lines/s, {limit.bytes_per_second / 1e9:.1f} GB/s "
+            f"streamed: a row took as long as {limit.lines_per_second / rows_per_second:.1f} lines "
+            f"or {limit.bytes_per_second / rows_per_second:,.0f} bytes"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MachineReport:
+    """The limits alone."""
+
+    machine: Machine
+
+    def to_json(self) -> dict[str, object]:
+        """Return the report as plain JSON values."""
+        return {"case": "machine"} | asdict(self.machine) | {"environment": environment()}
+
+    def text(self) -> str:
+        """Return the report for people."""
+        lines = [f"memory, read at random and from end to end, {BYTES >> 20} MiB a thread", ""]
+        lines += [
+            f"{one.threads} thread{'s' if one.threads > 1 else ' '}  "
+            f"{one.lines_per_second / 1e6:8.1f} M random cache lines/s  {one.bytes_per_second / 1e9:6.1f} GB/s streamed"
+            for one in self.machine.limits
+        ]
+        return "\n".join(lines)
+
+
+def run(*, threads: int | None = None) -> MachineReport:
+    """Measure memory with one thread and with so many; two by default."""
+    return MachineReport(measure_machine(threads or 2))
+
+
+def measure_machine(threads: int, size: int = BYTES, lines: int = LINES) -> Machine:
+    """Measure memory: the best of five repetitions each.
+
+    Parameters
+    ----------
+    threads : int
+        Measured beside one thread alone.
+    size : int
+        Bytes that each thread reads, a power of two, far more than the caches hold.
+    lines : int
+        Random reads of each thread.
+    """
+    counts = sorted({1, threads})
+    # Written once, or all pages would be one page of zeros.
+    data = [np.arange(size // 8, dtype=np.int64) for _ in range(counts[-1])]
+    limits = []
+    for count in counts:
+        at_random = _best(lambda number: read_random(data[number], lines, number * lines), count)
+        streamed = _best(lambda number: read_all(data[number]), count)
+        limits.append(Memory(count, count * lines / at_random, count * size / streamed))
+    return Machine(tuple(limits))
+
+
+def _best(work: Callable[[int], object], threads: int) -> float:
+    """Return the fewest seconds in which all threads have done it."""
+    best = float("inf")
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(REPEATS):
+            start = perf_counter()
+            list(pool.map(work, range(threads)))
+            best = min(best, perf_counter() - start)
+    return best

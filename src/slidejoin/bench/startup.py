@@ -1,0 +1,129 @@
+"""The case ``startup``: what a fresh process waits for before its first pairs, with and without compiled kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from slidejoin.bench.figures import Spread, environment
+from slidejoin.errors import SlideJoinError
+
+__all__ = ["StartupReport", "run"]
+
+FIRST_PUSH = """
+from json import dumps
+from time import perf_counter
+start = perf_counter()
+import slidejoin
+imported = perf_counter()
+keys = {"k": list(range(1000))}
+window = slidejoin.CountWindow(1000)
+join = slidejoin.StreamJoin(on="l.k BETWEEN r.k - 1 AND r.k + 1", window=window, output="positions")
+pairs = join.push(keys, keys).num_rows
+print(dumps([imported - start, perf_counter() - imported, pairs]))
+"""
+PAIRS = 2998
+
+ALL_KERNELS = """
+from importlib import import_module
+from json import dumps
+from pkgutil import walk_packages
+from time import perf_counter
+start = perf_counter()
+import slidejoin.kernels
+for module in walk_packages(slidejoin.kernels.__path__, "slidejoin.kernels."):
+    import_module(module.name)
+print(dumps([perf_counter() - start]))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupReport:
+    """Seconds in fresh processes; the start of the interpreter itself is left out.
+
+    Attributes
+    ----------
+    imported : Spread
+        ``import slidejoin``.
+    first_push : Spread
+        From there to the pairs of a first push of 1,000 rows a side: Numba is loaded, and kernels are read from the
+        cache on disk.
+    first_push_compiling : float or None
+        The same with an empty cache.
+    all_kernels : float or None
+        All kernels compiled from nothing.
+    """
+
+    imported: Spread
+    first_push: Spread
+    first_push_compiling: float | None
+    all_kernels: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return {"case": "startup"} | asdict(self) | {"environment": environment()}
+
+    def text(self) -> str:
+        """Return the report for people."""
+        lines = [
+            f"{name:<34}{one.median:8.3f} s   median of {one.count} processes, {one.smallest:.3f} to {one.largest:.3f}"
+            for name, one in (
+                ("import slidejoin", self.imported),
+                ("first push, kernels in the cache", self.first_push),
+            )
+        ]
+        for name, seconds in (
+            ("first push, empty cache", self.first_push_compiling),
+            ("all kernels, empty cache", self.all_kernels),
+        ):
+            if seconds is not None:
+                lines.append(f"{name:<34}{seconds:8.3f} s   once")
+        return "\n".join(["case startup: fresh processes, 1,000 rows a side in the first push", "", *lines])
+
+
+def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
+    """Measure fresh processes.
+
+    Parameters
+    ----------
+    runs : int
+        Processes with kernels in the cache; one more goes first and fills it.
+    compile_all : bool
+        Whether kernels are compiled from nothing too, in a cache folder that is thrown away.
+
+    Raises
+    ------
+    SlideJoinError
+        If such a process fails or finds other pairs.
+    """
+    _process(FIRST_PUSH, {})
+    warm = [_process(FIRST_PUSH, {}) for _ in range(runs)]
+    compiling = whole = None
+    if compile_all:
+        with TemporaryDirectory() as folder:
+            compiling = _process(FIRST_PUSH, {"NUMBA_CACHE_DIR": folder})[1]
+        with TemporaryDirectory() as folder:
+            whole = _process(ALL_KERNELS, {"NUMBA_CACHE_DIR": folder})[0]
+    return StartupReport(
+        imported=Spread.of([one[0] for one in warm]),
+        first_push=Spread.of([one[1] for one in warm]),
+        first_push_compiling=compiling,
+        all_kernels=whole,
+    )
+
+
+def _process(program: str, variables: dict[str, str]) -> list[float]:
+    """Run the program in a fresh interpreter and return the numbers that it prints."""
+    done = subprocess.run(  # noqa: S603 - a program of ours, in our own interpreter
+        [sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True, check=False
+    )
+    numbers: list[float] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
+    if not numbers or (program == FIRST_PUSH and numbers[2] != PAIRS):
+        msg = f"a fresh process left status {done.returncode} and {done.stdout!r}: {done.stderr.strip()[-500:]}"
+        raise SlideJoinError(msg)
+    return numbers

@@ -1,0 +1,122 @@
+"""The command ``slidejoin bench``: its options, and what is printed and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import Annotated
+
+import typer
+
+from slidejoin.bench import CASES, run_case
+from slidejoin.cli.common import Debug, Json, document, errors_told
+
+__all__ = ["BENCH_HELP", "bench"]
+
+BENCH_HELP = "\n".join(
+    ["Measure the embedded join on synthetic streams, see docs/benchmarks.md. The cases are:", "", "\b"]
+    + [f"{name:<10}{what}" for name, what in CASES.items()]
+)
+
+
+def _number(text: str | int) -> int:
+    """Read a whole number, also written as a power such as 2^20."""
+    base, power, exponent = str(text).strip().partition("^")
+    try:
+        return int(base) ** int(exponent) if power else int(base)
+    except ValueError:
+        raise typer.BadParameter(f"got {text!r}, expected a whole number or a power such as 2^20") from None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(_number(part) for part in text.split(","))
+
+
+def bench(
+    case: Annotated[str, typer.Argument(metavar="CASE", help="One of the cases above.", show_default=False)],
+    *,
+    window: Annotated[
+        int | None, typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20 by default.")
+    ] = None,
+    push: Annotated[
+        int | None,
+        typer.Option(
+            parser=_number,
+            metavar="ROWS",
+            help="Rows a push, half of them of each side; 2^15, latency: 256 by default.",
+        ),
+    ] = None,
+    match_rate: Annotated[float | None, typer.Option(help="Partners a row finds, on average; 2 by default.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of the join; all cores by default. Machine and scaling: 2.")
+    ] = None,
+    distribution: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the keys: uniform (default), gaussian, gamma3, gamma1, zipf, multimodal, shifting, lognormal, "
+            "pareto."
+        ),
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="A name from slidejoin.algorithms(); auto by default.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="positions (default), pairs (one integer column a side), payload (four a side) or count."),
+    ] = None,
+    order: Annotated[str | None, typer.Option(help="probe (default), strict or none.")] = None,
+    baselines: Annotated[
+        bool | None,
+        typer.Option("--baselines/--no-baselines", help="Band, equi, less: measure the others too (default)."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Runs of which the median is quoted; band, equi, less: 3 by default.")
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(parser=_number, metavar="ROWS", help="Rows to measure in a run; some windows by default."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the random keys; 1 by default.")] = None,
+    windows: Annotated[
+        str | None, typer.Option(metavar="ROWS,ROWS,…", help="Scaling: the sizes; 2^14 to 2^26 by default.")
+    ] = None,
+    compile_all: Annotated[
+        bool | None,
+        typer.Option("--compile/--no-compile", help="Startup: compile all kernels from nothing too (default)."),
+    ] = None,
+    large: Annotated[
+        bool | None,
+        typer.Option("--large/--no-large", help="Table: the rows that need minutes and 16 GiB too (default)."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw a picture too: band, equi, less, latency, scaling.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure one case and print the report, see `BENCH_HELP`."""
+    with errors_told(debug=debug):
+        if plot is not None:
+            from slidejoin.bench.plots import check_plot  # noqa: PLC0415 - loads Matplotlib
+
+            check_plot(case, plot)
+        report = run_case(
+            case,
+            window=window,
+            push=push,
+            match_rate=match_rate,
+            threads=threads,
+            distribution=distribution,
+            algorithm=algorithm,
+            output=output,
+            order=order,
+            baselines=baselines,
+            runs=runs,
+            rows=rows,
+            seed=seed,
+            windows=None if windows is None else _numbers(windows),
+            compile_all=compile_all,
+            large=large,
+        )
+        typer.echo(document(report.to_json()) if json else report.text())
+        if plot is not None:
+            from slidejoin.bench.plots import draw_plot  # noqa: PLC0415
+
+            draw_plot(report, plot)

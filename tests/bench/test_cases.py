@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slidejoin.bench import CASES, checking, engines, latency, machine, run_case, throughput
+from slidejoin.bench.baselines import Baseline
+from slidejoin.bench.machine import Machine, Memory
+from slidejoin.bench.scaling import ScalingReport
+from slidejoin.bench.throughput import ThroughputReport
+from slidejoin.bench.workload import Workload
+from slidejoin.errors import ConfigError, SlideJoinError
+
+SMALL: dict[str, Any] = {"window": 1024, "push": 256, "rows": 2048, "threads": 1}
+LIMITS = Machine((Memory(1, 1e8, 1e10), Memory(2, 2e8, 2e10)))
+
+
+@pytest.fixture(autouse=True)
+def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is not measured in each of these."""
+    monkeypatch.setattr(throughput, "measure_machine", lambda _threads: LIMITS)
+    monkeypatch.setattr(latency, "JITTER_WORDS", 1 << 12)
+
+
+def quick(case: str = "band", **options: Any) -> ThroughputReport:
+    report = run_case(case, **{"runs": 1, "baselines": False} | SMALL | options)
+    assert isinstance(report, ThroughputReport)
+    return report
+
+
+@pytest.mark.parametrize("case", ["band", "equi", "less"])
+@pytest.mark.parametrize("output", ["positions", "pairs", "payload", "count"])
+def test_every_output_is_checked(case: str, output: str):
+    report = quick(case, output=output, match_rate=4.0)
+    assert report.rows == 2048
+    assert report.verified_pairs > 100
+    if case != "less":  # there few rows find many partners
+        assert report.pairs_per_row == pytest.approx(4, rel=0.2)
+    assert (report.payload is not None) == (output == "payload")
+
+
+def test_the_report_has_speed_steps_and_memory():
+    report = quick(runs=2)
+    assert report.rows == 4096
+    assert report.rows_per_second.count == 2
+    assert report.pushes.count == 16
+    assert report.pushes.smallest <= report.pushes.lower_quartile <= report.pushes.median
+    assert {"insert", "probe", "write", "total"} <= set(report.nanoseconds_per_row)
+    assert report.nanoseconds_per_pair is not None
+    assert report.nanoseconds_per_pair * report.pairs_per_row == pytest.approx(report.nanoseconds_per_row["total"])
+    assert report.window_bytes_per_row * 2 * 1024 == pytest.approx(report.window_bytes)
+    text = report.text()
+    assert "median of 2 runs" in text
+    assert f"the {report.verified_pairs:,} pairs of the last push are the ones that NumPy finds" in text
+    assert "100 M random cache lines/s, 10.0 GB/s streamed" in text
+
+
+def test_payload_is_set_beside_the_gather_of_arrow():
+    report = quick(output="payload")
+    assert report.payload is not None
+    assert report.payload.gather_nanoseconds_per_row > 0
+    assert report.payload.share == pytest.approx(report.rows_per_second.median / report.payload.rows_per_second_at_best)
+    assert "in Table.take; with payload" in report.text()
+
+
+@pytest.mark.parametrize("options", [{"distribution": "shifting"}, {"order": "none"}, {"order": "strict"}, {"push": 7}])
+def test_other_options(options: dict[str, Any]):
+    report = quick(**options)
+    assert report.verified_pairs > 0
+    assert report.to_json()["options"] == Workload.of("band", **SMALL_LOAD | options).to_json()
+
+
+SMALL_LOAD = {name: SMALL[name] for name in ("window", "push", "threads")}
+
+
+@pytest.mark.parametrize("case", ["band", "equi", "less"])
+def test_baselines_find_the_same_pairs(case: str):
+    pytest.importorskip("duckdb")
+    pytest.importorskip("polars")
+    report = quick(case, baselines=True, distribution="gaussian", match_rate=3.0)
+    assert [one.name for one in report.baselines] == list(engines.ENGINES)
+    checked = {one.name: one.checked_pairs for one in report.baselines}
+    assert checked["polars"] == checked["duckdb"] == checked["numpy"] == report.verified_pairs
+    assert 0 < checked["nested loop"] <= report.verified_pairs
+    for one in report.baselines:
+        assert one.rows_per_second is not None
+        assert one.ratio == pytest.approx(report.rows_per_second.median / one.rows_per_second)
+        assert one.pushes == 3
+        assert f"{one.checked_pairs:,} pairs of one more are the same" in one.text()
+
+
+def test_a_baseline_with_other_pairs_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    def one_less(self: Any, left: Any, right: Any) -> Any:
+        seconds, pairs = original(self, left, right)
+        return seconds, pairs.slice(1)
+
+    original = engines.SortedWindows.push
+    monkeypatch.setattr(engines.SortedWindows, "push", one_less)
+    monkeypatch.setattr("slidejoin.bench.baselines.ENGINES", {"numpy": engines.ENGINES["numpy"]})
+    with pytest.raises(SlideJoinError, match=r"numpy gave \d+ pairs for the last push, not the \d+ that NumPy finds"):
+        quick(baselines=True)
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("slidejoin.bench.baselines.ENGINES", {"slow": ("no_such_module", None)})
+    report = quick(baselines=True)
+    assert report.baselines == (Baseline("slow", None, None, None, 0, 0),)
+    assert 'slow               not installed: pip install "slidejoin[bench]"' in report.text()
+
+
+def test_large_windows_go_without_baselines(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("slidejoin.bench.baselines.LARGEST_WINDOW", 1000)
+    monkeypatch.setattr(throughput, "LARGEST_WINDOW", 1000)
+    report = quick(baselines=True)
+    assert report.baselines == ()
+    assert "left out: windows of more than 1,000 rows" in report.text()
+
+
+def test_wrong_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
+    def one_less(out: Any, *others: Any, **named: Any) -> int:
+        return original(out.slice(1), *others, **named)
+
+    original = checking.check_push
+    monkeypatch.setattr("slidejoin.bench.measuring.check_push", one_less)
+    with pytest.raises(SlideJoinError, match=r"slidejoin gave \d+ pairs .* not the \d+ that NumPy finds"):
+        quick()
+
+
+def test_latency_has_percentiles_of_pushes_and_of_the_idle_machine():
+    report = run_case("latency", window=1024, push=16, threads=1, rows=4096, runs=2)
+    values = report.to_json()
+    assert values["pushes"]["count"] == 512
+    assert [one["count"] for one in values["runs"]] == [256, 256]
+    for name in ("pushes", "busy", "memory"):
+        one = values[name]
+        assert 0 < one["p50"] <= one["p90"] <= one["p99"] <= one["p99_9"] <= one["largest"]
+    assert values["verified_pairs"] > 0
+    assert values["pairs_per_row"] == pytest.approx(2, rel=0.2)
+    text = report.text()
+    assert "idle: busy loop" in text
+    assert "us a push on average" in text
+
+
+def test_scaling_sets_every_window_beside_the_reference():
+    report = run_case("scaling", windows=(512, 2048), push=256, rows=1024)
+    assert isinstance(report, ScalingReport)
+    assert [(one.window, one.threads) for one in report.points] == [(512, 1), (512, 2), (2048, 1), (2048, 2)]
+    assert [one.share for one in report.points if one.window == 2048] == [1.0, 1.0]
+    assert report.reference == 2048
+    assert all(one.verified_pairs > 0 and one.window_bytes_per_row > 8 for one in report.points)
+    assert "of 2,048" in report.text()
+
+
+def test_startup_in_fresh_processes():
+    report = run_case("startup", runs=1, compile_all=False)
+    values = report.to_json()
+    assert 0 < values["imported"]["median"] < values["first_push"]["median"]
+    assert values["all_kernels"] is None
+    assert "first push, kernels in the cache" in report.text()
+
+
+def test_a_process_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("slidejoin.bench.startup.FIRST_PUSH", "raise SystemExit('no luck')")
+    with pytest.raises(SlideJoinError, match="a fresh process left status 1 and '': no luck"):
+        run_case("startup", runs=1, compile_all=False)
+
+
+def test_memory_is_measured_with_one_thread_and_with_several():
+    found = machine.measure_machine(2, size=1 << 16, lines=1 << 10)
+    assert [one.threads for one in found.limits] == [1, 2]
+    assert all(one.lines_per_second > 0 and one.bytes_per_second > 0 for one in found.limits)
+    assert found.of(1).threads == 1
+    assert found.of(16).threads == 2
+    report = machine.MachineReport(LIMITS)
+    assert "2 threads     200.0 M random cache lines/s    20.0 GB/s streamed" in report.text()
+    assert report.to_json()["limits"][1]["threads"] == 2
+
+
+def test_how_far_from_the_limit():
+    assert LIMITS.share(1e7, 2).endswith("a row took as long as 20.0 lines or 2,000 bytes")
+
+
+@pytest.mark.parametrize("case", ["band", "latency"])
+def test_reports_are_json(case: str):
+    values = run_case(case, window=64, push=16, rows=256, threads=1, runs=1).to_json()
+    assert values["case"] == case
+    assert json.loads(json.dumps(values))["environment"]["python"]
+
+
+def test_every_case_has_a_line():
+    assert list(CASES)[:4] == ["band", "equi", "less", "latency"]
+    assert all(CASES.values())
+
+
+@pytest.mark.parametrize(
+    ("case", "options", "message"),
+    [
+        ("equality", {}, "unknown case 'equality'; the cases are band, equi"),
+        ("bnad", {}, r"Did you mean 'band'\?"),
+        ("machine", {"window": 5}, "bench machine: takes no window; it takes threads"),
+        ("band", {"windows": (5,)}, "bench band: takes no windows; it takes runs, rows, baselines, window, push"),
+        ("band", {"window": 1}, "window: got 1, expected at least 2"),
+        ("band", {"push": 0}, "push: got 0, expected at least 2"),
+        ("band", {"threads": -1}, "threads: got -1, expected at least 1"),
+        ("band", {"match_rate": 0.0}, "match_rate: got 0.0, expected a number above 0"),
+        ("band", {"algorithm": "bisort"}, r"algorithm: got 'bisort', .* Did you mean 'bi_sort'\?"),
+        ("band", {"output": "counts"}, r"output: got 'counts', .* Did you mean 'count'\?"),
+        ("band", {"order": "any"}, "order: got 'any', expected one of probe, strict, none"),
+        ("latency", {"distribution": "normal"}, "distribution: got 'normal', expected one of uniform, gaussian"),
+        ("scaling", {"windows": (1, 64)}, "windows: got 1, expected at least 2"),
+    ],
+)
+def test_wrong_options_say_what_is_possible(case: str, options: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        run_case(case, **options)
