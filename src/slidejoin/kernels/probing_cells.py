@@ -81,7 +81,7 @@ def _prober(  # noqa: C901, PLR0915 - one path through a probe, seen whole
         limit: int,
         counts: NDArray[np.int32],
     ) -> tuple[int, int]:
-        shift, buckets, bottom = state[SHIFT], state[BUCKETS], state[FLOOR]
+        shift, buckets, bottom = int(state[SHIFT]), state[BUCKETS], state[FLOOR]
         smallest, largest = state[SMALLEST], state[LARGEST]
         floor = (bottom + 1) & LOW_32
         i = begin
@@ -104,8 +104,9 @@ def _prober(  # noqa: C901, PLR0915 - one path through a probe, seen whole
             if low <= high and seen_from < seen_to:
                 first, seen = U32_OF((seen_from + 1) & LOW_32), U32_OF(seen_to - seen_from)
                 cell, last = low >> shift, high >> shift
-                if U64(last - cell) > U64(buckets):
-                    # More cells than buckets: every bucket once, each row by its key alone.
+                if U64(last - cell) > U64(buckets) or U64(high - low) > U64(LOW_32):
+                    # More cells than buckets, or cells that 32 bits do not tell apart and that may share a bucket:
+                    # every bucket once, each row by its key alone.
                     span = U32_OF(min(U64(high - low), U64(LOW_32)))
                     for bucket in range(buckets):
                         place = bucket * WORDS
