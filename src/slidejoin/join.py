@@ -273,9 +273,11 @@ class StreamJoin:
             raise SchemaError(msg)
         tables: dict[Side, pa.Table] = {}
         for side in SIDES:
-            known = state.schemas.get(side)
-            empty = known.empty_table() if known is not None else pa.table({})
-            tables[side] = empty if batches[side] is None else to_table(batches[side], side, known)
+            known, batch = state.schemas.get(side), batches[side]
+            if batch is None:
+                tables[side] = pa.table({}) if known is None else known.empty_table()
+            else:
+                tables[side] = to_table(batch, side, known)
         return tables
 
     def _check_open(self) -> None:

@@ -6,6 +6,7 @@ Kernels are pure functions on arrays, typed eagerly for one signature each, cach
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
@@ -13,6 +14,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from slidejoin.kernels.caching import KernelCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +26,7 @@ __all__ = [
     "I32",
     "I64",
     "I64_2D",
+    "KERNELS",
     "OUT_I32",
     "OUT_I64",
     "OUT_I64_2D",
@@ -51,7 +55,22 @@ I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
 
 def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # noqa: ANN401
     """Compile a kernel for one signature, when its module is imported or from the cache on disk."""
-    return cast("Callable[[F], F]", numba.njit([returns(*signature)], nogil=True, cache=True))
+
+    def compiled(function: F) -> F:
+        start = perf_counter()
+        made = numba.njit(nogil=True)(function)
+        if not numba.config.DISABLE_JIT:
+            made._cache = KernelCache(function)  # noqa: SLF001 - Numba has no way to choose the key
+            made.compile(returns(*signature))
+            made.disable_compile()
+        KERNELS.append((made, perf_counter() - start))
+        return cast("F", made)
+
+    return compiled
+
+
+KERNELS: list[tuple[Callable[..., Any], float]] = []
+"""All kernels so far and the seconds that each took to compile or to load, see `warming`."""
 
 
 def inlined(function: F) -> F:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from numba import types
 
 from slidejoin.kernels.compiling import I64, OUT_I64, U64, kernel
-from slidejoin.kernels.memory import load_8, load_16, load_32, load_64, prefetch_at
+from slidejoin.kernels.memory import load_8, load_like, prefetch_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["GATHER", "GATHER_UNITS", "GUIDE_SHIFT", "find_pieces", "gather_bits", "gather_marks"]
+
+UNSIGNED = (types.uint8, types.uint16, types.uint32, types.uint64)
 
 GUIDE_SHIFT = 10
 """The guide has an entry for every 1,024 rows: small beside the rows, and pieces are seldom smaller."""
@@ -43,57 +43,37 @@ def find_pieces(
         pieces[i] = piece
 
 
-def _gatherer(load: Callable[[int], int], width: int, kind: Any) -> Callable[..., None]:  # noqa: ANN401
-    """Return the kernel for values of `width` bytes; see `GATHER`."""
-
-    @kernel(I64, I64, I64, types.Array(kind, 1, "C"))
-    def gather(
-        addresses: NDArray[np.int64], pieces: NDArray[np.int64], ordinals: NDArray[np.int64], out: NDArray[Any]
-    ) -> None:
-        for n in range(ordinals.size):
-            ahead = U64(min(n + AHEAD, ordinals.size - 1))
-            prefetch_at(addresses[U64(pieces[ahead])] + ordinals[ahead] * width)
-            i = U64(n)
-            out[i] = load(addresses[U64(pieces[i])] + ordinals[i] * width)
-
-    compiled: Callable[..., None] = gather
-    return compiled
+# One function for all widths: that of the output decides.
+def _gather(
+    addresses: NDArray[np.int64], pieces: NDArray[np.int64], ordinals: NDArray[np.int64], out: NDArray[Any]
+) -> None:
+    width = out.itemsize
+    for n in range(ordinals.size):
+        ahead = U64(min(n + AHEAD, ordinals.size - 1))
+        prefetch_at(addresses[U64(pieces[ahead])] + ordinals[ahead] * width)
+        i = U64(n)
+        out[i] = load_like(out, addresses[U64(pieces[i])] + ordinals[i] * width)
 
 
-GATHER = {
-    1: _gatherer(load_8, 1, types.uint8),
-    2: _gatherer(load_16, 2, types.uint16),
-    4: _gatherer(load_32, 4, types.uint32),
-    8: _gatherer(load_64, 8, types.uint64),
-}
+def _gather_units(addresses: NDArray[np.int64], shift: int, ordinals: NDArray[np.int64], out: NDArray[Any]) -> None:
+    width, mask = out.itemsize, addresses.size - 1
+    for n in range(ordinals.size):
+        later = ordinals[U64(min(n + AHEAD, ordinals.size - 1))]
+        prefetch_at(addresses[U64((later >> shift) & mask)] + later * width)
+        i = U64(n)
+        ordinal = ordinals[i]
+        out[i] = load_like(out, addresses[U64((ordinal >> shift) & mask)] + ordinal * width)
+
+
+OUTPUTS = {width: types.Array(kind, 1, "C") for width, kind in zip((1, 2, 4, 8), UNSIGNED, strict=True)}
+
+GATHER = {width: kernel(I64, I64, I64, out)(_gather) for width, out in OUTPUTS.items()}
 """For each width in bytes the kernel ``gather(addresses, pieces, ordinals, out)``: out[i] is the value at
 ``addresses[pieces[i]] + ordinals[i] * width``. addresses (p,) int64 are those that ordinal 0 would have; pieces and
 ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""
 
 
-def _unit_gatherer(load: Callable[[int], int], width: int, kind: Any) -> Callable[..., None]:  # noqa: ANN401
-    """Return the kernel for values of `width` bytes; see `GATHER_UNITS`."""
-
-    @kernel(I64, types.int64, I64, types.Array(kind, 1, "C"))
-    def gather(addresses: NDArray[np.int64], shift: int, ordinals: NDArray[np.int64], out: NDArray[Any]) -> None:
-        mask = addresses.size - 1
-        for n in range(ordinals.size):
-            later = ordinals[U64(min(n + AHEAD, ordinals.size - 1))]
-            prefetch_at(addresses[U64((later >> shift) & mask)] + later * width)
-            i = U64(n)
-            ordinal = ordinals[i]
-            out[i] = load(addresses[U64((ordinal >> shift) & mask)] + ordinal * width)
-
-    compiled: Callable[..., None] = gather
-    return compiled
-
-
-GATHER_UNITS = {
-    1: _unit_gatherer(load_8, 1, types.uint8),
-    2: _unit_gatherer(load_16, 2, types.uint16),
-    4: _unit_gatherer(load_32, 4, types.uint32),
-    8: _unit_gatherer(load_64, 8, types.uint64),
-}
+GATHER_UNITS = {width: kernel(I64, types.int64, I64, out)(_gather_units) for width, out in OUTPUTS.items()}
 """For each width in bytes the kernel ``gather(addresses, shift, ordinals, out)`` for rows in units of 2**shift: out[i]
 is the value at ``addresses[(ordinals[i] >> shift) % u] + ordinals[i] * width``. addresses (u,) int64, u a power of two,
 are those that ordinal 0 would have; ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""

@@ -6,6 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -15,7 +16,9 @@ from slidejoin.kernels.compiling import emit_prefetch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["load_8", "load_16", "load_32", "load_64", "prefetch_at"]
+    from numpy.typing import NDArray
+
+__all__ = ["load_8", "load_16", "load_32", "load_64", "load_like", "prefetch_at"]
 
 
 def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: ANN401 - Numba's types are untyped
@@ -40,6 +43,23 @@ load_8 = _loader(8, types.uint8, ctypes.c_uint8)
 load_16 = _loader(16, types.uint16, ctypes.c_uint16)
 load_32 = _loader(32, types.uint32, ctypes.c_uint32)
 load_64 = _loader(64, types.uint64, ctypes.c_uint64)
+
+
+@intrinsic
+def _load_like(_typing: Any, array: Any, address: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
+    def generate(_context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        pointer = builder.inttoptr(args[1], ir.IntType(signature.return_type.bitwidth).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return array.dtype(array, types.int64), generate
+
+
+def _load_like_plain(array: NDArray[Any], address: int) -> int:
+    return int(np.ctypeslib.as_ctypes_type(array.dtype).from_address(int(address)).value)
+
+
+load_like = _load_like_plain if numba.config.DISABLE_JIT else _load_like
+"""Read at an address an unsigned integer of the type that the array's values have."""
 
 
 @intrinsic

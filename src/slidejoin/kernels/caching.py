@@ -1,0 +1,45 @@
+"""Where compiled kernels are found again: a key on disk that is the same in every process.
+
+Numba tells kernels that are made by one function apart by pickles of what they close over, and a helper pickles to
+other bytes in every process. Such kernels were compiled whenever a process began, one to four seconds of its first push, and
+each left another file behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from types import CodeType, FunctionType
+from typing import Any
+
+from numba.core.caching import FunctionCache
+
+__all__ = ["KernelCache"]
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
+    """Numba's cache of one kernel's compiled forms; kernels are told apart by the code that they close over."""
+
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:  # noqa: ANN401 - Numba's types are untyped
+        digest = hashlib.sha256()
+        for part in _parts(self._py_func):
+            digest.update(part)
+        return signature, codegen.magic_tuple(), digest.hexdigest()
+
+
+def _parts(value: Any) -> list[bytes]:  # noqa: ANN401 - whatever a kernel closes over
+    """Return what decides how a function compiles: its code, and the same of all that it closes over."""
+    function = getattr(value, "py_func", None) or getattr(value, "_defn", None) or value
+    if not isinstance(function, FunctionType):
+        return [repr(value).encode()]
+    parts = _code(function.__code__)
+    for cell in function.__closure__ or ():
+        parts += _parts(cell.cell_contents)
+    return parts
+
+
+def _code(code: CodeType) -> list[bytes]:
+    parts = [code.co_code, repr(code.co_names).encode()]
+    for constant in code.co_consts:
+        shown = sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant  # sets have no order
+        parts += _code(constant) if isinstance(constant, CodeType) else [repr(shown).encode()]
+    return parts

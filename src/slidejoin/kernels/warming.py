@@ -1,0 +1,54 @@
+"""Compiling everything ahead of time."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import NamedTuple
+
+import slidejoin.kernels
+from slidejoin.kernels.compiling import KERNELS
+
+__all__ = ["Warmed", "warm_up"]
+
+
+class Warmed(NamedTuple):
+    """One kernel that is ready.
+
+    Attributes
+    ----------
+    kernel : str
+        Its module and name.
+    seconds : float
+        How long compiling it took, or loading it.
+    from_cache : bool
+        Whether it was compiled before and lay on disk.
+    """
+
+    kernel: str
+    seconds: float
+    from_cache: bool
+
+
+def warm_up() -> list[Warmed]:
+    """Make every kernel ready, compiled and kept on disk, and return them in the order in which they were made.
+
+    Kernels are compiled for their types when their modules are loaded, so nothing is left to do afterwards: the first
+    push of a later process finds them all.
+
+    Examples
+    --------
+    >>> any(done.kernel == "sorting.radix_order" for done in warm_up())
+    True
+    """
+    for module in pkgutil.iter_modules(slidejoin.kernels.__path__):
+        import_module(f"slidejoin.kernels.{module.name}")
+    return [
+        Warmed(_name(kernel), seconds, bool(getattr(getattr(kernel, "stats", None), "cache_hits", None)))
+        for kernel, seconds in KERNELS
+    ]
+
+
+def _name(kernel: object) -> str:
+    module, name = str(getattr(kernel, "__module__", "")), str(getattr(kernel, "__name__", ""))
+    return f"{module.rpartition('.')[2]}.{name}"

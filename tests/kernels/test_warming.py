@@ -1,0 +1,67 @@
+"""Kernels are compiled once, and found again by every later process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from slidejoin.kernels.caching import KernelCache, _parts
+from slidejoin.kernels.compiling import KERNELS
+from slidejoin.kernels.warming import warm_up
+
+
+def test_all_kernels_are_found_by_the_next_process() -> None:
+    names = [done.kernel for done in warm_up()]
+    assert {"sorting.radix_order", "ordering.merge_ranks", "shifting.shift_ends"} <= set(names)
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert [kernel["kernel"] for kernel in report["kernels"] if not kernel["from_cache"]] == []
+    assert sorted(kernel["kernel"] for kernel in report["kernels"]) == sorted(names)
+    assert report["seconds"] > 0
+
+
+RUN = """
+from slidejoin.cli import main
+main(["warmup", "--json"])
+"""
+
+
+def test_the_command_in_words() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN.replace(', "--json"', "")], capture_output=True, text=True, check=True
+    )
+    *kernels, last = done.stdout.splitlines()
+    assert last.startswith(f"{len(kernels)} kernels ready in ")
+    assert last.endswith(" 0 of them compiled now")
+    assert any(line.split()[:3] == ["sorting.radix_order", "from", "the"] for line in kernels)
+
+
+def made(number: int, helper: object):
+    def kernel() -> tuple[int, object]:
+        return number, helper
+
+    return kernel
+
+
+def test_kernels_are_told_apart_by_what_they_close_over() -> None:
+    def one() -> int:
+        return 1
+
+    def two() -> int:
+        return 2
+
+    keys = [_parts(made(*given)) for given in ((1, one), (2, one), (1, two))]
+    assert keys[0] == _parts(made(1, one))
+    assert keys[0] != keys[1] != keys[2] != keys[0]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_no_key_holds_an_address(place: int) -> None:
+    warm_up()
+    for kernel, _ in KERNELS[place::3]:
+        function = getattr(kernel, "py_func", kernel)
+        assert isinstance(getattr(kernel, "_cache", None), KernelCache)
+        assert not any(b" at 0x" in part for part in _parts(function))
