@@ -21,11 +21,14 @@ CASES = {
     "latency": "how long single pushes take, beside the machine's own jitter",
     "scaling": "rows a second over the size of the window, with one thread and with several",
     "startup": "import, first push and compilation in fresh processes",
+    "table": "the table of the README as Markdown: every row by commands of this kind",
     "machine": "random cache lines and bytes a second that memory gives",
 }
 """Each case in a line."""
 
 THROUGHPUT = ("band", "equi", "less")
+INNER = ("operation", "targets", "measure")
+"""Parameters of cases that are no options."""
 
 
 class Report(Protocol):
@@ -76,7 +79,7 @@ def _options(run: Callable[..., Report]) -> tuple[str, ...]:
     from slidejoin.bench.workload import Workload  # noqa: PLC0415 - loads NumPy and PyArrow
 
     parameters = signature(run).parameters.values()
-    names = [one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD and one.name != "operation"]
-    if len(names) < len(parameters) - ("operation" in signature(run).parameters):
+    names = [one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD and one.name not in INNER]
+    if any(one.kind is Parameter.VAR_KEYWORD for one in parameters):
         names += [one.name for one in fields(Workload) if one.name not in {"operation", *names}]
     return tuple(names)

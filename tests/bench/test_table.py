@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slidejoin.bench import run_case
+from slidejoin.bench.table import TableReport, arguments, run
+from slidejoin.bench.targets import TARGETS, Mark, Target
+from slidejoin.errors import SlideJoinError
+
+
+def canned(words: tuple[str, ...]) -> dict[str, Any]:
+    """A report of the right form, whose figures follow from the command."""
+    options = dict(zip(words[1::2], words[2::2], strict=False))
+    speed = {"uniform": 60e6, "zipf": 12e6, "shifting": 5e6}.get(options.get("--distribution", "uniform"), 30e6)
+    if words[0] == "startup":
+        return {"imported": {"median": 0.1}, "first_push": {"median": 1.0}, "all_kernels": 100.0}
+    if words[0] == "latency":
+        return {"pushes": {"p50": 50.0, "p99_9": 400.0}, "busy": {"p99_9": 70.0}}
+    if words[0] == "scaling":
+        return {"points": [{"threads": 2, "share": 0.5}, {"threads": 2, "share": 1.0}, {"threads": 1, "share": 0.1}]}
+    others = [
+        {"name": "polars", "rows_per_second": 0.2e6, "ratio": 300.0},
+        {"name": "odd", "rows_per_second": None, "ratio": None},
+    ]
+    return {
+        "rows_per_second": {"median": speed},
+        "baselines": [] if "--no-baselines" in words else others,
+        "nanoseconds_per_pair": 9.0,
+        "pairs_per_row": 4.5,
+        "window_bytes_per_row": 20.0,
+        "resident_bytes_per_row": 60.0,
+        "peak_memory_bytes": 9 << 30,
+        "payload": {"rows_per_second_at_best": 61e6, "share": 0.99},
+    }
+
+
+@pytest.fixture(scope="module")
+def table() -> TableReport:
+    return run(measure=canned)
+
+
+def test_every_row_has_its_figures_and_what_they_reach(table: TableReport):
+    assert len(table.rows) == len(TARGETS) == 21
+    rows = {row.what: row for row in table.rows}
+    first = rows["uniform, 32 Ki rows a push"]
+    assert (first.measured, first.reached) == (("60.0 M rows/s", "300x Polars"), "goal")
+    assert rows["shifting Gaussian while it shifts"].reached == "missed"
+    assert rows["Gaussian at the same match rate"].reached == "must"
+    assert rows["2 threads against 1"].measured[0] == "1.00x"
+    assert rows["2 threads against 1"].reached == "missed"
+    assert rows["pushes of 256 rows, through the public API"].measured[-1] == "idle machine p99.9 70 µs"
+    assert rows["W from 2^14 to 2^26, 32 Ki a push, 2 threads: the least"].measured == ("50 %",)
+    assert rows["wide band, 100 matches a row"].reached == "missed"
+    assert rows["all kernels compiled from nothing"].reached == "missed"
+
+
+def test_the_table_is_markdown_with_its_losses(table: TableReport):
+    lines = table.text().splitlines()
+    assert lines[2] == "| slidejoin | 60.0 M | |".replace("| |", "|  |")
+    assert "| polars | 0.200 M | slidejoin is 300.0 times as fast |" in lines
+    assert "| odd | not installed |  |" in lines
+    assert "| wide band, 100 matches a row | 8 ns a pair | 3 ns | 9.0 ns a pair | missed |" in lines
+    rows = [line for line in lines if line.endswith((" goal |", " must |", " missed |"))]
+    assert len(rows) == 21
+    assert all(line.count("|") == 6 for line in rows)
+    assert (
+        "- one-sided range, 10 matches a row, 32 Ki a push, pairs: "
+        "`slidejoin bench less --no-baselines --match-rate 10 --threads 2 --window 1048576`"
+    ) in lines
+
+
+def test_a_command_that_several_rows_need_runs_once():
+    called: list[tuple[str, ...]] = []
+
+    def measure(words: tuple[str, ...]) -> dict[str, Any]:
+        called.append(words)
+        return canned(words)
+
+    run(measure=measure)
+    assert len(called) == len(set(called))
+    assert called.count(("band", "--threads", "2", "--window", "1048576")) == 1
+    assert sum(words[0] == "startup" for words in called) == 1
+
+
+def test_large_rows_can_be_left_out():
+    found = run(measure=canned, large=False)
+    left_out = [row.what for row in found.rows if row.measured == ("not measured",)]
+    assert left_out == [target.what for target in TARGETS if target.large]
+    assert all(words.split()[0] not in {"equi", "scaling"} for words in found.reports)
+
+
+def test_commands_say_what_the_row_says():
+    options = {"window": 1 << 20, "threads": 2}
+    shown = [" ".join(arguments(command, options)) for target in TARGETS for command in target.commands]
+    assert "equi --no-baselines --match-rate 1 --push 1048576 --runs 1 --threads 2 --window 134217728" in shown
+    assert "band --no-baselines --threads 1 --window 1048576" in shown
+    assert "scaling --threads 2 --windows 16384,65536,262144,1048576,4194304,16777216,67108864" in shown
+    assert "startup" in shown
+
+
+def test_the_commands_of_the_table_run():
+    speed = Mark(lambda reports: reports[0]["rows_per_second"]["median"] / 1e6, "{:.3f} M rows/s", 0, 1e9)
+    wanted = Target("small", "0 M", "a lot", ({"case": "band", "baselines": False},), (speed,))
+    found = run(window=256, rows=512, runs=1, threads=1, targets=(wanted,))
+    assert found.rows[0].reached == "must"
+    assert found.rows[0].measured[0].endswith(" M rows/s")
+    (report,) = found.reports.values()
+    assert report["options"]["window"] == 256
+    assert report["verified_pairs"] > 0
+    assert json.loads(json.dumps(found.to_json()))["case"] == "table"
+
+
+def test_a_command_that_fails_is_an_error():
+    wrong = Target("wrong", "", "", ({"case": "band", "order": "any"},), ())
+    with pytest.raises(SlideJoinError, match=r"slidejoin bench band --order any .* left status 2: .*order: got 'any'"):
+        run(targets=(wrong,))
+
+
+def test_what_is_no_option_of_the_command_is_refused():
+    with pytest.raises(
+        SlideJoinError, match="bench table: takes no targets; it takes window, threads, rows, runs, large"
+    ):
+        run_case("table", targets=())
