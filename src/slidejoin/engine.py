@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.arrival import Arrivals, Clock
-from slidejoin.finding import FoundInWindows, Searcher
+from slidejoin.finding import FoundInWindows
 from slidejoin.intake import Intake, Push, columns_of
 from slidejoin.matching import Matches
+from slidejoin.meeting import Meeting
 from slidejoin.parallel.probing import Workers
-from slidejoin.predicate.tree import other
-from slidejoin.questions import ask
 from slidejoin.stats import Stats
 from slidejoin.store.side import SideWindow
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -40,9 +39,6 @@ CHUNK_ROWS = 1 << 20
 
 LARGEST_SLICE = 1 << 18
 SMALLEST_SLICE = 1 << 11
-
-SMALLEST_SPREAD = 1 << 12
-"""Rows of a push that are worth a second thread: handing over costs some 30 µs."""
 
 
 class Engine:
@@ -74,8 +70,8 @@ class Engine:
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
         self.intake = Intake(plan)
         self.workers = Workers(plan.config.threads)
-        self.searcher = Searcher(plan, self.windows, self.workers)
         self.stats = Stats()
+        self.meeting = Meeting(plan, self.windows, self.workers, self.stats)
 
     # -- taking rows ---------------------------------------------------------------------------------------------
 
@@ -112,7 +108,7 @@ class Engine:
                 self._expire_counted()
         finally:
             for part in slices:
-                self._insert(part)
+                self.meeting.insert(part)
                 self._expire_counted()
             with self.stats.step("expire"):
                 low = self.clock.watermark if own_clock else watermark
@@ -125,6 +121,9 @@ class Engine:
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows
         rows = self._slice_rows(push)
+        if 0 < total <= rows:
+            yield push
+            return
         for first in range(0, total, rows):
             last = min(first + rows, total)
             cut = {side: slice(*np.searchsorted(arrivals.rank(side), (first, last))) for side in SIDES}
@@ -160,42 +159,12 @@ class Engine:
 
     # -- one slice -----------------------------------------------------------------------------------------------
 
-    def _insert(self, part: Push) -> None:
-        """Insert the rows of both sides, each side by a thread of its own."""
-        self_join = self.plan.config.self_join
-        with self.stats.step("insert"):
-            tasks = []
-            for side in SIDES:
-                source: Side = "left" if self_join else side
-                tasks.append(_call(self.windows[side].append, part.tables[source], part.times[source]))
-            if self_join or part.rows < SMALLEST_SPREAD:
-                # The windows of a self-join share their payload, which the left one extends.
-                for task in tasks:
-                    task()
-            else:
-                self.workers.run(tasks)
-        self.stats.rows_left += part.tables["left"].num_rows
-        self.stats.rows_right += part.tables["right"].num_rows
-
     def _matched(self, part: Push) -> Iterator[pa.Table]:
-        arrived = {side: self.windows[side].rows_seen for side in SIDES}
-        self._insert(part)
-        plan, questions, inexact = self.plan, {}, set(self.plan.loose)
-        with self.stats.step("keys"):
-            for role in SIDES:
-                source: Side = "left" if plan.config.self_join else role
-                stored, rank = other(role), part.arrivals.rank(source)
-                questions[role] = ask(
-                    plan, role, stored, part.tables[source], first=arrived[role], arrived=arrived[stored], rank=rank
-                )
-                inexact |= questions[role].inexact | self.windows[stored].index.inexact
-        matches = Matches(plan, self.windows, self.stats, inexact)
-        slots = part.rows * (2 if plan.config.self_join else 1)
-        counting = plan.config.output == "count" and not matches.filters
-        found = self.searcher.find(questions, slots, self.stats, counting=counting)
-        if plan.bound.never:
-            found = iter([FoundInWindows(slots)])
-        if plan.config.output == "count":
+        found, inexact = self.meeting.meet(part)
+        if self.plan.bound.never:
+            found = iter([FoundInWindows(part.rows * (2 if self.plan.config.self_join else 1))])
+        matches = Matches(self.plan, self.windows, self.stats, inexact)
+        if self.plan.config.output == "count":
             yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)
         else:
             for candidates in found:
@@ -224,8 +193,7 @@ class Engine:
     def _expire_counted(self) -> None:
         if isinstance(self.plan.config.window, CountWindow):
             with self.stats.step("expire"):
-                arrived = {side: np.array([self.windows[side].rows_seen]) for side in SIDES}
-                self._drop({side: int(self.plan.seen_from(side, arrived[side])[0]) for side in SIDES})
+                self._drop({side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES})
 
     def expire(self, watermark: int) -> None:
         """Drop the sub-windows of a time window that no row at or above the watermark can see."""
@@ -252,7 +220,3 @@ class Engine:
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes
-
-
-def _call(function: Callable[..., None], *args: object) -> Callable[[], None]:
-    return lambda: function(*args)

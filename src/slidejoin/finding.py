@@ -1,4 +1,4 @@
-"""Asking both indexes, and what they found slot by slot: ranges of sorted runs, or rows of cells."""
+"""What the indexes found, slot by slot: ranges of sorted runs, or rows of cells."""
 
 from __future__ import annotations
 
@@ -6,34 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.band_cells import BandCells, FoundInCells
-from slidejoin.index.bi_sort import BiSort
 from slidejoin.kernels.weaving import weave
-from slidejoin.parallel.probing import search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.band_cells import FoundInCells
     from slidejoin.index.probing import Found
     from slidejoin.parallel.probing import Workers
-    from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
-    from slidejoin.questions import Question
-    from slidejoin.stats import Stats
-    from slidejoin.store.side import SideWindow
+    from slidejoin.recycling import Recycled
 
-__all__ = ["FoundInWindows", "Searcher", "WovenCells"]
+__all__ = ["FoundInWindows", "WovenCells"]
 
 LANES = 8
 """Positions that are read at once, so that `found` has to be longer by as many."""
 
-SMALLEST_PART = 1 << 13
-"""Pairs that are worth a thread of their own when they are written."""
-
-SMALLEST_SEARCH = 1 << 11
-"""Probes of cells that are worth one."""
+SMALLEST_PART = 1 << 17
+"""Pairs that are worth a thread of their own when they are written: as many take 0.2 ms, handing over 60 µs."""
 
 
 class FoundInWindows:
@@ -85,6 +77,8 @@ class WovenCells:
         floor of the table that they looked into.
     first, last : int
         The slots that are answered.
+    workers, memory : Workers, Recycled
+        What writes pairs down, and into what.
     """
 
     def __init__(
@@ -93,11 +87,13 @@ class WovenCells:
         first: int,
         last: int,
         workers: Workers,
+        memory: Recycled,
     ) -> None:
         self._sides = sides
         self._first = first
         self.slots = last - first
         self._workers = workers
+        self._memory = memory
         self._bounds = {side: self._probes(side, first, last) for side in sides}
         self._totals = {
             side: int(found.counts[slice(*self._bounds[side])].sum()) for side, (_, found, _, _) in sides.items()
@@ -136,7 +132,7 @@ class WovenCells:
         begins = {side: [self._probes(side, 0, stop)[1] for stop in stops] for side in self._sides}
         takes = {side: self._takes(side, begins[side]) for side in self._sides}
         at = [sum(takes[side][part] - takes[side][0] for side in takes) for part in range(len(stops))]
-        left, right = np.empty(at[-1], np.int64), np.empty(at[-1], np.int64)
+        left, right = self._memory.take(at[-1]), self._memory.take(at[-1])
         self._workers.run([self._stretch(part, begins, takes, at, left, right) for part in range(len(stops) - 1)])
         return left, right
 
@@ -173,101 +169,3 @@ class WovenCells:
             )  # fmt: skip
 
         return run
-
-
-class Searcher:
-    """Puts the questions of both sides to both indexes."""
-
-    def __init__(self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers) -> None:
-        self._plan = plan
-        self._windows = windows
-        self._workers = workers
-        # Used again for every push: fresh memory costs a page fault for each 4 KiB.
-        self._memory: dict[tuple[Side, int], FoundInCells] = {}
-        self._counts: dict[Side, NDArray[np.int32]] = {}
-
-    def find(
-        self, questions: dict[Side, Question], slots: int, stats: Stats, *, counting: bool
-    ) -> Iterator[FoundInWindows | WovenCells]:
-        """Yield candidates for all slots in turn; with `counting` only their numbers are needed."""
-        if isinstance(self._windows["left"].index, BandCells):
-            yield from self._find_in_cells(questions, slots, stats, counting=counting)
-            return
-        found = FoundInWindows(slots)
-        with stats.step("probe"):
-            for role, question in questions.items():
-                index = self._windows[question.stored].index
-                assert isinstance(index, BiSort)  # noqa: S101 - both sides have the same kind
-                found.add(role, question.slots, search(index, question.probes(self._plan), self._workers))
-        yield found
-
-    def _find_in_cells(
-        self, questions: dict[Side, Question], slots: int, stats: Stats, *, counting: bool
-    ) -> Iterator[WovenCells]:
-        first, starts = 0, dict.fromkeys(questions, 0)
-        while first < slots:
-            with stats.step("probe"):
-                answers = self._answer(questions, starts, counting=counting)
-                # Slots are answered up to the first probe, of either side, for which there was no room.
-                last = slots
-                for question, found in answers.values():
-                    if found.done < question.rows:
-                        last = min(last, int(question.slots[found.done]))
-                sides = {}
-                for role, (question, found) in answers.items():
-                    floor = self._windows[question.stored].index
-                    assert isinstance(floor, BandCells)  # noqa: S101 - both sides have the same kind
-                    sides[role] = (question.slots, found, question.first, floor.floor)
-                woven = WovenCells(sides, first, last, self._workers)
-            yield woven
-            first = last
-            starts = {role: int(np.searchsorted(question.slots, last)) for role, question in questions.items()}
-
-    def _answer(
-        self, questions: dict[Side, Question], starts: dict[Side, int], *, counting: bool
-    ) -> dict[Side, tuple[Question, FoundInCells]]:
-        rest = {role: question.rows - starts[role] for role, question in questions.items()}
-        share = max(-(-sum(rest.values()) // self._workers.threads), SMALLEST_SEARCH)
-        tasks: list[Callable[[], None]] = []
-        parts: dict[Side, list[FoundInCells]] = {}
-        for role, question in questions.items():
-            table = self._windows[question.stored].index
-            assert isinstance(table, BandCells)  # noqa: S101 - both sides have the same kind
-            asked = question.cells(self._plan, table)
-            count = max(1, round(rest[role] / share))
-            stops = [starts[role] + rest[role] * part // count for part in range(count + 1)]
-            parts[role] = []
-            for part in range(count):
-                into = self._memory.setdefault((role, part), FoundInCells())
-                into.counts = self._room(role, question.rows)
-                parts[role].append(into)
-                if counting and not asked.dims.size:
-                    tasks.append(_task(table.count, asked, stops[part], stops[part + 1], into))
-                else:
-                    tasks.append(_task(table.find, asked, stops[part], stops[part + 1], into))
-        self._workers.run(tasks)
-        return {role: (question, _joined(parts[role])) for role, question in questions.items()}
-
-    def _room(self, role: Side, rows: int) -> NDArray[np.int32]:
-        """Memory for the counts of one side's probes."""
-        known = self._counts.get(role)
-        if known is None or known.size < rows:
-            known = self._counts[role] = np.empty(rows, np.int32)
-        return known
-
-
-def _task(function: Callable[..., None], *args: object) -> Callable[[], None]:
-    return lambda: function(*args)
-
-
-def _joined(parts: list[FoundInCells]) -> FoundInCells:
-    """Put together what neighbouring stretches of probes found, up to the first that was not finished."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = []
-    for part, following in zip(parts, [*parts[1:], None], strict=True):
-        whole.append(part)
-        if following is not None and part.done < following.begin:
-            break
-    found = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
-    return FoundInCells(parts[0].begin, whole[-1].done, sum(part.total for part in whole), parts[0].counts, found)

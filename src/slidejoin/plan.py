@@ -126,6 +126,14 @@ class Plan:
         outside = np.maximum(arrived - window.size(stored), 0)
         return outside // window.slide * window.slide
 
+    def seen_at(self, stored: Side, arrived: int) -> int:
+        """Return the first stored ordinal that a probe may see once so many rows are here; see `seen_from`."""
+        window = self.config.window
+        if isinstance(window, TimeWindow):
+            return 0
+        outside = max(arrived - window.size(stored), 0)
+        return outside - outside % window.slide
+
     @property
     def algorithm(self) -> str:
         """The index to begin with."""

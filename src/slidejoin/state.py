@@ -128,7 +128,7 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
                 raise StateError(msg)
             engine.load(side, table, int(header["first"][side]))
         engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
-        engine.stats = Stats(**header["stats"])
+        engine.stats.become(Stats(**header["stats"]))
     else:
         waiting = state.waiting
         waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])

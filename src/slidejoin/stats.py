@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,11 @@ class Stats:
         now = perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - start
         return now
+
+    def become(self, other: Stats) -> None:
+        """Take over the counters of another one; who counts here goes on counting."""
+        for field_ in fields(self):
+            setattr(self, field_.name, getattr(other, field_.name))
 
     def to_json(self) -> dict[str, Any]:
         """Return all counters as plain JSON values."""

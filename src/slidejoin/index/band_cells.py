@@ -116,6 +116,8 @@ class FoundInCells:
         Matches of each of them; of other probes nothing.
     found : (places,) uint32
         Positions, one probe after the other.
+    only_counts : bool
+        Whether positions were not asked for.
     """
 
     begin: int = 0
@@ -123,6 +125,7 @@ class FoundInCells:
     total: int = 0
     counts: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     found: NDArray[np.uint32] = field(default_factory=lambda: np.empty(1 << 12, np.uint32))
+    only_counts: bool = False
 
     def room(self, places: int) -> None:
         """Make `found` that large; what it holds is kept."""

@@ -33,15 +33,19 @@ def _write(
 ) -> None:
     """Write one probe's pairs, eight at a time; beyond the last pair up to `end`, where another thread may write."""
     first = U32_OF((base + 1) & LOW_32)
-    done = 0
-    while done < count and at + done + 8 <= end:
-        widen_lanes(found, take + done, first, base, stored, at + done)
-        fill_lanes(probes, at + done, ordinal)
-        done += 8
-    while done < count:
-        stored[U64(at + done)] = base + ((int(found[U64(take + done)]) - int(first)) & LOW_32)
-        probes[U64(at + done)] = ordinal
-        done += 1
+    if at + count + 8 <= end:
+        # Eight are written even for a probe that found none: that cannot be guessed wrong.
+        widen_lanes(found, take, first, base, stored, at)
+        fill_lanes(probes, at, ordinal)
+        done = 8
+        while done < count:
+            widen_lanes(found, take + done, first, base, stored, at + done)
+            fill_lanes(probes, at + done, ordinal)
+            done += 8
+        return
+    for place in range(count):
+        stored[U64(at + place)] = base + ((int(found[U64(take + place)]) - int(first)) & LOW_32)
+        probes[U64(at + place)] = ordinal
 
 
 @kernel(

@@ -1,0 +1,235 @@
+"""The rows of a push meet the windows: each side is inserted into its own and probes the other's.
+
+Two indexes, two owners: one thread inserts the left rows and then lets the right rows probe them, the other does the
+same with the sides changed. Ordinals decide who sees whom, so neither waits for the other.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.finding import LANES, FoundInWindows, WovenCells
+from slidejoin.index.band_cells import BandCells, FoundInCells
+from slidejoin.parallel.probing import Workers, search
+from slidejoin.predicate.tree import other
+from slidejoin.questions import ask
+from slidejoin.recycling import Recycled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probing import Found
+    from slidejoin.intake import Push
+    from slidejoin.plan import Plan
+    from slidejoin.predicate.expr import Side
+    from slidejoin.questions import Question
+    from slidejoin.stats import Stats
+    from slidejoin.store.side import SideWindow
+
+__all__ = ["Meeting"]
+
+SIDES: tuple[Side, Side] = ("left", "right")
+
+SMALLEST_SPREAD = 1 << 13
+"""Rows of a push that are worth a second thread: they take 0.4 ms, handing over 60 µs."""
+
+SMALLEST_SEARCH = 1 << 11
+"""Probes of cells that are worth a thread of their own, once threads are at work."""
+
+EVEN = 3
+"""With this many times the other side's rows, a side's probes are cut instead: an owner each would leave one idle."""
+
+
+class Meeting:
+    """Takes one slice of arrivals after the other into both windows, and finds candidates."""
+
+    def __init__(self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats) -> None:
+        self._plan = plan
+        self._windows = windows
+        self._workers = workers
+        self._alone = Workers(1)
+        self._stats = stats
+        # Used again for every push: fresh memory costs a page fault for each 4 KiB.
+        self._found: dict[tuple[Side, int], FoundInCells] = {}
+        self._counts: dict[Side, NDArray[np.int32]] = {}
+        self._pairs = Recycled()
+
+    def insert(self, part: Push) -> None:
+        """Only insert the rows."""
+        for side in SIDES:
+            self._append(side, part)
+        self._count_rows(part)
+
+    def meet(self, part: Push) -> tuple[Iterator[FoundInWindows | WovenCells], set[int]]:
+        """Insert the rows, and return the candidates of all slots in turn.
+
+        The set holds the terms that are not the whole truth for these rows: their candidates have to be tried again.
+        """
+        before = {side: self._windows[side].rows_seen for side in SIDES}
+        questions: dict[Side, Question] = {}
+        answers: dict[Side, Found | FoundInCells] = {}
+
+        def own(stored: Side) -> None:
+            role = other(stored)
+            self._append(stored, part)
+            questions[role] = self._ask(role, part, before)
+            answers.update(self._answer({role: questions[role]}, {role: 0}, self._alone))
+
+        few, many = sorted(part.tables[side].num_rows for side in SIDES)
+        alone = self._workers.threads == 1 or part.rows < SMALLEST_SPREAD
+        if self._plan.config.self_join or not (alone or (self._workers.threads == len(SIDES) and many <= EVEN * few)):
+            # The windows of a self-join share the rows, which the left one takes: it comes first.
+            spread = self._alone if alone or self._plan.config.self_join else self._workers
+            spread.run([_task(self._append, side, part) for side in SIDES])
+            questions |= {role: self._ask(role, part, before) for role in SIDES}
+            answers |= self._answer(questions, dict.fromkeys(SIDES, 0), self._alone if alone else self._workers)
+        else:
+            (self._alone if alone else self._workers).run([_task(own, side) for side in SIDES])
+        self._count_rows(part)
+        inexact = set(self._plan.loose).union(*(question.inexact for question in questions.values()))
+        inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
+        slots = part.rows * (2 if self._plan.config.self_join else 1)
+        return self._candidates(questions, answers, slots, inexact), inexact
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _append(self, side: Side, part: Push) -> None:
+        start, source = perf_counter(), self._source(side)
+        self._windows[side].append(part.tables[source], part.times[source])
+        self._stats.since("insert", start)
+
+    def _ask(self, role: Side, part: Push, before: dict[Side, int]) -> Question:
+        start, source, stored = perf_counter(), self._source(role), other(role)
+        rank, table = part.arrivals.rank(source), part.tables[source]
+        question = ask(self._plan, role, stored, table, first=before[role], arrived=before[stored], rank=rank)
+        self._stats.since("keys", start)
+        return question
+
+    def _source(self, role: Side) -> Side:
+        return "left" if self._plan.config.self_join else role
+
+    def _count_rows(self, part: Push) -> None:
+        self._stats.rows_left += part.tables["left"].num_rows
+        self._stats.rows_right += part.tables["right"].num_rows
+
+    def _counting(self, inexact: set[int]) -> bool:
+        """Whether numbers of candidates are all that is needed of cells."""
+        return self._plan.config.output == "count" and self._plan.bound.filter(inexact) is None
+
+    def _answer(
+        self,
+        questions: dict[Side, Question],
+        starts: dict[Side, int],
+        workers: Workers,
+        inexact: Collection[int] = (),
+    ) -> dict[Side, Found | FoundInCells]:
+        """Put questions to the indexes, from the probe on that `starts` names, by as many threads as pay."""
+        start = perf_counter()
+        tasks: list[Callable[[], None]] = []
+        parts: dict[Side, list[FoundInCells]] = {}
+        answers: dict[Side, Found | FoundInCells] = {}
+        rest = sum(question.rows - starts[role] for role, question in questions.items())
+        share = max(-(-rest // workers.threads), SMALLEST_SEARCH)
+        for role, question in questions.items():
+            index = self._windows[question.stored].index
+            if isinstance(index, BandCells):
+                parts[role] = self._parts(role, question, starts[role], share, tasks, inexact)
+            else:
+                answers[role] = search(index, question.probes(self._plan), workers)
+        workers.run(tasks)
+        self._stats.since("probe", start)
+        return answers | {role: _joined(found) for role, found in parts.items()}
+
+    def _parts(
+        self,
+        role: Side,
+        question: Question,
+        start: int,
+        share: int,
+        tasks: list[Callable[[], None]],
+        inexact: Collection[int],
+    ) -> list[FoundInCells]:
+        """Cut the probes of one side, add a task for each stretch, and return where its answer will be."""
+        table, rest = self._windows[question.stored].index, question.rows - start
+        assert isinstance(table, BandCells)  # noqa: S101 - its caller has looked
+        asked, count = question.cells(self._plan, table), max(1, round(rest / share))
+        known = self._counts.get(role)
+        if known is None or known.size < question.rows:
+            known = self._counts[role] = np.empty(question.rows, np.int32)
+        few = not asked.dims.size and self._counting({*inexact, *self._plan.loose, *question.inexact, *table.inexact})
+        found = []
+        for part in range(count):
+            into = self._found.setdefault((role, part), FoundInCells())
+            into.counts, into.only_counts = known, few
+            stops = (start + rest * part // count, start + rest * (part + 1) // count)
+            tasks.append(_task(table.count if few else table.find, asked, *stops, into))
+            found.append(into)
+        return found
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _candidates(
+        self,
+        questions: dict[Side, Question],
+        answers: dict[Side, Found | FoundInCells],
+        slots: int,
+        inexact: set[int],
+    ) -> Iterator[FoundInWindows | WovenCells]:
+        found: dict[Side, FoundInCells] = {}
+        whole = FoundInWindows(slots)
+        for role, answer in answers.items():
+            if isinstance(answer, FoundInCells):
+                found[role] = answer
+            else:
+                whole.add(role, questions[role].slots, answer)
+        if not found:
+            yield whole
+            return
+        if any(one.only_counts for one in found.values()) and not self._counting(inexact):
+            # One side's probes turned out to need a filter, which tries the pairs of both.
+            found = self._found_again(questions, dict.fromkeys(questions, 0), inexact)
+        first = 0
+        while first < slots:
+            # Slots are answered up to the first probe, of either side, for which there was no room.
+            open_slots = [int(q.slots[found[role].done]) for role, q in questions.items() if found[role].done < q.rows]
+            last = min([slots, *open_slots])
+            sides = {role: (q.slots, found[role], q.first, self._floor(q.stored)) for role, q in questions.items()}
+            yield WovenCells(sides, first, last, self._workers, self._pairs)
+            first = last
+            if first < slots:
+                starts = {role: int(np.searchsorted(q.slots, last)) for role, q in questions.items()}
+                found = self._found_again(questions, starts, inexact)
+
+    def _found_again(
+        self, questions: dict[Side, Question], starts: dict[Side, int], inexact: set[int]
+    ) -> dict[Side, FoundInCells]:
+        again = self._answer(questions, starts, self._workers, inexact)
+        return {role: one for role, one in again.items() if isinstance(one, FoundInCells)}
+
+    def _floor(self, side: Side) -> int:
+        index = self._windows[side].index
+        assert isinstance(index, BandCells)  # noqa: S101 - only cells are woven
+        return index.floor
+
+
+def _task(function: Callable[..., None], *args: object) -> Callable[[], None]:
+    return lambda: function(*args)
+
+
+def _joined(parts: list[FoundInCells]) -> FoundInCells:
+    """Put together what neighbouring stretches of probes found, up to the first that was not finished."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = []
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        whole.append(part)
+        if following is not None and part.done < following.begin:
+            break
+    found = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
+    total = sum(part.total for part in whole)
+    return FoundInCells(parts[0].begin, whole[-1].done, total, parts[0].counts, found, parts[0].only_counts)
