@@ -13,8 +13,8 @@ from slidejoin.errors import SlideJoinError
 
 def canned(words: tuple[str, ...]) -> dict[str, Any]:
     """A report of the right form, whose figures follow from the command."""
-    options = dict(zip(words[1::2], words[2::2], strict=False))
-    speed = {"uniform": 60e6, "zipf": 12e6, "shifting": 5e6}.get(options.get("--distribution", "uniform"), 30e6)
+    distribution = words[words.index("--distribution") + 1] if "--distribution" in words else "uniform"
+    speed = {"uniform": 60e6, "zipf": 12e6, "shifting": 5e6}.get(distribution, 30e6)
     if words[0] == "startup":
         return {"imported": {"median": 0.1}, "first_push": {"median": 1.0}, "all_kernels": 100.0}
     if words[0] == "latency":

@@ -1,7 +1,7 @@
 """The case ``table``: the table of the README, every row by the commands that show it, losses included.
 
-Each command runs in a process of its own, so that memory is that of one case and no tool's threads are in another's way.
-A command that several rows need runs once.
+Each command runs in a process of its own, so that memory is that of one case and no tool's threads are in
+another's way. A command that several rows need runs once.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class TableReport:
             times = "" if ratio is None else f"slidejoin is {ratio:,.1f} times as fast"
             lines.append(f"| {name} | {'not installed' if speed is None else million(speed)} | {times} |")
         lines += ["", "| what | must | goal | measured | reached |", "| --- | --- | --- | --- | --- |"]
-        lines += [
-            f"| {row.what} | {row.must} | {row.goal} | {', '.join(row.measured)} | {row.reached} |" for row in self.rows
-        ]
+        for row in self.rows:
+            cells = (row.what, row.must, row.goal, ", ".join(row.measured), row.reached)
+            lines.append(f"| {' | '.join(cells)} |")
         lines += ["", "Shown by:", ""]
         lines += [f"- {row.what}: {', '.join(f'`{command}`' for command in row.commands)}" for row in self.rows]
         return "\n".join(lines)
