@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
-from slidejoin.kernels.sorting import sorted_order
 from slidejoin.store.holding import released
 
 if TYPE_CHECKING:
@@ -145,5 +144,7 @@ def in_strict_order(slots: NDArray[np.int64], stored: NDArray[np.int64]) -> NDAr
     width = int(relative.max()).bit_length()
     first = slots - slots[0]
     if width + int(first[-1]).bit_length() < 63:  # noqa: PLR2004 - bits of a positive int64
+        from slidejoin.kernels.sorting import sorted_order  # noqa: PLC0415 - layouts are decided without Numba
+
         return sorted_order((first << width) | relative)
     return np.lexsort((stored, slots))

@@ -9,16 +9,15 @@ import pyarrow as pa
 
 from slidejoin.batches import to_table
 from slidejoin.config import make_config
-from slidejoin.engine import Engine
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.ordering import sort_values
-from slidejoin.plan import make_plan
 from slidejoin.predicate import to_sql
-from slidejoin.state import JoinState, load, save
+from slidejoin.state import JoinState, engine_of, load, plan_of, save
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
+    from slidejoin.engine import Engine
     from slidejoin.intake import Push
     from slidejoin.predicate import Expr, Expression
     from slidejoin.predicate.expr import Side
@@ -121,7 +120,7 @@ class StreamJoin:
         if schemas is not None:
             left, right = _both(schemas, self_join=config.self_join)
             self._state.schemas = {"left": left, "right": right}
-            self._state.engine = Engine(make_plan(config, left, right))
+            self._state.engine = engine_of(plan_of(config, left, right))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -179,7 +178,7 @@ class StreamJoin:
         self._check_memory(tables)
         engine = state.engine
         if engine is None and len(schemas) == len(SIDES):
-            engine = state.waiting.engine(make_plan(state.config, schemas["left"], schemas["right"]))
+            engine = state.waiting.engine(plan_of(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else schemas[side].empty_table() for side in SIDES}
         if engine is None:
             # Rows of one side alone meet nobody; they wait for the other side's schema.

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.config import ALGORITHMS, JoinConfig, at_least_one, one_of
-from slidejoin.engine import Engine
 from slidejoin.errors import SlideJoinError, StateError
-from slidejoin.plan import make_plan
 from slidejoin.stats import Stats
 from slidejoin.store.snapshot import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
 from slidejoin.waiting import Waiting
 
 if TYPE_CHECKING:
+    from slidejoin.engine import Engine
+    from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
 
-__all__ = ["JoinState", "load", "save"]
+__all__ = ["JoinState", "engine_of", "load", "plan_of", "save"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
@@ -49,6 +49,20 @@ class JoinState:
 
     def __post_init__(self) -> None:
         self.waiting = Waiting(self.config)
+
+
+def plan_of(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
+    """Plan a join; loads what no join needs before its schemas are known, Numba above all."""
+    from slidejoin.plan import make_plan  # noqa: PLC0415
+
+    return make_plan(config, left, right)
+
+
+def engine_of(plan: Plan) -> Engine:
+    """Return an engine with empty windows."""
+    from slidejoin.engine import Engine  # noqa: PLC0415 - see plan_of
+
+    return Engine(plan)
 
 
 def save(state: JoinState) -> bytes:
@@ -119,7 +133,7 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         state.schemas[side] = tables.pop(0).schema
     state.finished = bool(header["finished"])
     if header["planned"]:
-        state.engine = engine = Engine(make_plan(config, state.schemas["left"], state.schemas["right"]))
+        state.engine = engine = engine_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
         if config.self_join:
             tables.append(tables[0])
         for side, table in zip(SIDES, tables, strict=True):

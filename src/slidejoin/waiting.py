@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.emit import POSITIONS
-from slidejoin.engine import Engine
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate import columns_of
 from slidejoin.stats import Stats
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.config import JoinConfig
+    from slidejoin.engine import Engine
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
 
@@ -100,6 +100,8 @@ class Waiting:
 
     def engine(self, plan: Plan) -> Engine:
         """Return an engine that has taken the waiting rows, with the same ordinals."""
+        from slidejoin.engine import Engine  # noqa: PLC0415 - loads Numba, which waiting rows do not need
+
         engine = Engine(plan)
         if self.side is not None and self.tables:
             engine.windows[self.side].start_at(self.dropped)

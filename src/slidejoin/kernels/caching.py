@@ -1,8 +1,8 @@
 """Where compiled kernels are found again: a key on disk that is the same in every process.
 
 Numba tells kernels that are made by one function apart by pickles of what they close over, and a helper pickles to
-other bytes in every process. Such kernels were compiled whenever a process began, one to four seconds of its first push, and
-each left another file behind.
+other bytes in every process. Such kernels were compiled whenever a process began, one to four seconds of its first
+push, and each left another file behind.
 """
 
 from __future__ import annotations
