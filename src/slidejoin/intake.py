@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrival import arrange
+from slidejoin.predicate.values import Batch
 from slidejoin.store.holding import held
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Intake:
         """
         null_time = too_late = 0
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
-        kept: dict[Side, pa.Table] = {side: self._held(side, tables[side]) for side in SIDES}
+        kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
         if self._plan.scope is not None:
             clock = replace(clock)
@@ -100,7 +101,8 @@ class Intake:
             kept = {side: kept[side].take(pa.array(arrivals.places(side))).combine_chunks() for side in SIDES}
         return Push(kept, times, arrivals, null_time, too_late), clock
 
-    def _held(self, side: Side, table: pa.Table) -> pa.Table:
+    def held(self, side: Side, table: pa.Table) -> pa.Table:
+        """Return the columns of a side's rows that are kept, as they are held; nothing is moved."""
         kept = self._kept[side]
         if not table.schema.equals(kept):
             table = table.select(kept.names)
@@ -130,6 +132,6 @@ def _as_given(given: pa.Schema, kept: pa.Schema) -> bool:
     return all(field.type == given.field(field.name).type and not pa.types.is_dictionary(field.type) for field in kept)
 
 
-def columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Return the columns by their names."""
-    return dict(zip(table.schema.names, table.itercolumns(), strict=True))
+def columns_of(table: pa.Table) -> Batch:
+    """Return the columns by their names, each looked up and loaded when it is first asked for."""
+    return Batch(table)
