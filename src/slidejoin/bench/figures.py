@@ -53,13 +53,15 @@ def in_order(steps: Mapping[str, float]) -> dict[str, float]:
 
 
 def million(value: float) -> str:
-    """Return a number in millions, with three digits that count.
+    """Return a number in millions, with three digits that count; as it is where it has none.
 
     Examples
     --------
-    >>> million(12_345_678), million(987_654), million(142_920)
-    ('12.3 M', '0.988 M', '0.143 M')
+    >>> million(12_345_678), million(987_654), million(142_920), million(746.1)
+    ('12.3 M', '0.988 M', '0.143 M', '746')
     """
+    if value < 1e4:  # noqa: PLR2004 - digits
+        return f"{value:,.0f}"
     scaled = value / 1e6
     return f"{scaled:.{2 if 1 <= scaled < 10 else 1 if scaled >= 10 else 3}f} M"  # noqa: PLR2004 - digits
 

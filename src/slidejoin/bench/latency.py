@@ -100,7 +100,7 @@ class LatencyReport:
     runs : tuple of Percentiles
         Each run alone.
     microseconds_per_push : dict of str to float
-        Mean by step of `slidejoin.stats.Stats.seconds`, and ``total``.
+        Mean by step of `slidejoin.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``.
     rows_per_second : float
         Rows of all pushes by their time.
     """
@@ -180,6 +180,8 @@ def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **op
         name: 1e6 * sum(one.steps.get(name, 0.0) for one in done) / len(seconds)
         for name in in_order({name: 0.0 for one in done for name in one.steps})
     }
+    total = 1e6 * sum(seconds) / len(seconds)
+    steps["other"] = max(0.0, total - sum(steps.values()))
     rows_done = sum(one.rows for one in done)
     return LatencyReport(
         load=load,
@@ -188,7 +190,7 @@ def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **op
         busy=Percentiles.of(jitter.busy),
         memory=Percentiles.of(jitter.memory),
         runs=tuple(Percentiles.of(one.seconds) for one in done),
-        microseconds_per_push=steps | {"total": 1e6 * sum(seconds) / len(seconds)},
+        microseconds_per_push=steps | {"total": total},
         rows_per_second=rows_done / sum(seconds),
         pairs_per_row=sum(one.pairs for one in done) / rows_done,
         verified_pairs=done[-1].verified_pairs,

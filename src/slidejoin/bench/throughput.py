@@ -31,8 +31,8 @@ class ThroughputReport:
     pushes : Spread
         The same over the pushes of all runs, one by one.
     nanoseconds_per_row : dict of str to float
-        By step of `slidejoin.stats.Stats.seconds`, and ``total``: of all runs. Steps that threads share are in
-        elapsed time.
+        By step of `slidejoin.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``: elapsed, of
+        all runs.
     processor_nanoseconds_per_row : float
         Time of all threads on a processor: more than the total when threads work side by side, less when others use the
         machine.
@@ -170,6 +170,7 @@ def summary(load: Workload, relation: Relation, runs: list[Run], peak: int) -> d
     total = sum(sum(one.seconds) for one in runs)
     names = dict.fromkeys(name for one in runs for name in one.steps)
     steps = in_order({name: 1e9 * sum(one.steps.get(name, 0.0) for one in runs) / rows for name in names})
+    steps["other"] = max(0.0, 1e9 * total / rows - sum(steps.values()))
     stored = runs[-1].stored_rows
     window_bytes = max(one.window_bytes for one in runs)
     return {
