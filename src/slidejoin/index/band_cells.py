@@ -228,14 +228,14 @@ class BandCells:
 
     def _sweep(self, rows: int) -> None:
         """Renew dead positions, a share with every push, so that each bucket is visited once in 2**30 rows."""
-        own, spilled = self.slots.size // WORDS, self.pool.size // WORDS
-        self._owed += rows * (own + spilled) / SWEEP
-        if self._owed < SWEPT_AT_ONCE:
+        own, every = self.slots.size // WORDS, (self.slots.size + self.pool.size) // WORDS
+        self._owed += rows * every / SWEEP
+        if self._owed < min(SWEPT_AT_ONCE, every):
             return
-        begin, end = self._swept, min(self._swept + int(self._owed) + 1, own + spilled)
+        begin, end = self._swept, min(self._swept + int(self._owed), every)
         sweep_cells(self.slots, min(begin, own), min(end, own), self.floor)
         sweep_cells(self.pool, max(begin - own, 0), max(end - own, 0), self.floor)
-        self._owed, self._swept = 0.0, 0 if end == own + spilled else end
+        self._owed, self._swept = self._owed - (end - begin), 0 if end == every else end
 
     @property
     def floor(self) -> int:
