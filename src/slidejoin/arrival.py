@@ -70,7 +70,7 @@ class Arrivals:
 def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | None) -> Arrivals:
     """Put the rows of one push in order: all left, then all right rows; or a stable sort of both, ties left first.
 
-    Sides that ascend already are merged, 2.6 ns a row; others are sorted.
+    Sides that ascend already are merged, 1.4 ns a row; others are sorted.
 
     Parameters
     ----------

@@ -33,18 +33,31 @@ def _merger(kind: Any) -> Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64
             falls += right[U64(j)] < right[U64(j - 1)]
         if falls:
             return False
-        i, j = 0, 0
-        while i < n and j < m:
-            # Both are written and one of them stays: sides that take turns at random leave no branch to guess.
+        # From both ends at once: each step waits for the one before it, so two chains take the time of one. Both ranks
+        # are written and one of them stays: sides that take turns at random leave no branch to guess.
+        i, j, p, q = 0, 0, n - 1, m - 1
+        while i < p and j < q:
             left_rank[U64(i)] = i + j
             right_rank[U64(j)] = i + j
+            left_rank[U64(p)] = p + q + 1
+            right_rank[U64(q)] = p + q + 1
             first = left[U64(i)] <= right[U64(j)]
+            last = left[U64(p)] <= right[U64(q)]
             i += first
             j += not first
-        for rest in range(i, n):
-            left_rank[U64(rest)] = rest + m
-        for rest in range(j, m):
-            right_rank[U64(rest)] = rest + n
+            q -= last
+            p -= not last
+        while i <= p and j <= q:
+            if left[U64(i)] <= right[U64(j)]:
+                left_rank[U64(i)] = i + j
+                i += 1
+            else:
+                right_rank[U64(j)] = i + j
+                j += 1
+        for rest in range(i, p + 1):
+            left_rank[U64(rest)] = rest + j
+        for rest in range(j, q + 1):
+            right_rank[U64(rest)] = rest + i
         return True
 
     compiled: Callable[..., bool] = merge_ranks
