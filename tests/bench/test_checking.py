@@ -40,7 +40,7 @@ def test_expected_pairs_are_those_of_a_plain_loop(relation: Relation, window: in
 def test_a_sample_of_the_push_is_checked_in_large_windows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(checking, "ALL_CHECKED", 8)
     monkeypatch.setattr(checking, "SAMPLE", 10)
-    ordinals = checking.sampled_ordinals(60, 90, 20, 3)
+    ordinals = checking.sampled_ordinals(60, 90, 20, BAND.match_rate, 3)
     assert len(set(ordinals.tolist())) == 10
     streams = Streams("uniform", 3, 1, 20)
     every = expected_pairs(streams, BAND, 20, np.arange(60, 90), 60)
@@ -48,6 +48,13 @@ def test_a_sample_of_the_push_is_checked_in_large_windows(monkeypatch: pytest.Mo
     assert some.tolist() == [pair for pair in every.tolist() if max(pair) in ordinals]
     out = in_order_of_probes(every)
     assert check(out, streams) == len(some) < len(every)
+
+
+def test_rows_with_many_matches_are_sampled_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checking, "MOST_PAIRS", 1000)
+    assert len(checking.sampled_ordinals(60, 90, 20, 10.0, 1)) == 30
+    assert len(checking.sampled_ordinals(60, 90, 20, 100.0, 1)) == 5
+    assert len(checking.sampled_ordinals(60, 90, 20, 1e9, 1)) == 1
 
 
 def in_order_of_probes(pairs: np.ndarray) -> pa.Table:

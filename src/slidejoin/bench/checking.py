@@ -22,13 +22,18 @@ ALL_CHECKED = 1 << 22
 """Windows up to which all rows of the push are checked; above it is a sample, against the whole window all the same."""
 
 SAMPLE = 4096
+MOST_PAIRS = 1 << 22
+"""Expected pairs that are held at once to be compared: beyond them too it is a sample of the rows."""
 
 
-def sampled_ordinals(first: int, last: int, window: int, seed: int) -> NDArray[np.int64]:
-    """Return the ordinals of the push whose pairs are checked: all, or a random sample where the window is large."""
-    if window <= ALL_CHECKED or last - first <= SAMPLE:
+def sampled_ordinals(first: int, last: int, window: int, match_rate: float, seed: int) -> NDArray[np.int64]:
+    """Return the ordinals of the push whose pairs are checked: all, or a random sample where that would be too much."""
+    rows = last - first
+    most = rows if window <= ALL_CHECKED else SAMPLE
+    most = min(most, max(1, int(MOST_PAIRS / max(1.0, 2 * match_rate))))
+    if most >= rows:
         return np.arange(first, last)
-    chosen = np.random.default_rng(seed).choice(last - first, SAMPLE, replace=False)
+    chosen = np.random.default_rng(seed).choice(rows, most, replace=False)
     return np.sort(chosen + first)
 
 
@@ -135,7 +140,7 @@ def check_push(
     SlideJoinError
         If they differ.
     """
-    ordinals = sampled_ordinals(first, last, window, streams.seed)
+    ordinals = sampled_ordinals(first, last, window, relation.match_rate, streams.seed)
     expected = expected_pairs(streams, relation, window, ordinals, first)
     if output == "count":
         counts = np.bincount(_probe(expected) - 2 * first, minlength=2 * (last - first))

@@ -132,7 +132,10 @@ def _within(stored: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.
 
 def _nearest(rate: Callable[[int], float], wanted: float, below: int, above: int) -> int:
     """Return the number whose rate is nearest to the wanted one; the rate grows with the number, from ``below + 1``."""
-    first = below + 1
+    first, step = below + 1, 1
+    while first + step < above and rate(first + step) < wanted:
+        below, step = first + step, 2 * step
+    above = min(above, first + step)
     while above - below > 1:
         middle = (below + above) // 2
         if rate(middle) >= wanted:
