@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.arrival import Arrivals, Clock
+from slidejoin.express import Express
 from slidejoin.finding import FoundInWindows
 from slidejoin.intake import Intake, Push, columns_of
 from slidejoin.matching import Matches
@@ -72,6 +73,7 @@ class Engine:
         self.workers = Workers(plan.config.threads)
         self.stats = Stats()
         self.meeting = Meeting(plan, self.windows, self.workers, self.stats)
+        self.express = Express(self) if Express.serves(self) else None
 
     # -- taking rows ---------------------------------------------------------------------------------------------
 
@@ -114,9 +116,14 @@ class Engine:
                 low = self.clock.watermark if own_clock else watermark
                 if low is not None:
                     self.expire(low)
-                for side, window in self.windows.items():
-                    window.own(before[side])
-            self._measure()
+            self.settle(before)
+
+    def settle(self, before: dict[Side, int]) -> None:
+        """Let rows leave and count what is left after a push; `before` are the rows seen before it."""
+        self._expire_counted()
+        for side, window in self.windows.items():
+            window.own(before[side])
+        self._measure()
 
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows
@@ -145,11 +152,17 @@ class Engine:
                 ),
             )
 
+    @property
+    def largest_slice(self) -> int:
+        """Rows of one slice in a count window: no more than it holds."""
+        window = self.plan.config.window
+        size = window.left + window.right if isinstance(window, CountWindow) else LARGEST_SLICE
+        return min(max(size, SMALLEST_SLICE), LARGEST_SLICE)
+
     def _slice_rows(self, push: Push) -> int:
         """Rows of one slice: no more than the window holds, else probes would search rows that they may not see."""
-        window = self.plan.config.window
-        if isinstance(window, CountWindow):
-            return min(max(window.left + window.right, SMALLEST_SLICE), LARGEST_SLICE)
+        if isinstance(self.plan.config.window, CountWindow):
+            return self.largest_slice
         times = [t for t in push.times.values() if t is not None and t.size]
         if not times or self.plan.scope is None:
             return LARGEST_SLICE
@@ -192,8 +205,7 @@ class Engine:
 
     def _expire_counted(self) -> None:
         if isinstance(self.plan.config.window, CountWindow):
-            with self.stats.step("expire"):
-                self._drop({side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES})
+            self._drop({side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES})
 
     def expire(self, watermark: int) -> None:
         """Drop the sub-windows of a time window that no row at or above the watermark can see."""

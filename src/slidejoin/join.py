@@ -152,11 +152,28 @@ class StreamJoin:
         JoinClosedError
             After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
+        soon = self._push_express(left, right, order_by)
+        if soon is not None:
+            return soon
         tables = list(self.push_iter(left, right, order_by=order_by))
         if tables and not tables[0].schema.names:
             # Tables without columns lose their rows when they are put together.
             return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
         return pa.concat_tables(tables) if tables else self._empty()
+
+    def _push_express(self, left: object, right: object, order_by: str | None) -> pa.Table | None:
+        """Push the short way, or do nothing and return None if that does not serve here."""
+        engine = self._state.engine
+        if engine is None or engine.express is None:
+            return None
+        self._check_open()
+        tables = self._tables({"left": left, "right": right})
+        by = None if order_by is None else sort_values(tables, order_by)
+        try:
+            return engine.express.push(tables, by)
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
 
     def push_iter(
         self, left: object = None, right: object = None, *, order_by: str | None = None

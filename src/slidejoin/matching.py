@@ -82,10 +82,11 @@ class Matches:
             for start in range(0, left.size, chunk_rows):
                 cut = slice(start, start + chunk_rows)
                 with self.stats.step("payload"):
-                    table = self._table(left[cut], right[cut])
+                    table = self.table(left[cut], right[cut])
                 yield table  # outside of the step: the time until the next one is the reader's
 
-    def _table(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
+    def table(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
+        """Return the output rows of pairs, given as (n,) int64 ordinals."""
         layout = self.plan.layout
         if self.plan.config.output == "positions":
             return pa.Table.from_arrays([pa.array(left), pa.array(right)], schema=layout.schema)

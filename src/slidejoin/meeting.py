@@ -57,7 +57,7 @@ class Meeting:
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._found: dict[tuple[Side, int], FoundInCells] = {}
         self._counts: dict[Side, NDArray[np.int32]] = {}
-        self._pairs = Recycled()
+        self.memory = Recycled()
 
     def insert(self, part: Push) -> None:
         """Only insert the rows."""
@@ -95,6 +95,15 @@ class Meeting:
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
         slots = part.rows * (2 if self._plan.config.self_join else 1)
         return self._candidates(questions, answers, slots, inexact), inexact
+
+    def again(self, part: Push, before: dict[Side, int]) -> Iterator[FoundInWindows | WovenCells]:
+        """Find candidates for rows that are inserted already; `before` are the rows seen before them."""
+        for window in self._windows.values():
+            if isinstance(window.index, BandCells) and not (window.index.wide or window.index.narrow):
+                window.rebuild_cells()
+        questions = {role: self._ask(role, part, before) for role in SIDES}
+        answers = self._answer(questions, dict.fromkeys(SIDES, 0), self._workers)
+        return self._candidates(questions, answers, part.rows, set())
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -198,8 +207,8 @@ class Meeting:
             # Slots are answered up to the first probe, of either side, for which there was no room.
             open_slots = [int(q.slots[found[role].done]) for role, q in questions.items() if found[role].done < q.rows]
             last = min([slots, *open_slots])
-            sides = {role: (q.slots, found[role], q.first, self._floor(q.stored)) for role, q in questions.items()}
-            yield WovenCells(sides, first, last, self._workers, self._pairs)
+            sides = {role: (q.slots, found[role], q.first, self.floor(q.stored)) for role, q in questions.items()}
+            yield WovenCells(sides, first, last, self._workers, self.memory)
             first = last
             if first < slots:
                 starts = {role: int(np.searchsorted(q.slots, last)) for role, q in questions.items()}
@@ -211,7 +220,8 @@ class Meeting:
         again = self._answer(questions, starts, self._workers, inexact)
         return {role: one for role, one in again.items() if isinstance(one, FoundInCells)}
 
-    def _floor(self, side: Side) -> int:
+    def floor(self, side: Side) -> int:
+        """Return the ordinal of the oldest row that a table of cells has."""
         index = self._windows[side].index
         assert isinstance(index, BandCells)  # noqa: S101 - only cells are woven
         return index.floor

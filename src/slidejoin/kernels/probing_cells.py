@@ -32,15 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ARRIVED", "MARGIN", "OWN", "SIZE", "SLIDE", "VIEW", "count_cells", "find_cells"]
 
-ARRIVED, SIZE, SLIDE, OWN, VIEW = range(5)
+ARRIVED, SIZE, SLIDE, OWN, BELOW, ABOVE, VIEW = range(7)
 """Places in a view, int64 (VIEW,), which says what probes see of the stored side: how many of its rows had ARRIVED
 before these; of those before a probe it sees the last SIZE, in blocks of SLIDE rows; OWN is 1 if ranks count the stored
-rows alone, as in a self-join, and 0 if they count the probes as well."""
+rows alone, as in a self-join, and 0 if they count the probes as well. The ranges are ``lo - BELOW`` to ``hi + ABOVE``,
+both at least 0, and stay at the ends of int64 where they would pass them."""
 
 MARGIN = 32
 """Places at the end of `found` that are written beyond the last match: two buckets, each of eight lanes."""
 
 ALL_SLOTS = (1 << SLOTS) - 1
+FIRST_KEY, LAST_KEY = -(1 << 63), (1 << 63) - 1
 
 
 def _prober(  # noqa: C901, PLR0915 - one path through a probe, seen whole
@@ -83,17 +85,21 @@ def _prober(  # noqa: C901, PLR0915 - one path through a probe, seen whole
     ) -> tuple[int, int]:
         shift, buckets, bottom = int(state[SHIFT]), state[BUCKETS], state[FLOOR]
         smallest, largest = state[SMALLEST], state[LARGEST]
+        below, above = view[BELOW], view[ABOVE]
+        # Bounds that would pass an end of int64 lie beyond all keys either way.
+        least, most = FIRST_KEY + below, LAST_KEY - above
         floor = (bottom + 1) & LOW_32
         i = begin
         for t in range(begin, min(begin + AHEAD, end)):
-            prefetch(slots, bucket_of(lo[U64(t)] >> shift, buckets) * WORDS)
-            prefetch(slots, bucket_of(hi[U64(t)] >> shift, buckets) * WORDS)
+            prefetch(slots, bucket_of((max(lo[U64(t)], least) - below) >> shift, buckets) * WORDS)
+            prefetch(slots, bucket_of((min(hi[U64(t)], most) + above) >> shift, buckets) * WORDS)
         while i < end and at <= limit:
             ahead = U64(min(i + AHEAD, end - 1))
-            prefetch(slots, bucket_of(lo[ahead] >> shift, buckets) * WORDS)
-            prefetch(slots, bucket_of(hi[ahead] >> shift, buckets) * WORDS)
+            prefetch(slots, bucket_of((max(lo[ahead], least) - below) >> shift, buckets) * WORDS)
+            prefetch(slots, bucket_of((min(hi[ahead], most) + above) >> shift, buckets) * WORDS)
             # No stored key lies outside of smallest…largest; within them the low 32 bits may be enough to know a key.
-            low, high = int(max(lo[U64(i)], smallest)), int(min(hi[U64(i)], largest))
+            low = int(max(max(lo[U64(i)], least) - below, smallest))
+            high = int(min(min(hi[U64(i)], most) + above, largest))
             before = rank[U64(i)] - (0 if view[OWN] else i)
             seen_to = view[ARRIVED] + before
             seen_from = max(seen_to - view[SIZE], 0)

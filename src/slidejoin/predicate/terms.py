@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from slidejoin.predicate.floats import from_keys
 from slidejoin.predicate.formula import Choice, Formula, Group, formula, group, leaves, pairs
 from slidejoin.predicate.hashes import mix
 from slidejoin.predicate.keys import Keys, stored_keys
-from slidejoin.predicate.shifts import Shift, shift_of
+from slidejoin.predicate.shifts import CALM, Shift, shift_of
 from slidejoin.predicate.tree import Node, column_of
 from slidejoin.predicate.values import rows_of, values_of
 
@@ -28,11 +28,19 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges import Found, Ranges
     from slidejoin.predicate.values import Column
 
-__all__ = ["RangeTerm", "Shape", "make_terms"]
+__all__ = ["Around", "RangeTerm", "Shape", "make_terms"]
 
 MOST_PIECES = 16
 Shape = Literal["equality", "band", "ranges", "not-equal"]
 _PREFERENCE: tuple[Shape, ...] = ("equality", "band", "ranges", "not-equal")
+
+
+class Around(NamedTuple):
+    """Ranges ``value - below`` to ``value + above`` around the values of a probe's column, which are its own keys."""
+
+    column: str
+    below: int
+    above: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,15 @@ class RangeTerm:
             more = self._find(part, probe, source, n)
             found = ranges.unite(found, more, n, MOST_PIECES) if what.union else ranges.intersect(found, more, n)
         return found
+
+    def around(self, probe_side: Side) -> Around | None:
+        """Return how ranges lie around a probe's own key, where that is a column as it is; None if they do not."""
+        shift, own = self._shift.get(probe_side), self._bare.get(probe_side)
+        if shift is None or own is None or shift.node != own or shift.sign != 1 or shift.lows.size != 1:
+            return None
+        low, high = int(shift.lows[0]), int(shift.highs[0])
+        near = -CALM <= low <= 0 <= high <= CALM
+        return Around(column_of(own)[1], -low, high) if near else None
 
     @property
     def of_doubles(self) -> bool:

@@ -129,14 +129,18 @@ class SideWindow:
             self.append_run(table, run_of(self.plan, self.side, table, self.rows_seen), time_max)
             return
         rows, coming = keyed(self.plan, self.side, table), table.num_rows
-        if self._outgrown(coming):
-            self._rebuild_cells(coming)
-        if not self.shared:
-            self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + coming)
-        self.rows_seen += coming
+        if self.outgrown(coming):
+            self.rebuild_cells(coming)
+        self.hold(table, time_max)
         self.index.append(rows.keys, rows.kept, rows.aux, rows.inexact)
         if not (self.index.wide or self.index.narrow):
-            self._rebuild_cells(0)
+            self.rebuild_cells()
+
+    def hold(self, table: pa.Table, time_max: int | None = None) -> None:
+        """Take the newest rows without their keys, which the index is given apart."""
+        if not self.shared:
+            self.payload.append_rows(self.rows_seen, table, time_max, self.payload.rows + table.num_rows)
+        self.rows_seen += table.num_rows
 
     def append_run(self, table: pa.Table, run: Run, time_max: int | None) -> None:
         """Take rows whose keys are sorted already; their ordinals follow those that are here."""
@@ -149,7 +153,7 @@ class SideWindow:
 
     # -- another index for the same rows -----------------------------------------------------------------------------
 
-    def _outgrown(self, coming: int) -> bool:
+    def outgrown(self, coming: int) -> bool:
         """Whether so many more rows are better put into a larger table of cells."""
         index = self.index
         return (
@@ -163,10 +167,10 @@ class SideWindow:
         terms = len(self.plan.terms)
         if not isinstance(self.index, BandCells):
             return coming * (4 + 8 * terms)
-        rows = self._cell_rows(coming) - self.index.rows if self._outgrown(coming) else 0
+        rows = self._cell_rows(coming) - self.index.rows if self.outgrown(coming) else 0
         return int(rows * BYTES_A_ROW) + coming * 8 * (terms - 1 + self.index.wide)
 
-    def _rebuild_cells(self, coming: int) -> None:
+    def rebuild_cells(self, coming: int = 0) -> None:
         """Make the table anew: for more rows, or for keys that 32 bits do not tell apart."""
         old = self.index
         assert isinstance(old, BandCells)  # noqa: S101 - its callers have looked
