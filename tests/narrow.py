@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ _FAR = [*_NEAR * 3, 2**32, 2**32 + 1, 2**32 - 1, 2**33, 2**33 + 2]
 CELLS = {name: family for name, family in FAMILIES.items() if name != "number"} | {
     # Keys that 32 bits tell apart, and keys that they do not.
     "near": Family("near", {pa.int64(): _NEAR, pa.int32(): _NEAR, pa.int8(): _NEAR}, offsets=(0, 1, 2, 3)),
+    "whole": Family("whole", {pa.int64(): [*_NEAR * 8, 2**31, 2**32 + 1, 2**63 - 1]}, offsets=(0, 1, 2, 3, 2**31)),
     "far": Family(
         "far",
         {
@@ -59,7 +61,7 @@ def narrow_terms(draw: st.DrawFn, family: Family) -> Node:
         return (draw(st.sampled_from(["<=", "<"])), ("abs", ("-", left, right)), draw(offset))
     if form == "ends":
         return ("and", (">", left, ("-", right, draw(offset))), ("<=", left, ("+", right, draw(offset))))
-    if family.name in ("near", "far", "int") and draw(st.integers(0, 3)) == 0:
+    if family.name in ("near", "whole", "far", "int") and draw(st.integers(0, 3)) == 0:
         # Ranges of one side are wider than those of the other.
         factor = ("lit", draw(st.sampled_from([2, 3, 13])))
         return ("between", ("*", left, factor), ("-", right, draw(offset)), ("+", right, draw(offset)))
@@ -91,7 +93,7 @@ def narrow_cases(
     most: int = 24,
     plain: bool = False,
 ) -> Case:
-    """Whole joins for ``algorithm="band_cells"``; with `plain` there is nothing but one term."""
+    """Whole joins for ``algorithm="band_cells"``; with `plain` there is nothing but one term, and no NULL in it."""
     first = CELLS[family or draw(st.sampled_from(["near", "far", *CELLS]))]
     timed = draw(st.sampled_from(["int", "naive", "zoned"]))
     kinds: list[dict[str, tuple[pa.DataType, list[Any]]]] = []
@@ -106,7 +108,11 @@ def narrow_cases(
             made[name] = (kind, domains[kind])
         kinds.append(made)
     left = draw(tables(kinds[0], most, ordered=True))
+    if plain:
+        left = left.filter(left["a"].is_valid())
     right = left if self_join else draw(tables(kinds[1], most, ordered=True))
+    if plain:
+        right = right.filter(right["a"].is_valid())
     chosen = window or draw(st.sampled_from(["count", "time"]))
     scope = draw(count_windows(draw(st.sampled_from([3, 30]))) if chosen == "count" else time_windows(timed))
     term = draw(narrow_terms(first))
@@ -151,6 +157,7 @@ LIMITS = {
 
 def set_limits(patch: pytest.MonkeyPatch, **limits: int) -> None:
     """Set constants wherever they are known by that name."""
+    import_module("slidejoin.engine")
     for name, value in limits.items():
         known = [m for n, m in list(sys.modules.items()) if n.startswith("slidejoin.") and hasattr(m, name)]
         assert known, name

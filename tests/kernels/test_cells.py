@@ -33,7 +33,18 @@ from slidejoin.kernels.cells import (
     sweep_cells,
 )
 from slidejoin.kernels.compiling import I64, OUT_I64, OUT_U32, U32, inlined, kernel
-from slidejoin.kernels.probing_cells import ARRIVED, MARGIN, OWN, SIZE, SLIDE, VIEW, count_cells, find_cells
+from slidejoin.kernels.probing_cells import (
+    ABOVE,
+    ARRIVED,
+    BELOW,
+    MARGIN,
+    OWN,
+    SIZE,
+    SLIDE,
+    VIEW,
+    count_cells,
+    find_cells,
+)
 from slidejoin.kernels.vectors import (
     LOW_32,
     aligned,
@@ -291,6 +302,8 @@ class Questions:
             SIZE: chosen.choice([1, 2, 7, 20, 2**62]),
             SLIDE: chosen.choice([1, 1, 3]),
             OWN: own,
+            BELOW: chosen.choice([0, 0, 0, 1, 2**31, 2**62]),
+            ABOVE: chosen.choice([0, 0, 0, 2, 2**31 + 1, 2**62]),
         }
         return cls(lo, hi, ranks, view)
 
@@ -306,11 +319,15 @@ class Questions:
         first, slide = max(arrived - self.view[SIZE], 0), self.view[SLIDE]
         return range(max(first // slide * slide, floor), arrived)
 
+    def inside(self, i: int, key: int) -> bool:
+        """Whether the range of probe i, of which ends beyond int64 are open, has that key."""
+        return self.lo[i] - self.view.get(BELOW, 0) <= key <= self.hi[i] + self.view.get(ABOVE, 0)
+
     def expected(self, table: Table) -> list[list[int]]:
         found = []
-        for i, (low, high) in enumerate(zip(self.lo, self.hi, strict=True)):
+        for i in range(len(self.lo)):
             seen = self.seen(i, table.floor)
-            found.append([ordinal for ordinal, key in table.rows if low <= key <= high and ordinal in seen])
+            found.append([ordinal for ordinal, key in table.rows if self.inside(i, key) and ordinal in seen])
         return found
 
 
@@ -372,8 +389,7 @@ def check_table(seed: int, name: str, shift: int, buckets: int, first: int) -> N
             # Of 32 bits the same rows may come that have other keys; once each, and the check removes them.
             keys = dict(table.rows)
             found = [
-                [o for o in answer if asked.lo[i] <= keys[o] <= asked.hi[i]]
-                for i, answer in enumerate(ask(table, asked, room))
+                [o for o in answer if asked.inside(i, keys[o])] for i, answer in enumerate(ask(table, asked, room))
             ]
             assert list(map(sorted, found)) == expected
             continue

@@ -102,7 +102,9 @@ def test_every_type(family: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("order", ["probe", "none"])
 @examples(25)
 @given(
-    case=narrow_cases(window="count", family="far", plain=True, most=40),
+    case=st.sampled_from(["whole", "far"]).flatmap(
+        lambda family: narrow_cases(window="count", family=family, plain=True, most=40)
+    ),
     given_limits=limits,
     threads=THREADS,
     start=st.sampled_from([0, 2**31, 2**32, 2**33]),
@@ -304,6 +306,7 @@ def skewed(chosen: random.Random, i: int) -> int:
 PREDICATES = [
     "l.a = r.a",
     "l.a BETWEEN r.a - 3 AND r.a + 2",
+    "l.c BETWEEN r.c - 3 AND r.c + 2",
     "l.a * 3 BETWEEN r.a - 20 AND r.a + 20",
     "l.a = r.a AND l.b < r.b",
     "abs(l.x - r.x) <= 0.25",
@@ -325,6 +328,7 @@ def test_the_same_as_sorted_runs(monkeypatch: pytest.MonkeyPatch, on: str, windo
             seed,
             1500,
             skewed,
+            c=lambda chosen, _: chosen.randrange(100),
             b=lambda chosen, _: chosen.choice([None, *range(5)]),
             x=lambda chosen, i: chosen.choice([None, float("nan"), float("inf"), -0.0, i / 50, chosen.random() * 4]),
             ts=lambda chosen, i: i + chosen.randrange(-15, 15),
