@@ -124,12 +124,12 @@ def questions(draw: st.DrawFn, chain: Chain) -> Probes:
     return probes_of(pieces, list(zip(froms, tos, strict=True)), aux)
 
 
-@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([2, 6, 4096]), st.sampled_from([1, 1 << 13]))
+@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([2, 6, 4096]), st.sampled_from([0, 512]))
 def test_any_sequence_of_appends_and_expiries(
-    data: st.DataObject, dims: int, merge: bool, limit: int, narrow_from: int
+    data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bi_sort, "NARROW_FROM", narrow_from)
+        patch.setattr(bi_sort, "IN_ORDER", in_order)
         patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
         chain = Chain(dims, merge)
         for _ in range(data.draw(st.integers(1, 8))):
@@ -185,7 +185,7 @@ def test_terms_whose_keys_were_clipped_are_remembered_by_merged_runs() -> None:
     index.append(b, 2)
     assert index.inexact == {2, 5}
     assert merge_runs(a, b).inexact == {2, 5}
-    assert index.nbytes == 2 * (8 + 4)
+    assert index.nbytes == sum(run.nbytes for run in index.runs) >= 2 * 8
 
 
 @given(st.lists(st.lists(st.sampled_from([(0, 3), (1, 2), (2, 1), (3, 3)]), min_size=3, max_size=3), max_size=3), KEYS)

@@ -1,4 +1,4 @@
-"""Sorting a batch of keys: a radix sort that carries the places along."""
+"""Sorting a batch of keys by radix."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.compiling import I64, OUT_I32, OUT_I64, kernel
+from slidejoin.kernels.compiling import I32, I64, OUT_I32, OUT_I64, U64, kernel
+from slidejoin.kernels.words import OUT_WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SMALL", "sorted_order"]
+__all__ = ["BITS", "SMALL", "rough_order", "settle", "sort_words", "sorted_order"]
 
 SMALL = 256
 """Below this many rows NumPy's comparison sort is faster: a radix pass clears 2,048 counters first."""
@@ -82,3 +83,109 @@ def sorted_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
     order, spare = np.empty(n, np.int32), np.empty(n, np.int32)
     radix_order(keys, smallest, passes, order, np.empty(n, np.int64), np.empty(n, np.int64), spare)
     return order
+
+
+@kernel(I64, I32, types.boolean, types.int64, types.int64, types.int64, OUT_WORDS, OUT_WORDS)
+def sort_words(
+    keys: NDArray[np.int64],
+    chosen: NDArray[np.int32],
+    every: bool,
+    smallest: int,
+    shift: int,
+    passes: int,
+    words: NDArray[np.uint64],
+    spare: NDArray[np.uint64],
+) -> None:
+    """Write the words of some keys into `words`, sorted by their upper halves; ties stay in arrival order.
+
+    The word of row i is ``(keys[i] - smallest) >> shift`` and below it i, 32 bits each. Rows are those `chosen` (m,)
+    int32, or `every` row of keys (n,) int64. `words` and `spare` have room for them; as many `passes` of 11 bits as the
+    upper halves need, none to leave them as they come. O(passes * m).
+    """
+    m = keys.size if every else chosen.size
+    # An odd number of passes ends in the other array than it began with.
+    source, target = (spare, words) if passes & 1 else (words, spare)
+    starts = np.zeros((3, BUCKETS), np.int64)
+    mask, half = U64(BUCKETS - 1), U64(32)
+    for i in range(m):
+        row = i if every else int(chosen[U64(i)])
+        distance = U64(int(keys[U64(row)]) - int(smallest)) >> U64(shift)
+        source[U64(i)] = (distance << half) | U64(row)
+        starts[0, distance & mask] += 1
+        starts[1, (distance >> U64(BITS)) & mask] += 1
+        starts[2, (distance >> U64(2 * BITS)) & mask] += 1
+    for digit in range(passes):
+        total = 0
+        for b in range(BUCKETS):
+            count = starts[digit, b]
+            starts[digit, b] = total
+            total += count
+        down = U64(32 + digit * BITS)
+        for i in range(m):
+            word = source[U64(i)]
+            b = (word >> down) & mask
+            to = starts[digit, b]
+            starts[digit, b] = to + 1
+            target[U64(to)] = word
+        source, target = target, source
+
+
+@kernel(I64, types.int64, types.int64, OUT_I32, OUT_WORDS, OUT_WORDS)
+def rough_order(
+    keys: NDArray[np.int64],
+    smallest: int,
+    shift: int,
+    order: NDArray[np.int32],
+    one: NDArray[np.uint64],
+    two: NDArray[np.uint64],
+) -> None:
+    """Write the places of `keys` (n,) int64 into `order` (n,) int32, in ascending order of stretches of 2**shift keys.
+
+    There are 2**22 stretches from `smallest` on; the first and the last take what lies outside. `one` and `two` (n,)
+    uint64 are scratch. O(n).
+    """
+    starts = np.zeros((2, BUCKETS), np.int64)
+    mask = U64(BUCKETS - 1)
+    for i in range(keys.size):
+        key, stretch = keys[U64(i)], U64(0)
+        if key > smallest:
+            stretch = min(U64(int(key) - int(smallest)) >> U64(shift), U64(BUCKETS * BUCKETS - 1))
+        one[U64(i)] = (stretch << U64(32)) | U64(i)
+        starts[0, stretch & mask] += 1
+        starts[1, stretch >> U64(BITS)] += 1
+    for digit in range(2):
+        total = 0
+        for b in range(BUCKETS):
+            count = starts[digit, b]
+            starts[digit, b] = total
+            total += count
+    for i in range(keys.size):
+        b = (one[U64(i)] >> U64(32)) & mask
+        two[U64(starts[0, b])] = one[U64(i)]
+        starts[0, b] += 1
+    for i in range(keys.size):
+        b = two[U64(i)] >> U64(32 + BITS)
+        order[U64(starts[1, b])] = two[U64(i)] & U64(0xFFFFFFFF)
+        starts[1, b] += 1
+
+
+@kernel(I64, types.int64, OUT_WORDS, OUT_I64, returns=types.boolean)
+def settle(keys: NDArray[np.int64], most: int, words: NDArray[np.uint64], ascending: NDArray[np.int64]) -> bool:
+    """Put sorted words whose upper halves are equal into the order of their whole keys, and write those.
+
+    `words` (m,) uint64 point into `keys` (n,) int64; `ascending` (m,) int64 is written. Insertion sort; gives up and
+    returns False after `most` moves, as both arrays are no good then. O(m + most).
+    """
+    moves, low_half = 0, U64(0xFFFFFFFF)
+    for i in range(ascending.size):
+        word = words[U64(i)]
+        key = keys[word & low_half]
+        j = i
+        while j > 0 and ascending[U64(j - 1)] > key:
+            ascending[U64(j)], words[U64(j)] = ascending[U64(j - 1)], words[U64(j - 1)]
+            j -= 1
+            moves += 1
+        ascending[U64(j)], words[U64(j)] = key, word
+        if moves > most:
+            return False
+    return True
