@@ -124,13 +124,22 @@ def questions(draw: st.DrawFn, chain: Chain) -> Probes:
     return probes_of(pieces, list(zip(froms, tos, strict=True)), aux)
 
 
-@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([2, 6, 4096]), st.sampled_from([0, 512]))
+@given(
+    st.data(),
+    st.integers(0, 2),
+    st.booleans(),
+    st.sampled_from([2, 6, 4096]),
+    st.sampled_from([0, 512]),
+    st.sampled_from([2, 1000]),
+)
 def test_any_sequence_of_appends_and_expiries(
-    data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int
+    data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int, at_once: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bi_sort, "IN_ORDER", in_order)
         patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
+        patch.setattr(bi_sort, "AT_ONCE", at_once)
+        patch.setattr(bi_sort, "SHARE", 1)
         chain = Chain(dims, merge)
         for _ in range(data.draw(st.integers(1, 8))):
             if data.draw(st.integers(0, 3)) == 0:
@@ -166,6 +175,23 @@ def test_runs_stay_few_and_under_half_of_the_window() -> None:
     runs = chain.index.runs
     assert len(runs) < 20
     assert max(run.rows for run in runs) <= 0.6 * 15_000
+
+
+def test_a_long_merge_is_spread_over_pushes() -> None:
+    chain = Chain(1)
+    rng = np.random.default_rng(2)
+    seen, most = set(), 0
+    for i in range(900):
+        chain.append([(int(key), (int(key) % 4, 0)) for key in rng.integers(0, 99, 40)])
+        chain.expire(chain.base - 30_000)
+        seen.add(len(chain.index._merges))
+        most = max(most, len(chain.index.runs))
+        if i % 100 == 0:
+            asked = [[(3, 5), (90, 99), (0, 0)]]
+            probes = probes_of(asked, [(0, chain.base)] * 3, [(0, [(0, 3), (1, 2), (0, 1)])])
+            assert pairs_of(chain.index.search(probes), 3) == expected_of(chain.rows, probes, 1)
+    assert max(seen) > 0
+    assert most < 20
 
 
 def test_expiry_drops_whole_runs_only() -> None:

@@ -111,16 +111,45 @@ class BiSort:
     def append(self, run: Run, live_rows: int) -> None:
         """Add the newest run; merge neighbours while the older is less than `FAN_OUT` times the newer.
 
-        Merged runs stay under half of the window's `live_rows`, because only whole runs expire.
+        Merged runs stay under half of the window's `live_rows`, because only whole runs expire. A merge that is long
+        beside the push is spread over the next ones (PIM-Tree, section 4.2): searches read its two runs until it is
+        done, which is before as many rows again have come.
         """
         runs = self.runs
         runs.append(run)
+        if not self.merge:
+            return
+        at_once = max(AT_ONCE, SHARE * run.rows)
+        self._advance(run.rows)
         limit = max(SMALLEST_LIMIT, live_rows // 2)
-        while self.merge and len(runs) > 1:
-            older, newer = runs[-2], runs[-1]
+        busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
+        place = len(runs) - 1
+        while place > 0:
+            place -= 1
+            if place + 1 >= len(runs):
+                continue
+            older, newer = runs[place], runs[place + 1]
             if older.rows >= FAN_OUT * newer.rows or older.rows + newer.rows > limit:
-                break
-            runs[-2:] = [merge_runs(older, newer)]
+                continue
+            if id(older) in busy or id(newer) in busy:
+                continue
+            merge = Merge(older, newer)
+            if merge.size <= at_once:
+                merge.advance(merge.size)
+                runs[place : place + 2] = [merge.result()]
+            else:
+                self._merges.append(merge)
+                busy |= {id(older), id(newer)}
+
+    def _advance(self, rows: int) -> None:
+        """Go on with the merges that are under way, `rows` having come, and put those that are done in their places."""
+        for merge in list(self._merges):
+            place = next((i for i, run in enumerate(self.runs) if run is merge.older), -1)
+            if place < 0 or place + 1 >= len(self.runs) or self.runs[place + 1] is not merge.newer:
+                self._merges.remove(merge)  # one of its runs has expired
+            elif merge.advance(max(AT_ONCE // 2, 2 * rows * merge.size // merge.newer.rows)):
+                self.runs[place : place + 2] = [merge.result()]
+                self._merges.remove(merge)
 
     def expire(self, ordinal: int) -> None:
         """Drop the runs whose rows all come before that ordinal."""
@@ -173,6 +202,12 @@ class BiSort:
 
 
 FAN_OUT = 4
+AT_ONCE = 1 << 13
+"""Rows that a push may merge besides its own: as many take 15 µs."""
+
+SHARE = 32
+"""Rows that are merged at once for each row of a push: as many take about as long as the row's other steps."""
+
 SMALLEST_LIMIT = 4096
 """Runs are merged up to this size however small the window is: below it a merge costs less than one more search."""
 
