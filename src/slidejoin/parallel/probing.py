@@ -22,6 +22,9 @@ __all__ = ["Workers", "search"]
 SMALLEST_PART = 2048
 """Probes that are worth a thread: handing a part over costs some 30 µs, as much as 500 probes."""
 
+LARGEST_PART = 1 << 14
+"""Probes that are searched together at most: what is known of them between the two passes stays in the cache."""
+
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
@@ -87,7 +90,7 @@ def _call(fill: Callable[..., None], *args: object) -> Callable[[], None]:
 def search(index: BiSort, probes: Probes, workers: Workers) -> Found:
     """Ask the index all probes, in as many parts as there are threads and work for them."""
     n = len(probes)
-    count = max(1, min(workers.threads, n // SMALLEST_PART))
+    count = max(1, min(workers.threads, n // SMALLEST_PART), -(-n // LARGEST_PART))
     if count == 1:
         return index.search(probes)
     bounds = [n * i // count for i in range(count + 1)]
