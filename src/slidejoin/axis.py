@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slidejoin.index.band_cells import LONGEST, Axis
+from slidejoin.predicate.atoms import Shifted
+from slidejoin.predicate.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from slidejoin.window import Window
@@ -24,7 +28,11 @@ PLACES = 16
 WIDEST = 1 << 31
 """Exact keys in wider bands are divided: a bucket tells 32 bits of a place, of which a band should use some only."""
 
-FARTHEST = float(1 << 62)
+EDGE = 1 << 52
+"""Places so far out are further apart as doubles than one by one: there each double is a place."""
+
+MOST_UNEQUAL = 16
+"""Ranges of one side's keys may be this many times as wide as the other's: both tables have cells of one width."""
 
 
 def cell_axis(term: object, window: Window) -> Axis | None:  # noqa: PLR0911 - one case each
@@ -39,7 +47,10 @@ def cell_axis(term: object, window: Window) -> Axis | None:  # noqa: PLR0911 - o
     if term.shape != "band" or width is None:
         return None
     why = "a band of fixed width is two cells"
-    if isinstance(width, int) and not term.of_doubles:
+    if not term.of_doubles:
+        width = ceil(width)
+        if not _equally_wide(term):
+            return None
         if width <= WIDEST:
             return Axis(max(width - 1, 0).bit_length(), None, why)
         drop = width.bit_length() - PLACES
@@ -47,14 +58,29 @@ def cell_axis(term: object, window: Window) -> Axis | None:  # noqa: PLR0911 - o
     if width == 0:
         return Axis(0, None, why)
     scale = (1 << PLACES) / width
-    if not isfinite(scale):
-        return None
+    return Axis(PLACES, _places_of_doubles(scale), why) if isfinite(scale) else None
+
+
+def _equally_wide(term: RangeTerm) -> bool:
+    """Whether a range of left keys, and one of right keys, are about as wide: ``l.a * 1000 = r.a`` is not."""
+    if not isinstance(term.what, Shifted):
+        return True
+    factors = abs(term.what.what.left_factor), abs(term.what.what.right_factor)
+    return max(factors) <= MOST_UNEQUAL * min(factors)
+
+
+def _places_of_doubles(scale: float) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
+    """Return the map from keys of doubles to places, `scale` of them for each unit, that keeps the order."""
+    last = int(float_keys(np.array([EDGE / scale]))[0])
+    first = -last - 1  # the key of the opposite double
 
     def place(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        with np.errstate(all="ignore"):
-            # Rounded the same way for all keys, so the order stays; NaN is the key of rows that match nothing.
-            places = np.nan_to_num(np.floor(term.axis(keys) * scale), posinf=FARTHEST, neginf=-FARTHEST)
-            clipped: NDArray[np.int64] = np.clip(places, -FARTHEST, FARTHEST).astype(np.int64)
-        return clipped
+        keys = np.clip(keys, FIRST_KEY, LAST_KEY)
+        # Rounded the same way for all keys, so the order stays.
+        near = np.floor(from_keys(np.clip(keys, first, last)) * scale)
+        places: NDArray[np.int64] = np.clip(near, -EDGE, EDGE).astype(np.int64)
+        places += np.maximum(keys, last) - last
+        places += np.minimum(keys, first) - first
+        return places
 
-    return Axis(PLACES, place, why)
+    return place

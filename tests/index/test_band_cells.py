@@ -221,6 +221,16 @@ def test_a_table_by_hand(axis: str, first: int) -> None:
         table.expire(table.next - 20)
 
 
+@pytest.mark.parametrize("base", [LOW, -5, 0, HIGH - 2**32])
+def test_keys_2_to_the_32_apart_are_one_too_many(base: int) -> None:
+    table = Listed(AXES["widest"])
+    table.append([(base, ()), (base + 1, ()), (base + 2**32 - 1, ())])
+    assert table.index.narrow
+    table.check([(LOW, base), (base, base), (base + 1, base + 2**32 - 1), (base + 2**31, HIGH), (LOW, HIGH)])
+    table.append([(base + 2**32, ())])
+    assert not table.index.narrow
+
+
 # -- dead rows stay dead -----------------------------------------------------------------------------------------------
 
 
@@ -313,3 +323,10 @@ def test_what_rows_are_checked_by_does_not_grow_with_time() -> None:
             table.check([(0, i * 1000 + 9)] * 2, [(0, [(1, 2)] * 2), (1, [(3, 12), (0, 1)])])
     assert table.index.stored is not None
     assert table.index.stored.shape == (128, 3)
+
+
+def test_what_rows_are_checked_by_grows_with_the_window() -> None:
+    table = Listed(AXES["divided"], dims=1, rows=1, first=2**32 - 70)
+    for i in range(10):
+        table.append([(i * 1000 + j, (i,)) for j in range(40)])
+        table.check([(0, i * 1000 + 9)] * 2, [(0, [(1, 7), (2, 2)])])

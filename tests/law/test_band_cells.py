@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.band_cells import BandCells
+from slidejoin.predicate.floats import float_keys
 from slidejoin.store import side
 from tests.law.checks import (
     ORDERS,
@@ -155,6 +156,40 @@ def test_other_terms_are_refused(on: str) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     with pytest.raises(sj.PredicateError, match=r"algorithm='band_cells' needs an equality or a band of fixed width"):
         sj.StreamJoin(on=on, window=sj.CountWindow(3), schemas=(schema, schema), **CELLS_ON)
+
+
+@pytest.mark.parametrize("width", [0.00001, 0.1, 3.0, 1e-300, 1e300, 5e-324])
+def test_places_of_doubles_keep_the_order_and_tell_far_ones_apart(width: float) -> None:
+    """A band that is tiny beside the values must not put them all into one cell."""
+    schema = pa.schema([("x", pa.float64())])
+    on = abs(sj.left.x - sj.right.x) <= width
+    axis = sj.StreamJoin(on=on, window=sj.CountWindow(9), schemas=(schema, schema))._state.engine.plan.axis
+    if axis is None:
+        assert width == 5e-324  # sorted runs take it
+        return
+    chosen = random.Random(1)
+    values = [0.0, np.inf, np.finfo(float).max, 5e-324, *(10.0 ** chosen.uniform(-320, 308) for _ in range(3000))]
+    values += [2.0**52 * 2.0**e * (1 + chosen.uniform(-1e-15, 1e-15)) for e in range(-40, 40) for _ in range(20)]
+    values += [chosen.uniform(1, 2) * width * 2.0**36 for _ in range(500)]
+    every = np.sort(np.array([*values, *(-value for value in values)]))
+    keys = np.concatenate([[-(2**63)], float_keys(every), [2**63 - 1]])
+    places = axis.places(keys)
+    assert places.dtype == np.int64
+    assert (places[1:].astype(object) >= places[:-1].astype(object)).all()
+    base = 1.6e9 if 1e-9 < width < 1e9 else min(width * 1e15, 1e307)
+    some = base * (1 + np.arange(1000) / 1e6)
+    cells = axis.places(float_keys(some)) >> axis.shift
+    assert len(set(cells.tolist())) >= 900
+    spans = axis.places(float_keys(some + width)) - axis.places(float_keys(some))
+    assert spans.max() >> axis.shift <= 2
+
+
+@pytest.mark.parametrize(("factor", "cells"), [(1, True), (13, True), (1000, False)])
+def test_ranges_of_very_unequal_width_are_left_to_sorted_runs(factor: int, cells: bool) -> None:
+    schema = pa.schema([("a", pa.int64())])
+    for on in (f"l.a * {factor} BETWEEN r.a - 50 AND r.a + 50", f"abs(l.a - r.a * {factor}) <= 50"):
+        join = sj.StreamJoin(on=on, window=sj.CountWindow(9), schemas=(schema, schema))
+        assert join._state.engine.windows["left"].index.name == ("band_cells" if cells else "bi_sort")
 
 
 def _count(left: int, right: int | None = None, slide: int = 1) -> WindowCase:
