@@ -22,6 +22,7 @@ from slidejoin.kernels.cells import (
     BUCKETS,
     FLOOR,
     LARGEST,
+    LINES,
     SHIFT,
     SLOTS,
     SMALLEST,
@@ -250,9 +251,9 @@ class Table:
             assert at >= before
             if at == len(keys):
                 break
-            assert at > before or not grown  # one more bucket is room for seven more rows
+            assert at > before or not grown  # one more chunk is room for seven more rows
             room, grown = self.pool.size // WORDS, True
-            larger = self.empty(room + self.grow)
+            larger = self.empty(room + self.grow * LINES)
             larger[: self.pool.size] = self.pool
             self.pool, self.state[5] = larger, room
         self.rows += [(self.next + i, key) for i, key in enumerate(keys) if kept is None or kept[i]]
@@ -447,8 +448,8 @@ def test_rows_that_die_make_room_in_the_bucket_and_in_the_pool() -> None:
         table.expire(table.next - 20)
         asked = Questions([0, 1, 0], [0, 1, 1], [0, 1, 2], {ARRIVED: table.next, SIZE: 2**62, SLIDE: 1, OWN: 0})
         assert list(map(sorted, ask(table, asked, 4))) == asked.expected(table)
-    # Twenty live rows and five dead ones fill three buckets and part of a fourth.
-    assert 3 <= table.pool.size // WORDS <= 8
+    # Twenty live rows and five dead ones fill three lines and part of a fourth, of at most three chunks.
+    assert 3 <= table.pool.size // WORDS <= 3 * LINES
     assert table.state[SPILLS] >= 300 // SLOTS - 4
 
 

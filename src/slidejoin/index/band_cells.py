@@ -17,6 +17,7 @@ from slidejoin.kernels.cells import (
     CURSOR,
     FLOOR,
     LARGEST,
+    LINES,
     SHIFT,
     SMALLEST,
     SPILLS,
@@ -47,7 +48,7 @@ LONGEST = 1 << 29
 
 SWEEP = 1 << 30
 SWEPT_AT_ONCE = 256
-SMALLEST_POOL = 8
+SMALLEST_POOL = 2 * LINES
 ENDLESS = 1 << 62
 NO_ROWS = np.empty(0, np.bool_)
 MOST_FOUND = 1 << 22
@@ -224,7 +225,7 @@ class BandCells:
         larger = self._empty(max(2 * room, SMALLEST_POOL))
         larger[: self.pool.size] = self.pool
         self.pool = larger
-        self.state[CURSOR] = room
+        self.state[CURSOR] = room // LINES * LINES
 
     def _sweep(self, rows: int) -> None:
         """Renew dead positions, a share with every push, so that each bucket is visited once in 2**30 rows."""
