@@ -263,7 +263,7 @@ def test_every_position_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch, rows
     table = Listed(AXES["equality"], rows=rows)
     table.append([(key, ()) for key in [*range(200), *[5] * 60]])
     for _ in range(200):
-        table.append([(1, ())] * 64)
+        table.append([(10_000 + i, ()) for i in range(64)])  # of one key they would soon renew the pool
         table.expire(table.next - 40)
         if table.next > 2 * band_cells.SWEEP + 400:
             for words in (table.index.slots, table.index.pool):
