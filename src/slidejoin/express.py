@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import empty_of, values_in
 from slidejoin.arrival import arrange
 from slidejoin.finding import SMALLEST_PART, WovenCells
 from slidejoin.index.band_cells import Asked, BandCells, FoundInCells
@@ -101,8 +102,7 @@ class Express:
                 return None
             if engine.windows[side].outgrown(rows[side]):
                 return None
-            values = column.to_numpy()
-            keys[side] = values if values.dtype == np.int64 else values.view(np.int64)
+            keys[side] = values_in(column, np.int64)
         arrivals = arrange(rows["left"], rows["right"], by)
         if not arrivals.straight:
             return None
@@ -179,7 +179,7 @@ class Express:
     def _concatenated(self, found: Iterator[Candidates]) -> pa.Table:
         chunk_rows, schema = self._engine.chunk_rows, self._engine.plan.layout.schema
         tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
-        return pa.concat_tables(tables) if tables else schema.empty_table()
+        return pa.concat_tables(tables) if tables else empty_of(schema)
 
 
 def _plain(plan: Plan) -> dict[Side, Around]:

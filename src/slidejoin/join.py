@@ -7,6 +7,7 @@ from weakref import ref
 
 import pyarrow as pa
 
+from slidejoin.arrays import empty_of
 from slidejoin.batches import to_table
 from slidejoin.config import make_config
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
@@ -196,7 +197,7 @@ class StreamJoin:
         engine = state.engine
         if engine is None and len(schemas) == len(SIDES):
             engine = state.waiting.engine(plan_of(state.config, schemas["left"], schemas["right"]))
-            tables = {side: tables[side] if side in given else schemas[side].empty_table() for side in SIDES}
+            tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
         if engine is None:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
@@ -291,7 +292,7 @@ class StreamJoin:
         for side in SIDES:
             known, batch = state.schemas.get(side), batches[side]
             if batch is None:
-                tables[side] = pa.table({}) if known is None else known.empty_table()
+                tables[side] = pa.table({}) if known is None else empty_of(known)
             else:
                 tables[side] = to_table(batch, side, known)
         return tables
@@ -332,7 +333,7 @@ class StreamJoin:
     def _empty(self) -> pa.Table:
         state = self._state
         if state.engine is not None:
-            return state.engine.plan.layout.schema.empty_table()
+            return empty_of(state.engine.plan.layout.schema)
         return state.waiting.empty(state.schemas)
 
 

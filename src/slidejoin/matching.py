@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import array_of, empty_of
 from slidejoin.emit import in_strict_order
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Matches:
         """Return the output rows of pairs, given as (n,) int64 ordinals."""
         layout = self.plan.layout
         if self.plan.config.output == "positions":
-            return pa.Table.from_arrays([pa.array(left), pa.array(right)], schema=layout.schema)
+            return pa.Table.from_arrays([array_of(left), array_of(right)], schema=layout.schema)
         return layout.pairs(
             self.windows["left"].payload.take(layout.names("left"), left),
             self.windows["right"].payload.take(layout.names("right"), right),
@@ -125,7 +126,7 @@ class Matches:
                 places[rank] = np.arange(rank.size)
                 mine = is_left if side == "left" else ~is_left
                 if side == "right" and self.plan.config.self_join:
-                    source = window.plan.kept_schema(side).empty_table()
+                    source = empty_of(window.plan.kept_schema(side))
                 else:
                     source = tables[side]
                 gathered[side] = source.select(layout.names(side)).take(pa.array(places, mask=~mine))

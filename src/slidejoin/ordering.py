@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import values_in
 from slidejoin.errors import SchemaError, nearest
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _plain(table: pa.Table, name: str) -> NDArray[np.int64] | None:
     column = table.column(place)
     if column.null_count or column.type.id != INT64:
         return None
-    values: NDArray[np.int64] = column.to_numpy()
+    values: NDArray[np.int64] = values_in(column, np.int64)
     return values
 
 

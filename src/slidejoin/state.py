@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slidejoin.arrays import empty_of
 from slidejoin.config import ALGORITHMS, JoinConfig, at_least_one, one_of
 from slidejoin.errors import SlideJoinError, StateError
 from slidejoin.stats import Stats
@@ -75,7 +76,7 @@ def save(state: JoinState) -> bytes:
         "schemas": [side for side in SIDES if side in schemas],
         "planned": engine is not None,
     }
-    parts = [table_to_bytes(schemas[side].empty_table()) for side in SIDES if side in schemas]
+    parts = [table_to_bytes(empty_of(schemas[side])) for side in SIDES if side in schemas]
     if engine is None:
         header["waiting"] = {"side": waiting.side, "dropped": waiting.dropped, "rows": bool(waiting.tables)}
         header["stats"] = asdict(waiting.stats)
@@ -88,7 +89,7 @@ def save(state: JoinState) -> bytes:
         for side in SIDES[: 1 if config.self_join else 2]:
             pieces = [piece.table for piece in engine.windows[side].payload]
             schema = engine.plan.kept_schema(side)
-            parts.append(table_to_bytes(pa.concat_tables([schema.empty_table(), *pieces])))
+            parts.append(table_to_bytes(pa.concat_tables([empty_of(schema), *pieces])))
     return write_snapshot(header, parts)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import empty_of
 from slidejoin.emit import POSITIONS
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate import columns_of
@@ -108,8 +109,8 @@ class Waiting:
             if plan.config.self_join:
                 engine.windows["right"].start_at(self.dropped)
             rows: dict[Side, pa.Table] = {
-                "left": plan.schema("left").empty_table(),
-                "right": plan.schema("right").empty_table(),
+                "left": empty_of(plan.schema("left")),
+                "right": empty_of(plan.schema("right")),
             }
             rows[self.side] = pa.concat_tables(self.tables)
             for _ in engine.push(engine.prepare(rows)):
@@ -122,7 +123,7 @@ class Waiting:
     def empty(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
         """Return an empty table with the output columns that are known so far."""
         if self._config.output == "positions":
-            return POSITIONS.empty_table()
+            return empty_of(POSITIONS)
         fields = []
         for side in ("left", "right"):
             schema = schemas.get(side)
@@ -130,7 +131,7 @@ class Waiting:
                 fields += [pa.field(name, schema.field(name).type) for name in self._chosen(side, schema)]
         if self._config.output == "count":
             fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
-        return pa.schema(fields).empty_table()
+        return empty_of(pa.schema(fields))
 
     def _chosen(self, side: Side, schema: pa.Schema) -> list[str]:
         if self._config.select is None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pat
 
+from slidejoin.arrays import values_in
 from slidejoin.predicate.types import SECONDS_A_DAY, Kind, Type
 
 if TYPE_CHECKING:
@@ -187,8 +188,8 @@ _PLAIN: dict[int, type[Any]] = {pa.float64().id: np.float64}
 _PLAIN |= {kind.id: np.int64 for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
 """Types whose values are used as they lie in memory."""
 
-_DIRECT = {Kind.INT: np.dtype(np.int64), Kind.FLOAT: np.dtype(np.float64)}
-"""Kinds of which the usual type is what NumPy knows it as."""
+_DIRECT = {Kind.INT: (pa.int64().id, np.int64), Kind.FLOAT: (pa.float64().id, np.float64)}
+"""Kinds of which the usual type lies in memory as NumPy has it."""
 
 
 def load(  # noqa: PLR0911 - one case for each layout
@@ -207,9 +208,9 @@ def load(  # noqa: PLR0911 - one case for each layout
     """
     direct = _DIRECT.get(meaning.kind)
     if direct is not None and column.null_count == 0 and type(column) is pa.ChunkedArray:
-        data = column.to_numpy()  # which shares a single chunk's memory, and is the shortest way to it
-        if data.dtype == direct:
-            return Values(data)
+        kind, dtype = direct
+        if column.type.id == kind:
+            return Values(values_in(column, dtype))  # which shares a single chunk's memory, and is the shortest way
     array = one_array(column)
     plain = _PLAIN.get(array.type.id)
     if plain is not None and array.null_count == 0 and len(array):  # the usual case, in a fifth of the time

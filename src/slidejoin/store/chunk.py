@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import values_in
 from slidejoin.kernels.gathering import GATHER
 from slidejoin.store.piece import Piece
 
@@ -31,7 +32,7 @@ class Fixed(NamedTuple):
     dtype : numpy.dtype
         As what its values are held: booleans as bytes.
     direct : bool
-        Whether NumPy knows the type, so that Arrow shows it an array.
+        Whether the values lie in memory as NumPy has them.
     """
 
     name: str
@@ -43,8 +44,7 @@ class Fixed(NamedTuple):
     def source(self, column: pa.ChunkedArray) -> NDArray[Any]:
         """Return the values of a column; whatever lies under a NULL."""
         if self.direct and not column.null_count:
-            values: NDArray[Any] = column.to_numpy()
-            return values
+            return values_in(column, self.dtype)
         array = _one_array(column)
         buffer = array.buffers()[1]
         if len(array) == 0 or buffer is None:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slidejoin.arrays import empty_of
 from slidejoin.errors import PredicateError
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def check_holdable(side: str, schema: pa.Schema, names: Iterable[str]) -> None:
     for name in names:
         kind = schema.field(name).type
         try:
-            empty = held(pa.schema([schema.field(name)]).empty_table())
-            released(empty.take(pa.array([], pa.int64())).column(0), kind)
+            empty = held(empty_of(pa.schema([schema.field(name)])))
+            released(empty.take(pa.nulls(0, pa.int64())).column(0), kind)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
             msg = (
                 f"column {name!r} of the {side} side is {kind}, which Arrow cannot take rows out of; "

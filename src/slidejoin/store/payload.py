@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import empty_of
 from slidejoin.store.chunk import Chunk, arrow_of, fixed_columns, validity_of
 from slidejoin.store.directory import Directory
 from slidejoin.store.gather import Gather
@@ -157,7 +158,7 @@ class Payload:
         if schema is None:
             schema = self._schemas[key] = pa.schema([self.schema.field(name) for name in names])
         if ordinals.size == 0:
-            return schema.empty_table()
+            return empty_of(schema)
         return pa.Table.from_arrays(self.arrays(names, ordinals), schema=schema)
 
     def __iter__(self) -> Iterator[Piece]:
