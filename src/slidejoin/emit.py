@@ -92,15 +92,11 @@ class Layout:
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table(arrays, self.schema, left.num_rows)
 
-    def counts(
-        self, left: pa.Table, right: pa.Table, is_left: NDArray[np.bool_], matches: NDArray[np.int64]
-    ) -> pa.Table:
-        """Lay out one row for each arrival: the columns of the other side are NULL."""
+    def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array, matches: pa.Array) -> pa.Table:
+        """Lay out one row for each arrival: its side, the columns of both (NULL for the other), its number of pairs."""
         tables = {"left": left, "right": right}
-        sides = pa.DictionaryArray.from_arrays(pa.array(1 - is_left.astype(np.int8)), pa.array(["left", "right"]))
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
-        extra = pa.chunked_array([sides.cast(pa.string())]), pa.chunked_array([pa.array(matches)])
-        return _table([extra[0], *arrays, extra[1]], self.schema, is_left.size)
+        return _table([pa.chunked_array([sides]), *arrays, pa.chunked_array([matches])], self.schema, len(matches))
 
 
 def _table(arrays: list[pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Table:

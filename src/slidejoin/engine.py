@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.arrival import Arrivals, Clock
+from slidejoin.counting import CountTables
 from slidejoin.express import Express
 from slidejoin.finding import FoundInWindows
 from slidejoin.intake import Intake, Push, columns_of
@@ -73,6 +74,7 @@ class Engine:
         self.workers = Workers(plan.config.threads)
         self.stats = Stats()
         self.meeting = Meeting(plan, self.windows, self.workers, self.stats)
+        self.count_tables = CountTables(plan)
         self.express = Express(self) if Express.serves(self) else None
 
     # -- taking rows ---------------------------------------------------------------------------------------------
@@ -176,7 +178,7 @@ class Engine:
         found, inexact = self.meeting.meet(part)
         if self.plan.bound.never:
             found = iter([FoundInWindows(part.rows * (2 if self.plan.config.self_join else 1))])
-        matches = Matches(self.plan, self.windows, self.stats, inexact)
+        matches = Matches(self.plan, self.windows, self.stats, inexact, self.count_tables)
         if self.plan.config.output == "count":
             yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)
         else:

@@ -19,7 +19,7 @@ from slidejoin.finding import SMALLEST_PART, WovenCells
 from slidejoin.index.band_cells import Asked, BandCells, FoundInCells
 from slidejoin.intake import Push
 from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
-from slidejoin.kernels.weaving import weave
+from slidejoin.kernels.weaving import weave, weave_counts
 from slidejoin.matching import Matches
 from slidejoin.meeting import SMALLEST_SPREAD
 from slidejoin.predicate.terms import RangeTerm
@@ -58,7 +58,7 @@ class Express:
         self._places: dict[Side, int] = {}
         self._views: dict[Side, NDArray[np.int64]] = {}
         self._found: dict[Side, FoundInCells] = {side: FoundInCells() for side in SIDES}
-        self._matches = Matches(plan, engine.windows, engine.stats, ())
+        self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables)
         for role, plain in _plain(plan).items():
             self._places[role] = plan.kept_schema(role).get_field_index(plain.column)
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
@@ -76,8 +76,7 @@ class Express:
             and isinstance(config.window, CountWindow)
             and not config.self_join
             and config.memory_limit is None
-            and config.output in {"pairs", "positions"}
-            and config.order != "strict"
+            and (config.order != "strict" or config.output == "count")
             and len(plan.terms) == 1
             and not bound.never
             and bound.filter(plan.loose) is None
@@ -134,6 +133,7 @@ class Express:
         """Return what one side's owner does: insert its rows, and let the other side probe."""
         role, stats, window = other(stored), self._engine.stats, self._engine.windows[stored]
         index, found, view = window.index, self._found[role], self._views[role]
+        counting = self._engine.plan.config.output == "count"
         assert isinstance(index, BandCells)  # noqa: S101 - `push` has looked
 
         def run() -> None:
@@ -144,7 +144,7 @@ class Express:
             view[ARRIVED], found.done = before[stored], -1
             if index.narrow:
                 asked = Asked(keys[role], keys[role], arrivals.rank(role), view, NO_CHECKS, NO_CHECKS, NO_DIMS)
-                index.find(asked, 0, keys[role].size, found)
+                (index.count if counting else index.find)(asked, 0, keys[role].size, found)
             stats.since("probe", start)
 
         return run
@@ -154,7 +154,9 @@ class Express:
         engine, arrivals = self._engine, push.arrivals
         left, right = self._found["left"], self._found["right"]
         if left.done < arrivals.left.size or right.done < arrivals.right.size:
-            return self._concatenated(engine.meeting.again(push, before))
+            return self._concatenated(engine.meeting.again(push, before), push)
+        if engine.plan.config.output == "count":
+            return self._counted(push)
         floors = {side: engine.meeting.floor(side) for side in SIDES}
         pairs = left.total + right.total
         if pairs >= min(2 * SMALLEST_PART, engine.chunk_rows):
@@ -162,7 +164,7 @@ class Express:
                 role: (arrivals.rank(role), self._found[role], before[role], floors[other(role)]) for role in SIDES
             }
             woven = WovenCells(sides, 0, push.rows, engine.workers, engine.meeting.memory)
-            return self._concatenated(iter([woven]))
+            return self._concatenated(iter([woven]), push)
         start, stats = perf_counter(), engine.stats
         lefts, rights = engine.meeting.memory.take(pairs), engine.meeting.memory.take(pairs)
         weave(
@@ -176,9 +178,22 @@ class Express:
         stats.pairs += pairs
         return out
 
-    def _concatenated(self, found: Iterator[Candidates]) -> pa.Table:
+    def _counted(self, push: Push) -> pa.Table:
+        start, engine, arrivals = perf_counter(), self._engine, push.arrivals
+        matches, is_left = engine.meeting.memory.take(push.rows), np.empty(push.rows, np.bool_)
+        left, right = self._found["left"].counts, self._found["right"].counts
+        engine.stats.pairs += weave_counts(arrivals.left_rank, left, arrivals.right_rank, right, matches, is_left)
+        out = engine.count_tables.table(matches, push.tables, arrivals, is_left)
+        engine.stats.since("payload", start)
+        return out
+
+    def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
         chunk_rows, schema = self._engine.chunk_rows, self._engine.plan.layout.schema
-        tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
+        if self._engine.plan.config.output == "count":
+            counts = map(self._matches.counted, found)
+            tables = list(self._matches.counts(counts, push.tables, push.arrivals))
+        else:
+            tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
         return pa.concat_tables(tables) if tables else empty_of(schema)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import array_of, empty_of
+from slidejoin.arrays import array_of
 from slidejoin.emit import in_strict_order
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.arrival import Arrivals
+    from slidejoin.counting import CountTables
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
     from slidejoin.stats import Stats
@@ -57,10 +58,18 @@ class Candidates(Protocol):
 class Matches:
     """Turns the candidates of one slice of arrivals into what the join puts out."""
 
-    def __init__(self, plan: Plan, windows: dict[Side, SideWindow], stats: Stats, inexact: Collection[int]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        windows: dict[Side, SideWindow],
+        stats: Stats,
+        inexact: Collection[int],
+        tables: CountTables,
+    ) -> None:
         self.plan = plan
         self.windows = windows
         self.stats = stats
+        self._tables = tables
         # Terms whose ranges are not the whole truth for these rows are tried again, pair by pair.
         self._filter = plan.bound.filter(inexact)
 
@@ -116,21 +125,8 @@ class Matches:
         self.stats.pairs += int(every.sum())
         if every.size == 0:
             return
-        layout, gathered = self.plan.layout, {}
-        is_left = np.zeros(every.size, np.bool_)
-        is_left[arrivals.left_rank] = True
         with self.stats.step("payload"):
-            for side, window in self.windows.items():
-                rank = arrivals.rank(side)
-                places = np.zeros(every.size, np.int64)
-                places[rank] = np.arange(rank.size)
-                mine = is_left if side == "left" else ~is_left
-                if side == "right" and self.plan.config.self_join:
-                    source = empty_of(window.plan.kept_schema(side))
-                else:
-                    source = tables[side]
-                gathered[side] = source.select(layout.names(side)).take(pa.array(places, mask=~mine))
-            table = layout.counts(gathered["left"], gathered["right"], is_left, every)
+            table = self._tables.table(every, tables, arrivals)
         yield table
 
     def _pairs(

@@ -13,7 +13,7 @@ from slidejoin.kernels.vectors import LOW_32, fill_lanes, widen_lanes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_found", "weave"]
+__all__ = ["check_found", "weave", "weave_counts"]
 
 U32_OF = np.uint32
 AHEAD = 16
@@ -136,3 +136,31 @@ def check_found(
             take += 1
         counts[U64(i)] = at - start
     return at
+
+
+@kernel(I64, I32, I64, I32, OUT_I64, types.Array(types.boolean, 1, "C"), returns=types.int64)
+def weave_counts(
+    left_rank: NDArray[np.int64],
+    left_counts: NDArray[np.int32],
+    right_rank: NDArray[np.int64],
+    right_counts: NDArray[np.int32],
+    matches: NDArray[np.int64],
+    is_left: NDArray[np.bool_],
+) -> int:
+    """Write how many matches each probe of both sides has in the order of their ranks; return how many there are.
+
+    Ranks (n,) int64 of each side, together 0, 1, 2, …; counts (n,) int32, and of more probes than there are ranks;
+    matches (rows,) int64 and is_left (rows,) bool, written. O(rows).
+    """
+    total = 0
+    for i in range(left_rank.size):
+        place, count = U64(left_rank[U64(i)]), int(left_counts[U64(i)])
+        matches[place] = count
+        is_left[place] = True
+        total += count
+    for j in range(right_rank.size):
+        place, count = U64(right_rank[U64(j)]), int(right_counts[U64(j)])
+        matches[place] = count
+        is_left[place] = False
+        total += count
+    return total
