@@ -8,6 +8,8 @@ push, and each left another file behind.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -20,10 +22,19 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     """Numba's cache of one kernel's compiled forms; kernels are told apart by the code that they close over."""
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:  # noqa: ANN401 - Numba's types are untyped
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(_sources())
         for part in _parts(self._py_func):
             digest.update(part)
         return signature, codegen.magic_tuple(), digest.hexdigest()
+
+
+@cache
+def _sources() -> bytes:
+    """Return a digest of all modules of kernels: a helper or a constant of one is compiled into kernels of others."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
 
 
 def _parts(value: Any) -> list[bytes]:  # noqa: ANN401 - whatever a kernel closes over
