@@ -6,6 +6,7 @@ same with the sides changed. Ordinals decide who sees whom, so neither waits for
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.bi_sort import BiSort
     from slidejoin.index.probing import Found
     from slidejoin.intake import Push
     from slidejoin.plan import Plan
@@ -41,6 +43,9 @@ SMALLEST_SPREAD = 1 << 13
 SMALLEST_SEARCH = 1 << 11
 """Probes of cells that are worth a thread of their own, once threads are at work."""
 
+RANGES_AGAIN = 32
+"""Answers by ranges after one that had too many matches to be written down at once, which costs a search."""
+
 EVEN = 3
 """With this many times the other side's rows, a side's probes are cut instead: an owner each would leave one idle."""
 
@@ -57,6 +62,8 @@ class Meeting:
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._found: dict[tuple[Side, int], FoundInCells] = {}
         self._counts: dict[Side, NDArray[np.int32]] = {}
+        # For how many answers more ranges are kept, because pairs became too many the last time.
+        self._ranges: dict[Side, int] = dict.fromkeys(SIDES, 0)
         self.memory = Recycled()
 
     def insert(self, part: Push) -> None:
@@ -146,13 +153,20 @@ class Meeting:
         share = max(-(-rest // workers.threads), SMALLEST_SEARCH)
         for role, question in questions.items():
             index = self._windows[question.stored].index
-            if isinstance(index, BandCells):
+            if isinstance(index, BandCells) or self._finds_few(role, index):
                 parts[role] = self._parts(role, question, starts[role], share, tasks, inexact)
             else:
                 answers[role] = search(index, question.probes(self._plan), workers)
         workers.run(tasks)
         self._stats.since("probe", start)
         return answers | {role: _joined(found) for role, found in parts.items()}
+
+    def _finds_few(self, role: Side, runs: BiSort) -> bool:
+        """Whether the matches of probes of runs are written down at once, not their ranges kept until asked for."""
+        if self._ranges[role] > 0:
+            self._ranges[role] -= 1
+            return False
+        return self._plan.config.output != "count" and not runs.far
 
     def _parts(
         self,
@@ -164,19 +178,25 @@ class Meeting:
         inexact: Collection[int],
     ) -> list[FoundInCells]:
         """Cut the probes of one side, add a task for each stretch, and return where its answer will be."""
-        table, rest = self._windows[question.stored].index, question.rows - start
-        assert isinstance(table, BandCells)  # noqa: S101 - its caller has looked
-        asked, count = question.cells(self._plan, table), max(1, round(rest / share))
+        table, rest, few = self._windows[question.stored].index, question.rows - start, False
+        count = max(1, round(rest / share))
         known = self._counts.get(role)
         if known is None or known.size < question.rows:
             known = self._counts[role] = np.empty(question.rows, np.int32)
-        few = not asked.dims.size and self._counting({*inexact, *self._plan.loose, *question.inexact, *table.inexact})
+        find: Callable[[int, int, FoundInCells], None]
+        if isinstance(table, BandCells):
+            asked = question.cells(self._plan, table)
+            terms = {*inexact, *self._plan.loose, *question.inexact, *table.inexact}
+            few = not asked.dims.size and self._counting(terms)
+            find = partial(table.count if few else table.find, asked)
+        else:
+            find = partial(table.find, question.probes(self._plan))
         found = []
         for part in range(count):
             into = self._found.setdefault((role, part), FoundInCells())
             into.counts, into.only_counts = known, few
             stops = (start + rest * part // count, start + rest * (part + 1) // count)
-            tasks.append(_task(table.count if few else table.find, asked, *stops, into))
+            tasks.append(_task(find, *stops, into))
             found.append(into)
         return found
 
@@ -189,15 +209,11 @@ class Meeting:
         slots: int,
         inexact: set[int],
     ) -> Iterator[FoundInWindows | WovenCells]:
-        found: dict[Side, FoundInCells] = {}
-        whole = FoundInWindows(slots)
-        for role, answer in answers.items():
-            if isinstance(answer, FoundInCells):
-                found[role] = answer
-            else:
-                whole.add(role, questions[role].slots, answer)
-        if not found:
-            yield whole
+        found = {role: answer for role, answer in answers.items() if isinstance(answer, FoundInCells)}
+        if not isinstance(self._windows["left"].index, BandCells) and (
+            len(found) < len(answers) or any(one.done < questions[role].rows for role, one in found.items())
+        ):
+            yield self._ranges_of(questions, answers, slots)
             return
         if any(one.only_counts for one in found.values()) and not self._counting(inexact):
             # One side's probes turned out to need a filter, which tries the pairs of both.
@@ -214,6 +230,22 @@ class Meeting:
                 starts = {role: int(np.searchsorted(q.slots, last)) for role, q in questions.items()}
                 found = self._found_again(questions, starts, inexact)
 
+    def _ranges_of(
+        self, questions: dict[Side, Question], answers: dict[Side, Found | FoundInCells], slots: int
+    ) -> FoundInWindows:
+        """Answer by ranges of runs, for both sides: some probes have more matches than are worth writing down twice."""
+        whole = FoundInWindows(slots)
+        for role, answer in answers.items():
+            question = questions[role]
+            if isinstance(answer, FoundInCells):
+                self._ranges[role] = RANGES_AGAIN
+                index = self._windows[question.stored].index
+                assert not isinstance(index, BandCells)  # noqa: S101 - both sides have the same structure
+                whole.add(role, question.slots, search(index, question.probes(self._plan), self._workers))
+            else:
+                whole.add(role, question.slots, answer)
+        return whole
+
     def _found_again(
         self, questions: dict[Side, Question], starts: dict[Side, int], inexact: set[int]
     ) -> dict[Side, FoundInCells]:
@@ -221,10 +253,8 @@ class Meeting:
         return {role: one for role, one in again.items() if isinstance(one, FoundInCells)}
 
     def floor(self, side: Side) -> int:
-        """Return the ordinal of the oldest row that a table of cells has."""
-        index = self._windows[side].index
-        assert isinstance(index, BandCells)  # noqa: S101 - only cells are woven
-        return index.floor
+        """Return the ordinal of the oldest row that an index has."""
+        return self._windows[side].index.floor
 
 
 def _task(function: Callable[..., None], *args: object) -> Callable[[], None]:

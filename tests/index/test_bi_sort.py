@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index import bi_sort
+from slidejoin.index import answers, bi_sort
+from slidejoin.index.band_cells import FoundInCells
 from slidejoin.index.bi_sort import BiSort, Reach, Run, build_run, merge_runs
 from slidejoin.index.probing import Found, Probes
 
@@ -54,6 +55,19 @@ def pairs_of(found: Found, n: int) -> list[tuple[int, int]]:
     found.fill(half, n, places, probes, stored)
     assert probes.tolist() == np.repeat(np.arange(100, 100 + n), counts).tolist()
     return sorted(zip(probes.tolist(), stored.tolist(), strict=True))
+
+
+def few_of(index: BiSort, probes: Probes, begin: int = 0) -> tuple[list[tuple[int, int]], int]:
+    """Positions of the probes from `begin` on, as sorted pairs, and up to which probe they were answered."""
+    n = len(probes)
+    into = FoundInCells(counts=np.full(n, -1, np.int32))
+    index.find(probes, begin, n, into)
+    counts = into.counts[begin : into.done]
+    assert (into.begin, into.total) == (begin, counts.sum())
+    assert set(into.counts[:begin]) | set(into.counts[into.done :]) <= {-1}
+    stored = index.floor + (into.found[: into.total].astype(np.int64) - index.floor - 1) % 2**32
+    asked = np.repeat(np.arange(100 + begin, 100 + into.done), counts)
+    return sorted(zip(asked.tolist(), stored.tolist(), strict=True)), into.done
 
 
 def expected_of(rows: list[Row], probes: Probes, dims: int) -> list[tuple[int, int]]:
@@ -136,7 +150,8 @@ def test_any_sequence_of_appends_and_expiries(
     data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int, at_once: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bi_sort, "IN_ORDER", in_order)
+        patch.setattr(answers, "IN_ORDER", in_order)
+        patch.setattr(bi_sort, "TOGETHER", 1 + in_order % 5)
         patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
         patch.setattr(bi_sort, "AT_ONCE", at_once)
         patch.setattr(bi_sort, "SHARE", 1)
@@ -153,7 +168,33 @@ def test_any_sequence_of_appends_and_expiries(
             ]
             probes = data.draw(questions(chain))
             found = chain.index.search(probes)
-            assert pairs_of(found, len(probes)) == expected_of(chain.rows, probes, dims)
+            expected = expected_of(chain.rows, probes, dims)
+            assert pairs_of(found, len(probes)) == expected
+            assert few_of(chain.index, probes) == (expected, len(probes))
+
+
+@pytest.mark.parametrize("base", [0, 2**32 - 3, 2**32 - 1, 2**40])
+def test_positions_beyond_32_bits(base: int) -> None:
+    index = BiSort(0, merge=False)
+    for start in (base, base + 3):
+        index.append(build_run(start, 3, i64([7, 8, 7]), np.empty((3, 0), np.int64), None), 6)
+    probes = probes_of([[(7, 7), (0, 9)]], [(base, base + 5), (base + 1, base + 6)], [])
+    found = few_of(index, probes)
+    assert found == ([(100, base + o) for o in (0, 2, 3)] + [(101, base + o) for o in range(1, 6)], 2)
+    assert not index.far
+    index.append(build_run(base + 2**32, 1, i64([7]), np.empty((1, 0), np.int64), None), 6)
+    assert index.far
+
+
+def test_probes_of_many_matches_are_left_to_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bi_sort, "TOGETHER", 2)
+    monkeypatch.setattr(answers, "SPARE", 8)
+    chain = Chain(0)
+    chain.append([(i // 25, ()) for i in range(50)])
+    probes = probes_of([[(9, 9), (5, 6), (1, 1), (0, 0), (0, 2)]], [(0, 99)] * 5, [])
+    # Two probes have room for 16 matches together: the third has 25.
+    assert few_of(chain.index, probes) == ([], 2)
+    assert few_of(chain.index, probes, 3) == ([], 3)
 
 
 @pytest.mark.nojit
@@ -164,7 +205,25 @@ def test_a_chain_by_hand(merge: bool) -> None:
         chain.append([(i % 3, (i, 0)) for i in range(size)])
     chain.expire(7)
     probes = probes_of([[(0, 1), (2, 2), (1, 0)]], [(0, 99), (6, 12), (0, 99)], [(0, [(0, 1), (0, 3), (0, 3)])])
-    assert pairs_of(chain.index.search(probes), 3) == expected_of(chain.rows, probes, 1)
+    expected = expected_of(chain.rows, probes, 1)
+    assert pairs_of(chain.index.search(probes), 3) == expected
+    assert few_of(chain.index, probes) == (expected, 3)
+
+
+@pytest.mark.parametrize("width", [0, 40, 900])
+def test_many_probes_of_wide_and_narrow_keys(width: int) -> None:
+    rng = np.random.default_rng(width)
+    for spread in (3_000, 2**45):
+        chain = Chain(1)
+        for rows in (400, 900, 300):
+            keys = rng.integers(0, 3_000, rows) * (spread // 3_000)
+            chain.append([(int(key), (int(key) % 4, 0)) for key in keys])
+        n = 700
+        low = rng.integers(-100, 3_100, n) * (spread // 3_000)
+        seen = [(i, i + 900) for i in range(n)]
+        aux = [(0, [(int(d), 2) for d in rng.integers(0, 3, n)])]
+        probes = probes_of([[(int(key), int(key) + width * (spread // 900_000)) for key in low]], seen, aux)
+        assert few_of(chain.index, probes) == (expected_of(chain.rows, probes, 1), n)
 
 
 def test_runs_stay_few_and_under_half_of_the_window() -> None:

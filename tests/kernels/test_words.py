@@ -20,6 +20,7 @@ from slidejoin.kernels.words import (
     count_below,
     count_seen,
     keep_offsets,
+    keep_pairs,
     load_key,
     spread,
     write_kept,
@@ -71,6 +72,9 @@ def test_eight_words_at_once() -> None:
         assert kept.tolist() == offsets
         write_kept_of(kept.ctypes.data, lanes, 11, out.ctypes.data + 8)
         assert out.tolist() == [-1, *(11 + o for o in offsets[:lanes]), *[-1] * (LANES + 1 - lanes)]
+    pairs = np.zeros(LANES + 1, np.uint64)
+    keep_pairs_of(at, np.uint64(2**33 + 3), np.uint64(77 << 32), pairs.ctypes.data)
+    assert pairs.tolist() == [*(77 << 32 | (o + 3) % 2**32 for o in offsets), 0]
     keys = i64([LOW, -1, HIGH])
     assert [load_key_of(keys.ctypes.data + 8 * i) for i in range(3)] == keys.tolist()
 
@@ -93,6 +97,11 @@ def spread_of(value: int, lanes: int, to: int) -> None:
 @inlined
 def keep_offsets_of(address: int, to: int) -> None:
     keep_offsets(address, to)
+
+
+@inlined
+def keep_pairs_of(address: int, add: Any, upper: Any, to: int) -> None:
+    keep_pairs(address, add, upper, to)
 
 
 @inlined

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
+from slidejoin import meeting
+from slidejoin.index import answers, bi_sort
 from slidejoin.index.bi_sort import BiSort, build_run
 from slidejoin.index.probing import Probes
 from slidejoin.parallel import probing
@@ -68,12 +70,43 @@ def stream_results(threads: int, **options: Any) -> list[list[Any]]:
     [{}, {"order": "strict"}, {"order": "none"}, {"output": "count"}, {"self_join": True, "order": "strict"}],
     ids=str,
 )
-def test_streams_do_not_depend_on_threads(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("algorithm", ["bi_sort", "auto"])
+def test_streams_do_not_depend_on_threads(
+    algorithm: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**options, "algorithm": algorithm}
     expected = stream_results(1, **options)
     assert any(expected)
     monkeypatch.setattr(probing, "SMALLEST_PART", 3)
+    monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
+    monkeypatch.setattr(meeting, "SMALLEST_SEARCH", 3)
     for threads in (2, 5):
         assert stream_results(threads, **options) == expected
+
+
+@pytest.mark.parametrize("self_join", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matches_or_ranges_give_the_same_pairs(threads: int, self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"algorithm": "bi_sort", "order": "strict", "self_join": self_join}
+    expected = stream_results(1, **options)
+    assert any(expected)
+    monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
+    monkeypatch.setattr(meeting, "SMALLEST_SEARCH", 3)
+    monkeypatch.setattr(meeting, "RANGES_AGAIN", 1)
+    asked: list[bool] = []
+    for room in (8, 40, 400):
+        # Some pushes, or some parts of them, find too many matches to write them down at once.
+        monkeypatch.setattr(answers, "FEW", 0)
+        monkeypatch.setattr(answers, "SPARE", room)
+        few = answers.write_few
+
+        def noted(*args: Any, few: Any = few) -> bool:
+            asked.append(few(*args))
+            return asked[-1]
+
+        monkeypatch.setattr(bi_sort, "write_few", noted)
+        assert stream_results(threads, **options) == expected
+    assert set(asked) == {False, True}
 
 
 def test_all_tasks_run_to_their_end_before_an_error_is_raised() -> None:

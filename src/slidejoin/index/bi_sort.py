@@ -12,89 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.buffers import Buffers
-from slidejoin.index.runs import Merge, Run, build_run, merge_runs, words_pool
-from slidejoin.kernels.matching import fill
-from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS, find
-from slidejoin.kernels.sorting import BITS, rough_order
-from slidejoin.kernels.words import LANES
+from slidejoin.index.answers import TOGETHER, FoundInRuns, write_few
+from slidejoin.index.runs import Merge, Run, build_run, merge_runs
+from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.buffers import Lease
+    from slidejoin.index.band_cells import FoundInCells
     from slidejoin.index.probing import Probes
 
 __all__ = ["BiSort", "FoundInRuns", "Run", "build_run", "merge_runs"]
-
-ranges_pool = Buffers(np.int64, kept=8)
-kept_pool = Buffers(np.uint32, kept=8)
-
-
-class FoundInRuns:
-    """The ranges found by `BiSort.search`, and how many rows of each are matches."""
-
-    __slots__ = ("_kept", "_lease", "_order", "_probes", "_ranges", "_runs", "_table", "counts")
-
-    def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
-        n, columns = len(probes), len(runs) * probes.lo.shape[0]
-        self._probes = probes
-        self._runs = runs  # keeps the memory that the table points to
-        self._table: NDArray[np.int64] = np.array([run.line for run in runs], np.int64).reshape(len(runs), FIELDS)
-        self._table[:, CHECKS] = checks
-        self._lease: Lease = ranges_pool.lease(columns * n)
-        self._ranges: NDArray[np.int64] = self._lease.array[: columns * n].reshape(n, columns)
-        self._kept: Lease = kept_pool.lease((columns * n + 1) * LANES)
-        checks_of = probes.checks
-        if n <= IN_ORDER or not runs:
-            lo, hi, seen = probes.lo, probes.hi, checks_of[:2]
-            self._order = _every[:n] if n <= IN_ORDER else np.arange(n, dtype=np.int32)
-        else:
-            self._order = _in_stretches(probes.lo[0], probes.hi[0], runs)
-            lo, hi = probes.lo.take(self._order, axis=1), probes.hi.take(self._order, axis=1)
-            seen = checks_of[0].take(self._order), checks_of[1].take(self._order)
-        counts: NDArray[np.int64] = np.empty(n, np.int64)
-        find(self._table, lo, hi, self._order, *seen, *checks_of[2:], self._ranges, self._kept.array, counts)
-        self.counts: NDArray[np.int64] = counts
-        if n > IN_ORDER:
-            self.counts = np.empty(n, np.int64)
-            self.counts[self._order] = counts
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of probes first…last-1, see `Found`."""
-        asked, n = self._probes, len(self._probes)
-        # All probes are taken by their keys again, part of them in arrival order.
-        whole, which = (first, last) == (0, n), self._order
-        if not whole and n > IN_ORDER:
-            which = np.empty(n, np.int32)
-            which[self._order] = np.arange(n, dtype=np.int32)
-        fill(
-            self._table, self._ranges, self._kept.array, which, whole, *asked.checks, asked.ordinals, self.counts,
-            first, last, places, probes, stored,
-        )  # fmt: skip
-
-
-IN_ORDER = 512
-"""Probes that are worth an order: fewer read their lines one by one anyway."""
-
-_every = np.arange(IN_ORDER, dtype=np.int32)
-
-
-def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
-    """Return the order in which probes are taken: nearly ascending, so that they read a run from end to end.
-
-    What lies out of cache then comes in the order in which processors fetch ahead: 15 ns a probe and run, 35 in any
-    order. It need not be exact, so two digits do.
-    """
-    n = lo.size
-    largest = max(runs, key=lambda run: run.size)
-    smallest, span = largest.smallest, largest.largest_key - largest.smallest
-    by = hi if int(lo[0]) <= smallest and int(lo[-1]) <= smallest else lo
-    order, one, two = np.empty(n, np.int32), words_pool.lease(n), words_pool.lease(n)
-    rough_order(by, smallest, max(0, span.bit_length() - 2 * BITS), order, one.array, two.array)
-    return order
 
 
 class BiSort:
@@ -167,6 +95,34 @@ class BiSort:
 
     def search(self, probes: Probes) -> FoundInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for keys that are spread evenly."""
+        return FoundInRuns(probes, *self._reached(probes))
+
+    def find(self, probes: Probes, begin: int, end: int, into: FoundInCells) -> None:
+        """Write down the matches of probes begin…end-1, up to where they have more than a few each.
+
+        Positions are as those of cells, with `floor`. Safe to call from several threads at once, each `into` memory of
+        its own. O(runs * n) for keys that are spread evenly, plus matches.
+        """
+        into.begin = into.done = begin
+        into.total = 0
+        while into.done < end:
+            last = min(into.done + TOGETHER, end)
+            part = probes if (into.done, last) == (0, len(probes)) else probes.part(into.done, last)
+            if not write_few(part, *self._reached(part), into):
+                return
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row."""
+        return min((run.base for run in self.runs), default=0)
+
+    @property
+    def far(self) -> bool:
+        """Whether rows lie too far apart in the order of arrival for positions of 32 bits."""
+        return max((run.base + run.rows for run in self.runs), default=0) - self.floor >= 1 << 32
+
+    def _reached(self, probes: Probes) -> tuple[list[Run], list[int]]:
+        """Return the runs that some probe may reach, and what is checked of candidates in each."""
         runs: list[Run] = []
         checks: list[int] = []
         if len(probes):
@@ -184,7 +140,7 @@ class BiSort:
                         check |= CHECK_AUX
                 runs.append(run)
                 checks.append(check)
-        return FoundInRuns(probes, runs, checks)
+        return runs, checks
 
     @property
     def inexact(self) -> frozenset[int]:

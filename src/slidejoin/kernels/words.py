@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "LANES", "OUT_WORDS", "PAD", "WORDS", "count_below", "count_seen", "keep_offsets", "load_key", "spread",
-    "write_kept", "write_ordinals",
+    "LANES", "OUT_WORDS", "PAD", "WORDS", "count_below", "count_seen", "keep_offsets", "keep_pairs", "load_key",
+    "spread", "write_kept", "write_ordinals",
 ]  # fmt: skip
 
 WORDS = types.Array(types.uint64, 1, "C", readonly=True)
@@ -152,6 +152,29 @@ def _make_keep_offsets() -> Primitive:
     return compiled
 
 
+def _make_keep_pairs() -> Primitive:
+    if numba.config.DISABLE_JIT:
+
+        def keep(address: int, add: int, upper: int, to: int) -> None:
+            for lane, word in enumerate(_words(address)):
+                ctypes.c_uint64.from_address(int(to) + 8 * lane).value = (word + int(add)) & LOW_HALF | int(upper)
+
+        return keep
+
+    @intrinsic
+    def keep_pairs(_typing: Any, address: Any, add: Any, upper: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            lower = _offsets(builder, builder.add(_load(builder, args[0]), _splat(builder, args[1])))
+            pairs = builder.or_(lower, _splat(builder, args[2]))
+            builder.store(pairs, builder.inttoptr(args[3], VECTOR.as_pointer()), align=8)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.uint64, types.uint64, types.int64), generate
+
+    compiled: Primitive = keep_pairs
+    return compiled
+
+
 def _make_write_kept() -> Primitive:
     if numba.config.DISABLE_JIT:
 
@@ -225,6 +248,9 @@ Eight words are read, wherever; only `lanes` integers are written."""
 
 keep_offsets = _make_keep_offsets()
 """``keep_offsets(address, to)``: write the offsets of eight words as uint32 at the address `to`."""
+
+keep_pairs = _make_keep_pairs()
+"""``keep_pairs(address, add, upper, to)``: write ``(word + add) % 2**32 | upper`` of eight words as uint64 at `to`."""
 
 write_kept = _make_write_kept()
 """``write_kept(address, lanes, base, to)``: as `write_ordinals`, of offsets that `keep_offsets` wrote."""

@@ -1,0 +1,128 @@
+"""What sorted runs answer: positions of matches where those are few, else ranges from which pairs are written later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.buffers import Buffers
+from slidejoin.index.runs import words_pool
+from slidejoin.kernels.matching import fill
+from slidejoin.kernels.pairing import find_few, gather
+from slidejoin.kernels.searching import CHECKS, FIELDS, find
+from slidejoin.kernels.sorting import BITS, rough_order
+from slidejoin.kernels.words import LANES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.band_cells import FoundInCells
+    from slidejoin.index.buffers import Lease
+    from slidejoin.index.probing import Probes
+    from slidejoin.index.runs import Run
+
+__all__ = ["TOGETHER", "FoundInRuns", "write_few"]
+
+ranges_pool = Buffers(np.int64, kept=8)
+kept_pool = Buffers(np.uint32, kept=8)
+
+
+class FoundInRuns:
+    """The ranges found by `BiSort.search`, and how many rows of each are matches."""
+
+    __slots__ = ("_kept", "_lease", "_order", "_probes", "_ranges", "_runs", "_table", "counts")
+
+    def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
+        n, columns = len(probes), len(runs) * probes.lo.shape[0]
+        self._probes = probes
+        self._runs = runs  # keeps the memory that the table points to
+        self._table = _table(runs, checks)
+        self._lease: Lease = ranges_pool.lease(columns * n)
+        self._ranges: NDArray[np.int64] = self._lease.array[: columns * n].reshape(n, columns)
+        self._kept: Lease = kept_pool.lease((columns * n + 1) * LANES)
+        checks_of = probes.checks
+        if n <= IN_ORDER or not runs:
+            lo, hi, seen = probes.lo, probes.hi, checks_of[:2]
+            self._order = _every[:n] if n <= IN_ORDER else np.arange(n, dtype=np.int32)
+        else:
+            self._order = _in_stretches(probes.lo[0], probes.hi[0], runs)
+            lo, hi = probes.lo.take(self._order, axis=1), probes.hi.take(self._order, axis=1)
+            seen = checks_of[0].take(self._order), checks_of[1].take(self._order)
+        counts: NDArray[np.int64] = np.empty(n, np.int64)
+        find(self._table, lo, hi, self._order, *seen, *checks_of[2:], self._ranges, self._kept.array, counts)
+        self.counts: NDArray[np.int64] = counts
+        if n > IN_ORDER:
+            self.counts = np.empty(n, np.int64)
+            self.counts[self._order] = counts
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `Found`."""
+        asked, n = self._probes, len(self._probes)
+        # All probes are taken by their keys again, part of them in arrival order.
+        whole, which = (first, last) == (0, n), self._order
+        if not whole and n > IN_ORDER:
+            which = np.empty(n, np.int32)
+            which[self._order] = np.arange(n, dtype=np.int32)
+        fill(
+            self._table, self._ranges, self._kept.array, which, whole, *asked.checks, asked.ordinals, self.counts,
+            first, last, places, probes, stored,
+        )  # fmt: skip
+
+
+def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundInCells) -> bool:
+    """Answer the next probes by positions, and tell whether they had few matches; else nothing is answered.
+
+    `checks` says what is checked of candidates in each run.
+    """
+    n = len(probes)
+    order = _every[:n]
+    if n > IN_ORDER:
+        order = _in_stretches(probes.lo[0], probes.hi[0], runs) if runs else np.arange(n, dtype=np.int32)
+    pairs = words_pool.lease(FEW * n + SPARE)
+    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, pairs.array)
+    if size < 0:
+        return False
+    into.room(into.total + size + LANES)
+    counts = into.counts[into.done : into.done + n]
+    gather(pairs.array, size, into.total, counts, np.empty(n, np.int32), into.found)
+    into.done, into.total = into.done + n, into.total + size
+    return True
+
+
+def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+    table = np.array([run.line for run in runs], np.int64).reshape(len(runs), FIELDS)
+    table[:, CHECKS] = checks
+    return table
+
+
+FEW = 8
+"""Matches a probe, on average, up to which they are written down as they are found: ranges of more are kept instead."""
+
+SPARE = 1 << 10
+"""Pairs for which there is room besides, so that one probe of many does not stop all."""
+
+TOGETHER = 1 << 14
+"""Probes that are searched together: their pairs stay in the cache until they are sorted by probe."""
+
+IN_ORDER = 512
+"""Probes that are worth an order: fewer read their lines one by one anyway."""
+
+_every = np.arange(IN_ORDER, dtype=np.int32)
+
+
+def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
+    """Return the order in which probes are taken: nearly ascending, so that they read a run from end to end.
+
+    What lies out of cache then comes in the order in which processors fetch ahead: 15 ns a probe and run, 35 in any
+    order. It need not be exact, so two digits do.
+    """
+    n = lo.size
+    largest = max(runs, key=lambda run: run.size)
+    smallest, span = largest.smallest, largest.largest_key - largest.smallest
+    by = hi if int(lo[0]) <= smallest and int(lo[-1]) <= smallest else lo
+    order, one, two = np.empty(n, np.int32), words_pool.lease(n), words_pool.lease(n)
+    rough_order(by, smallest, max(0, span.bit_length() - 2 * BITS), order, one.array, two.array)
+    return order
