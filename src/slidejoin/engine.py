@@ -74,6 +74,8 @@ class Engine:
         self.workers = Workers(plan.config.threads)
         self.stats = Stats()
         self.meeting = Meeting(plan, self.windows, self.workers, self.stats)
+        self.largest_slice = self._largest_slice()
+        """Rows of one slice in a count window: no more than it holds."""
         self.count_tables = CountTables(plan)
         self.express = Express(self) if Express.serves(self) else None
 
@@ -121,11 +123,10 @@ class Engine:
             self.settle(before)
 
     def settle(self, before: dict[Side, int]) -> None:
-        """Let rows leave and count what is left after a push; `before` are the rows seen before it."""
+        """Let rows leave after a push; `before` are the rows seen before it."""
         self._expire_counted()
         for side, window in self.windows.items():
             window.own(before[side])
-        self._measure()
 
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows
@@ -154,9 +155,7 @@ class Engine:
                 ),
             )
 
-    @property
-    def largest_slice(self) -> int:
-        """Rows of one slice in a count window: no more than it holds."""
+    def _largest_slice(self) -> int:
         window = self.plan.config.window
         size = window.left + window.right if isinstance(window, CountWindow) else LARGEST_SLICE
         return min(max(size, SMALLEST_SLICE), LARGEST_SLICE)
@@ -197,7 +196,6 @@ class Engine:
             part = table.slice(start, step).combine_chunks()
             times = None if self.plan.scope is None else self.plan.scope.ticks(side, columns_of(part))[0]
             window.append(part, times)
-        self._measure()
 
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now."""
@@ -230,7 +228,9 @@ class Engine:
         for side in SIDES:
             self.windows[side].expire(ordinals[side])
 
-    def _measure(self) -> None:
+    def measured(self) -> Stats:
+        """Return the counters, with what the windows hold now: that is looked up when it is asked for."""
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes
+        return self.stats

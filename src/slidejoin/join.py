@@ -237,7 +237,7 @@ class StreamJoin:
     def stats(self) -> Stats:
         """Counters of rows, pairs, late rows, window sizes, bytes, and seconds by step."""
         state = self._state
-        return state.waiting.stats if state.engine is None else state.engine.stats
+        return state.waiting.stats if state.engine is None else state.engine.measured()
 
     def explain(self) -> str:
         """Return the plan in words, and why it was chosen."""
@@ -320,7 +320,7 @@ class StreamJoin:
             return
         held, coming = self._state.waiting.nbytes, sum(table.nbytes + table.num_rows * 12 for table in tables.values())
         if engine is not None:
-            held = engine.stats.window_bytes
+            held = engine.measured().window_bytes
             coming = sum(t.nbytes + engine.windows[side].growth(t.num_rows) for side, t in tables.items())
         if held + coming > limit:
             msg = (

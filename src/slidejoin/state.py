@@ -85,7 +85,7 @@ def save(state: JoinState) -> bytes:
     else:
         header["clock"] = {"left": engine.clock.left, "right": engine.clock.right}
         header["first"] = {side: engine.windows[side].first for side in SIDES}
-        header["stats"] = asdict(engine.stats)
+        header["stats"] = asdict(engine.measured())
         for side in SIDES[: 1 if config.self_join else 2]:
             pieces = [piece.table for piece in engine.windows[side].payload]
             schema = engine.plan.kept_schema(side)

@@ -115,9 +115,8 @@ class SideWindow:
         # Tables grow fourfold: then a row is inserted 1.3 times on average.
         rows = max(FIRST_ROWS, 4 * live)
         if isinstance(window, CountWindow):
-            size = window.size(self.side)
-            # The rows of one slice are inserted before the oldest ones leave.
-            rows = min(rows, size + min(size, LARGEST_SLICE // 2))
+            # The rows of one slice are inserted before the oldest ones leave, and find room among these.
+            rows = min(rows, window.size(self.side))
         return rows
 
     def append(self, table: pa.Table, times: NDArray[np.int64] | None) -> None:
