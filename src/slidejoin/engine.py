@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.arrival import Arrivals, Clock
+from slidejoin.choosing import Chooser
 from slidejoin.counting import CountTables
 from slidejoin.express import Express
 from slidejoin.finding import FoundInWindows
@@ -77,6 +78,7 @@ class Engine:
         self.largest_slice = self._largest_slice()
         """Rows of one slice in a count window: no more than it holds."""
         self.count_tables = CountTables(plan)
+        self.chooser = Chooser(plan)
         self.express = Express(self) if Express.serves(self) else None
 
     # -- taking rows ---------------------------------------------------------------------------------------------
@@ -123,10 +125,16 @@ class Engine:
             self.settle(before)
 
     def settle(self, before: dict[Side, int]) -> None:
-        """Let rows leave after a push; `before` are the rows seen before it."""
+        """Let rows leave after a push; change the index if another serves better now. `before` are the rows seen."""
         self._expire_counted()
         for side, window in self.windows.items():
             window.own(before[side])
+        if self.chooser.open:
+            left, right = self.windows["left"], self.windows["right"]
+            rows, live = left.rows_seen + right.rows_seen, left.payload.rows + right.payload.rows
+            better = self.chooser.better(left.index.name, rows, self.stats.pairs, live)
+            if better is not None:
+                self._change_to(better)
 
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows
@@ -199,7 +207,7 @@ class Engine:
 
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now."""
-        return self.plan.explain(self.windows["left"].index.name)
+        return self.plan.explain(self.windows["left"].index.name, self.chooser.why())
 
     # -- leaving -------------------------------------------------------------------------------------------------
 
@@ -213,13 +221,16 @@ class Engine:
         if scope is None:
             return
         if any(window.stretched for window in self.windows.values()):
-            for window in self.windows.values():
-                window.sort()
+            self._change_to("bi_sort")
         oldest = {side: watermark - scope.length(side) for side in SIDES}
         for side in SIDES:
             # A self-join keeps its rows once, as long as either of its roles needs them.
             rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
             self.windows[side].expire_below(oldest[side], rows)
+
+    def _change_to(self, algorithm: str) -> None:
+        for window in self.windows.values():
+            window.turn_into(algorithm)
 
     def _drop(self, ordinals: dict[Side, int]) -> None:
         if self.plan.config.self_join:

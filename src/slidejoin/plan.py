@@ -162,10 +162,10 @@ class Plan:
         text = json.dumps([self.config.to_json(), *(str(schema) for schema in self.schemas)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def explain(self, algorithm: str | None = None) -> str:
+    def explain(self, algorithm: str | None = None, seen: str | None = None) -> str:
         """Return the plan in words: what is indexed, what else is compared, and why.
 
-        `algorithm` is the index in use, if that is not the one planned.
+        `algorithm` is the index in use, if that is not the one planned; `seen` what was learnt while the join ran.
         """
         config, lines = self.config, []
         lines.append(f"{config.how} join on {to_sql(config.on, config.aliases)}")
@@ -174,6 +174,8 @@ class Plan:
         index = ALGORITHMS[algorithm or self.algorithm]
         lines.append(f"index: {index} on {first.label}{_why(first, others)}")
         lines.append(f"because {self._why_algorithm(algorithm)}")
+        if seen is not None:
+            lines.append(f"seen: {seen}")
         lines.extend(f"compared beside the key: {term.label}" for term in others)
         lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
         rest = self.bound.filter(self.loose)

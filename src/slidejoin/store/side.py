@@ -174,21 +174,30 @@ class SideWindow:
         old = self.index
         assert isinstance(old, BandCells)  # noqa: S101 - its callers have looked
         new = self._index("band_cells", coming, wide=old.wide or not old.narrow)
-        assert isinstance(new, BandCells)  # noqa: S101 - a plan that had cells has them still
         new.expire(old.floor)
+        self._refill(new)
+
+    def _refill(self, new: BiSort | BandCells) -> None:
+        """Insert the rows of the window into an empty table of cells, which takes the place of the index."""
+        assert isinstance(new, BandCells)  # noqa: S101 - a plan that has cells has them always
+        self.index = new
         for base, table in self._live():
             rows = keyed(self.plan, self.side, table)
             new.skip_to(base)
             new.append(rows.keys, rows.kept, rows.aux, rows.inexact)
         new.skip_to(self.rows_seen)
-        self.index = new
+        if not (new.wide or new.narrow):
+            self.rebuild_cells()
 
-    def sort(self) -> None:
-        """Turn a table of cells into sorted runs."""
-        new = BiSort(len(self.plan.terms) - 1, merge=self.merge)
+    def turn_into(self, algorithm: str) -> None:
+        """Put the rows into another index, "bi_sort" or "band_cells"."""
+        if algorithm == "band_cells":
+            self._refill(self._index(algorithm))
+            return
+        runs = BiSort(len(self.plan.terms) - 1, merge=self.merge)
         for base, table in self._live():
-            new.append(run_of(self.plan, self.side, table, base), table.num_rows)
-        self.index = new
+            runs.append(run_of(self.plan, self.side, table, base), table.num_rows)
+        self.index = runs
 
     def _live(self) -> Iterator[tuple[int, pa.Table]]:
         """Iterate over the rows of the index, with the ordinal of the first row of each table."""

@@ -1,0 +1,66 @@
+"""The index is changed when counting many matches makes the other one cheaper, and the results stay the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+from slidejoin import choosing
+
+SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+
+
+def batch(random: np.random.Generator, start: int, rows: int, keys: int) -> pa.Table:
+    return pa.table([random.integers(0, keys, rows), np.arange(start, start + rows)], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("window", [sj.CountWindow(300), sj.TimeWindow(300, on="ts")], ids=["count", "time"])
+@pytest.mark.parametrize("self_join", [False, True])
+def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    options = {"window": window, "output": "count", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
+    auto = sj.StreamJoin(on="l.k = r.k", **options)
+    fixed = sj.StreamJoin(on="l.k = r.k", algorithm="bi_sort", **options)
+    random, used = np.random.default_rng(3), []
+    for number in range(40):
+        # Few keys, so many matches, in the middle; and again few matches at the end.
+        rows = {"left": batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)}
+        if not self_join:
+            rows["right"] = batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)
+        assert auto.push(**rows).equals(fixed.push(**rows))
+        engine = auto._state.engine
+        assert engine is not None
+        used.append({window.index.name for window in engine.windows.values()})
+    assert used[0] == used[-1] == {"band_cells"}
+    assert {"bi_sort"} in used
+    assert "matches a row were counted of late" in auto.explain()
+    assert "seen:" not in fixed.explain()
+
+
+@pytest.mark.parametrize(
+    "options", [{"output": "pairs"}, {"algorithm": "band_cells"}, {"on": "l.k = r.k AND abs(l.ts) > 1"}]
+)
+def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ENOUGH", 10)
+    given = {"on": "l.k = r.k", "window": sj.CountWindow(300), "output": "count", "schemas": (SCHEMA, SCHEMA)} | options
+    join, random = sj.StreamJoin(**given), np.random.default_rng(3)
+    for number in range(5):
+        join.push(left=batch(random, 100 * number, 100, 1), right=batch(random, 100 * number, 100, 1))
+    assert "a hash table of cells" in join.explain()
+    assert "seen:" not in join.explain()
+
+
+def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ENOUGH", 10)
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(2000), output="count", schemas=(SCHEMA, SCHEMA))
+    random = np.random.default_rng(3)
+    assert "a hash table of cells" in join.explain()
+    for number in range(5):
+        join.push(left=batch(random, 500 * number, 500, 1), right=batch(random, 500 * number, 500, 1))
+    text = join.explain()
+    assert "index: sorted runs" in text
+    assert "what was seen so far made it better than a hash table of cells" in text
