@@ -29,7 +29,7 @@ from slidejoin.kernels.searching import (
     place_of,
     refined,
 )
-from slidejoin.kernels.words import LANES, OUT_WORDS, WORDS, count_below, count_seen, keep_pairs
+from slidejoin.kernels.words import HALF_LANES, LANES, OUT_WORDS, WORDS, count_below, count_seen, keep_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,9 +114,12 @@ def find_few(  # noqa: C901, PLR0912, PLR0915 - one loop: what is near in it sta
             if checks < CHECK_AUX and found <= LANES:
                 if checks != 0:
                     found = count_seen(words + (start << 3), found, seen_from[i] - base, seen_to[i] - base)
-                if found == end - start or found == 0:
-                    # All or nothing is written without a branch on how many.
-                    keep_pairs(words + (start << 3), first_position, i << U64(32), pairs_at + (cursor << 3))
+                # All or nothing is written without a branch on which; two comparisons would be one.
+                if found * (end - start - found) == 0:
+                    at, to = words + (start << 3), pairs_at + (cursor << 3)
+                    keep_pairs(at, first_position, i << U64(32), to)
+                    if found > HALF_LANES:
+                        keep_pairs(at + 8 * HALF_LANES, first_position, i << U64(32), to + 8 * HALF_LANES)
                     cursor += found
                     continue
             seen_low, seen_high = np.int64(0), rows

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "LANES", "OUT_WORDS", "PAD", "WORDS", "count_below", "count_seen", "keep_offsets", "keep_pairs", "load_key",
-    "spread", "write_kept", "write_ordinals",
+    "HALF_LANES", "LANES", "OUT_WORDS", "PAD", "WORDS", "count_below", "count_seen", "keep_offsets", "keep_pairs",
+    "load_key", "spread", "write_kept", "write_ordinals",
 ]  # fmt: skip
 
 WORDS = types.Array(types.uint64, 1, "C", readonly=True)
@@ -27,22 +27,24 @@ OUT_WORDS = types.Array(types.uint64, 1, "C")
 """How kernels declare arrays of words."""
 
 LANES = 8
+HALF_LANES = LANES // 2
 PAD = 2 * LANES
 """Words of all ones behind a run's last: a search may read and compare them, and finds none of them below a bound."""
 
 WORD = ir.IntType(64)
 BIT = ir.IntType(1)
 VECTOR = ir.VectorType(WORD, LANES)
+FOUR = ir.VectorType(WORD, HALF_LANES)
 HALVES = ir.VectorType(ir.IntType(32), LANES)
 LOW_HALF = 0xFFFFFFFF
 if TYPE_CHECKING:
     Primitive = Callable[..., Any]
 
 
-def _splat(builder: Any, value: Any) -> Any:  # noqa: ANN401 - LLVM's builder is untyped
-    undefined = ir.Constant(VECTOR, ir.Undefined)
+def _splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 - LLVM's builder is untyped
+    undefined = ir.Constant(ir.VectorType(WORD, lanes), ir.Undefined)
     one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
 def _load(builder: Any, address: Any) -> Any:  # noqa: ANN401
@@ -156,7 +158,7 @@ def _make_keep_pairs() -> Primitive:
     if numba.config.DISABLE_JIT:
 
         def keep(address: int, add: int, upper: int, to: int) -> None:
-            for lane, word in enumerate(_words(address)):
+            for lane, word in enumerate(_words(address, HALF_LANES)):
                 ctypes.c_uint64.from_address(int(to) + 8 * lane).value = (word + int(add)) & LOW_HALF | int(upper)
 
         return keep
@@ -164,9 +166,12 @@ def _make_keep_pairs() -> Primitive:
     @intrinsic
     def keep_pairs(_typing: Any, address: Any, add: Any, upper: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            lower = _offsets(builder, builder.add(_load(builder, args[0]), _splat(builder, args[1])))
-            pairs = builder.or_(lower, _splat(builder, args[2]))
-            builder.store(pairs, builder.inttoptr(args[3], VECTOR.as_pointer()), align=8)
+            pointer = FOUR.as_pointer()
+            words = builder.load(builder.inttoptr(args[0], pointer), align=8)
+            positions = builder.add(words, _splat(builder, args[1], HALF_LANES))
+            lower = builder.and_(positions, ir.Constant(FOUR, [LOW_HALF] * HALF_LANES))
+            pairs = builder.or_(lower, _splat(builder, args[2], HALF_LANES))
+            builder.store(pairs, builder.inttoptr(args[3], pointer), align=8)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.uint64, types.uint64, types.int64), generate
@@ -250,7 +255,9 @@ keep_offsets = _make_keep_offsets()
 """``keep_offsets(address, to)``: write the offsets of eight words as uint32 at the address `to`."""
 
 keep_pairs = _make_keep_pairs()
-"""``keep_pairs(address, add, upper, to)``: write ``(word + add) % 2**32 | upper`` of eight words as uint64 at `to`."""
+"""``keep_pairs(address, add, upper, to)``: write ``(word + add) % 2**32 | upper`` of four words as uint64 at `to`.
+
+Four, because stores of eight nearly always cross a line of the cache."""
 
 write_kept = _make_write_kept()
 """``write_kept(address, lanes, base, to)``: as `write_ordinals`, of offsets that `keep_offsets` wrote."""
