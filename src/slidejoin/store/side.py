@@ -31,6 +31,8 @@ FIRST_ROWS = 64
 LARGEST_SLICE = 1 << 18
 """Rows of both sides that are inserted before their probes."""
 
+LARGE = 1 << 16
+
 CROWDED = 1.5
 """Rows of a table, over the number that it was made for, from which on a larger one is made."""
 
@@ -112,8 +114,8 @@ class SideWindow:
     def _cell_rows(self, more: int = 0) -> int:
         """Rows that a table of cells should be made for, with so many rows to come."""
         live, window = self.rows_seen - self.first + more, self.plan.config.window
-        # Tables grow fourfold: then a row is inserted 1.3 times on average.
-        rows = max(FIRST_ROWS, 4 * live)
+        # Small tables grow fourfold, so that a row is inserted 1.3 times on average; large ones twofold: memory.
+        rows = max(FIRST_ROWS, (4 if live < LARGE else 2) * live)
         if isinstance(window, CountWindow):
             # The rows of one slice are inserted before the oldest ones leave, and find room among these.
             rows = min(rows, window.size(self.side))
