@@ -13,6 +13,7 @@ from slidejoin.config import make_config
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.ordering import sort_values
 from slidejoin.predicate import to_sql
+from slidejoin.started import Started, both_schemas
 from slidejoin.state import JoinState, engine_of, load, plan_of, save
 
 if TYPE_CHECKING:
@@ -117,9 +118,9 @@ class StreamJoin:
         self._state = JoinState(config)
         self._broken: str | None = None
         # Held weakly: an iterator that nobody has any more is collected, and takes the rest of its rows as it goes.
-        self._running: ref[_Started] | None = None
+        self._running: ref[Started] | None = None
         if schemas is not None:
-            left, right = _both(schemas, self_join=config.self_join)
+            left, right = both_schemas(schemas, self_join=config.self_join)
             self._state.schemas = {"left": left, "right": right}
             self._state.engine = engine_of(plan_of(config, left, right))
 
@@ -203,7 +204,7 @@ class StreamJoin:
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
             return (table for table in out)
-        work = _Started(self._work(engine, engine.prepare(tables, by)))
+        work = Started(self._work(engine, engine.prepare(tables, by)))
         # Nothing can be refused from here on.
         state.schemas, state.engine, self._running = schemas, engine, ref(work)
         return work
@@ -335,40 +336,3 @@ class StreamJoin:
         if state.engine is not None:
             return empty_of(state.engine.plan.layout.schema)
         return state.waiting.empty(state.schemas)
-
-
-class _Started:
-    """An iterator over a push's output that takes all rows of the push even if it is given up early."""
-
-    def __init__(self, generator: Generator[pa.Table]) -> None:
-        self._generator = generator
-        self._begun = False
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> pa.Table:
-        self._begun = True
-        return next(self._generator)
-
-    def close(self) -> None:
-        """Take the remaining rows without putting out what they produce."""
-        if not self._begun:
-            # Closing a generator before its first item would skip its `finally`, which inserts the rows.
-            next(self, None)
-        self._generator.close()
-
-    def __del__(self) -> None:
-        self.close()
-
-
-def _both(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
-    """Check ``schemas=``."""
-    if not isinstance(schemas, (tuple, list)) or [isinstance(schema, pa.Schema) for schema in schemas] != [True, True]:
-        msg = f"schemas must be a pair of pyarrow schemas, (left, right); got {schemas!r}"
-        raise ValueError(msg)
-    left, right = schemas
-    if self_join and left != right:
-        msg = "a self-join has one schema, given twice; got two that differ"
-        raise ValueError(msg)
-    return left, right
