@@ -10,7 +10,6 @@ from numba import types
 from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_U32, U64, kernel
 from slidejoin.kernels.memory import load_32, load_64, prefetch_at
 from slidejoin.kernels.searching import (
-    AHEAD,
     AUX,
     BASE,
     CHECK_AUX,
@@ -38,6 +37,9 @@ __all__ = ["find_few", "gather"]
 
 LOW_HALF = 0xFFFFFFFF
 
+LATER = 32
+"""Probes ahead of which words are asked for, at the place that the directory gives: it is looked up once, then."""
+
 
 @kernel(
     I64_2D, I64_2D, I64_2D, I32, I64, I64, I64_2D, I64_2D, I64, OUT_WORDS, returns=types.int64
@@ -64,6 +66,7 @@ def find_few(  # noqa: C901, PLR0912, PLR0915 - one loop: what is near in it sta
     n, runs, cursor, room = order.size, table.shape[0], 0, pairs.size - LANES
     pairs_at = np.int64(pairs.ctypes.data)
     one = U64(1)
+    guesses = np.empty(n + LATER, np.int64)
     low_of, high_of = np.empty(n, np.int64), np.empty(n, np.int64)
     for column in range(lo.shape[0] * runs):
         piece, r = column // runs, column % runs
@@ -75,21 +78,23 @@ def find_few(  # noqa: C901, PLR0912, PLR0915 - one loop: what is near in it sta
         smallest, largest, shift, step = table[r, SMALLEST], table[r, LARGEST], U64(table[r, SHIFT]), table[r, STEP]
         base, rows, keys, checks = table[r, BASE], table[r, ROWS], table[r, KEYS], table[r, CHECKS]
         aux, width = table[r, AUX], table[r, DIMENSIONS]
-        first_position = U64(base + 1)
+        first_position, bucket_shift = U64(base + 1), shift + U64(step)
+        for t in range(min(LATER, n)):
+            later = min(max(low_of[U64(t)], smallest), largest)
+            guesses[U64(t)] = load_32(directory + (np.int64(U64(int(later) - int(smallest)) >> bucket_shift) << 2))
         for t in range(n):
-            later = low_of[U64(min(t + AHEAD, n - 1))]
-            if smallest < later <= largest:
-                entry = directory + (np.int64(U64(int(later) - int(smallest)) >> shift >> U64(step)) << 2)
-                soon = words + (np.int64(load_32(entry)) << 3)
-                prefetch_at(soon)
-                prefetch_at(soon + 64)
+            later = min(max(low_of[U64(min(t + LATER, n - 1))], smallest), largest)
+            soon = np.int64(load_32(directory + (np.int64(U64(int(later) - int(smallest)) >> bucket_shift) << 2)))
+            guesses[U64(t + LATER)] = soon
+            prefetch_at(words + (soon << 3))
+            prefetch_at(words + (soon << 3) + 64)
             i = U64(order[U64(t)])
             low, high = low_of[U64(t)], high_of[U64(t)]
             if low > high or high < smallest or low > largest:
                 continue
             first = U64(int(max(low, smallest)) - int(smallest)) >> shift
             bound = first << U64(32)
-            guess = np.int64(load_32(directory + (np.int64(first >> U64(step)) << 2)))
+            guess = guesses[U64(t)]
             at = words + (guess << 3)
             # Two lines hold most buckets, and the whole of a narrow range.
             start = guess + count_below(at, bound) + count_below(at + 64, bound)
