@@ -123,8 +123,10 @@ class Plan:
         window = self.config.window
         if isinstance(window, TimeWindow):
             return np.zeros(arrived.size, np.int64)
-        outside = np.maximum(arrived - window.size(stored), 0)
-        return outside // window.slide * window.slide
+        outside = arrived - window.size(stored)
+        np.maximum(outside, 0, out=outside)
+        # A division by 1 takes as long as any other: 3 ns a row.
+        return outside if window.slide == 1 else outside // window.slide * window.slide
 
     def seen_at(self, stored: Side, arrived: int) -> int:
         """Return the first stored ordinal that a probe may see once so many rows are here; see `seen_from`."""

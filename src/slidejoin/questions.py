@@ -68,10 +68,14 @@ class Question:
 
     def probes(self, plan: Plan) -> Probes:
         """Put the question to sorted runs."""
-        before = self.rank if plan.config.self_join else self.rank - np.arange(self.rank.size)
-        seen_to = self.arrived + before
+        # Of the rows before it, a probe sees those of the other side: all of them in a self-join.
+        seen_to = (
+            self.rank + self.arrived
+            if plan.config.self_join
+            else self.rank - np.arange(-self.arrived, self.rows - self.arrived)
+        )
         return Probes(
-            ordinals=np.arange(self.first, self.first + self.rank.size),
+            ordinals=np.arange(self.first, self.first + self.rows),
             lo=np.ascontiguousarray(self.lo),
             hi=np.ascontiguousarray(self.hi),
             seen_from=plan.seen_from(self.stored, seen_to),
