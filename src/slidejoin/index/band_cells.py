@@ -222,7 +222,7 @@ class BandCells:
 
     def _enlarge_pool(self) -> None:
         room = self.pool.size // WORDS
-        larger = self._empty(max((room + room // 2) // LINES * LINES, SMALLEST_POOL))
+        larger = self._empty(max((room + max(room // 2, LINES)) // LINES * LINES, SMALLEST_POOL))
         larger[: self.pool.size] = self.pool
         self.pool = larger
         self.state[CURSOR] = room // LINES * LINES
