@@ -167,7 +167,7 @@ class BandCells:
         ends = np.iinfo(np.int64)
         self.state[[FLOOR, SMALLEST, LARGEST, SHIFT, BUCKETS]] = first, ends.max, ends.min, axis.shift, buckets
         self.slots = self._empty(buckets)
-        self.pool = self._empty(0)
+        self.pool = self._reserved = self._empty(0)
         self.stored: NDArray[np.int64] | None = None
         self._swept, self._owed = 0, 0.0
 
@@ -221,10 +221,13 @@ class BandCells:
             at, done = 0, done + count
 
     def _enlarge_pool(self) -> None:
+        """Give the pool more chunks: mostly of memory that is reserved but untouched, so that nothing is copied."""
         room = self.pool.size // WORDS
-        larger = self._empty(max((room + max(room // 2, LINES)) // LINES * LINES, SMALLEST_POOL))
-        larger[: self.pool.size] = self.pool
-        self.pool = larger
+        lines = max(room + LINES, (room + room // 2) // LINES * LINES, SMALLEST_POOL)
+        if lines * WORDS > self._reserved.size:
+            self._reserved = self._empty(max(2 * lines, self.slots.size // WORDS // 2))
+            self._reserved[: self.pool.size] = self.pool
+        self.pool = self._reserved[: lines * WORDS]
         self.state[CURSOR] = room // LINES * LINES
 
     def _sweep(self, rows: int) -> None:

@@ -118,7 +118,8 @@ class SideWindow:
         rows = max(FIRST_ROWS, (4 if live < LARGE else 2) * live)
         if isinstance(window, CountWindow):
             # The rows of one slice are inserted before the oldest ones leave, and find room among these.
-            rows = min(rows, window.size(self.side))
+            size = window.size(self.side)
+            rows = size if 2 * rows > size else rows
         return rows
 
     def append(self, table: pa.Table, times: NDArray[np.int64] | None) -> None:
