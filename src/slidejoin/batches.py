@@ -116,6 +116,11 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     # Arrow shares the memory of NumPy arrays and of pandas columns, and their owner may write into them later.
+    if type(values) is np.ndarray and values.ndim == 1:
+        own = NUMPY_TYPES.get(values.dtype)
+        if own is not None and kind in {None, own}:
+            # By its buffer: `pa.array` would load pandas, half a second of a process's first push.
+            return pa.Array.from_buffers(own, values.size, [None, pa.py_buffer(values.tobytes())], 0)
     if isinstance(values, np.ndarray) or type(values).__module__.split(".")[0] == "pandas":
         return pa.array(values.copy(), type=kind)
     if hasattr(values, "__arrow_c_stream__"):

@@ -21,7 +21,8 @@ from time import perf_counter
 start = perf_counter()
 import slidejoin
 imported = perf_counter()
-keys = {"k": list(range(1000))}
+import numpy
+keys = {"k": numpy.arange(1000)}
 window = slidejoin.CountWindow(1000)
 join = slidejoin.StreamJoin(on="l.k BETWEEN r.k - 1 AND r.k + 1", window=window, output="positions")
 pairs = join.push(keys, keys).num_rows
