@@ -28,7 +28,9 @@ class Chooser:
 
     def __init__(self, plan: Plan) -> None:
         config = plan.config
-        counts = config.output == "count" and plan.bound.filter(plan.loose) is None
+        # With further terms, or a filter, runs look at row by row too; a time scope most runs pass as a whole.
+        alone = all(term.shape == "scope" for term in plan.terms[1:])
+        counts = config.output == "count" and alone and plan.bound.filter(plan.loose) is None
         self.open = config.algorithm == "auto" and plan.axis is not None and counts and not plan.bound.never
         self._rows = self._pairs = 0
         self.seen: float | None = None
@@ -41,7 +43,7 @@ class Chooser:
         --------
         >>> from types import SimpleNamespace as Some
         >>> bound = Some(filter=lambda loose: None, never=False)
-        >>> plan = Some(config=Some(output="count", algorithm="auto"), axis=1, loose=(), bound=bound)
+        >>> plan = Some(config=Some(output="count", algorithm="auto"), axis=1, loose=(), bound=bound, terms=(1,))
         >>> Chooser(plan).better("band_cells", 100_000, 50_000_000, 1000)
         'bi_sort'
         """

@@ -42,7 +42,7 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "options", [{"output": "pairs"}, {"algorithm": "band_cells"}, {"on": "l.k = r.k AND abs(l.ts) > 1"}]
+    "options", [{"output": "pairs"}, {"algorithm": "band_cells"}, {"on": "l.k = r.k AND l.ts + r.ts > r.k * r.k"}]
 )
 def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "ENOUGH", 10)
