@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundInWindows", "WovenCells"]
 
-LANES = 8
-"""Positions that are read at once, so that `found` has to be longer by as many."""
-
 SMALLEST_PART = 1 << 17
 """Pairs that are worth a thread of their own when they are written: as many take 0.2 ms, handing over 60 µs."""
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.finding import LANES, FoundInWindows, WovenCells
+from slidejoin.finding import FoundInWindows, WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
+from slidejoin.kernels.vectors import LANES
 from slidejoin.parallel.probing import Workers, search
 from slidejoin.predicate.tree import other
 from slidejoin.questions import ask
@@ -270,6 +271,7 @@ def _joined(parts: list[FoundInCells]) -> FoundInCells:
         whole.append(part)
         if following is not None and part.done < following.begin:
             break
+    # Weaving reads as many positions at once, also behind the last.
     found = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
     total = sum(part.total for part in whole)
     return FoundInCells(parts[0].begin, whole[-1].done, total, parts[0].counts, found, parts[0].only_counts)

@@ -29,8 +29,8 @@ class Stats:
     window_bytes : int
         Bytes kept now, rows and index.
     seconds : dict of str to float
-        Time spent in each step: ``arrive``, ``insert`` (keys, sort, merge), ``probe``, ``write``, ``filter``,
-        ``payload``, ``expire``.
+        Time spent in each step, of all threads together: ``arrive``, ``insert`` (keys, sort, merge, rows), ``keys``
+        (ranges of probes), ``probe``, ``write``, ``filter``, ``payload``, ``expire``.
     """
 
     rows_left: int = 0

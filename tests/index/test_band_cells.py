@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slidejoin.index import band_cells
 from slidejoin.index.band_cells import Asked, Axis, BandCells, FoundInCells
-from slidejoin.kernels.cells import WORDS
+from slidejoin.kernels.cells import SPILLS, WORDS
 from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.vectors import LOW_32
 
@@ -278,7 +278,7 @@ def test_fresh_memory_is_dead_at_any_ordinal(first: int) -> None:
     table.check([(0, 0), (LOW, HIGH)])
     table.append([(0, ())] * 40)
     table.check([(0, 0), (LOW, HIGH), (1, HIGH)])
-    assert table.index.spills == 40 // 7
+    assert table.index.state[SPILLS] == 40 // 7
     table.expire(table.next)
     table.check([(0, 0)])
 

@@ -11,10 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.kernels import sorting
-from slidejoin.kernels.compiling import inlined
 from slidejoin.kernels.hashing import hash_bytes
 from slidejoin.kernels.sorting import SMALL, radix_order, sorted_order
-from slidejoin.kernels.vectors import LANES, NARROW_LANES, count_below, count_below_narrow
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH]), st.integers(LOW, HIGH))
@@ -98,30 +96,3 @@ def test_hash_by_hand() -> None:
 
 def test_hashes_of_many_short_strings_do_not_meet() -> None:
     assert len(set(check_hashes([str(i).encode() for i in range(20_000)]))) == 20_000
-
-
-@pytest.mark.nojit
-def test_count_below_compares_eight_signed_keys() -> None:
-    ends = np.iinfo(np.int64)
-    keys = np.array([0, ends.min, -1, 5, ends.max, 7, -7, 7, 3, 9], np.int64)
-
-    @inlined
-    def asked(place: int, bound: int) -> int:
-        return count_below(keys, place, bound)
-
-    for place in (0, 1, 2):
-        for bound in (ends.min, -1, 0, 7, 8, ends.max):
-            assert asked(place, bound) == int((keys[place : place + LANES] < bound).sum())
-
-
-@pytest.mark.nojit
-def test_count_below_compares_sixteen_unsigned_narrow_keys() -> None:
-    keys = np.array([0, 2**32 - 1, 2**31, 5, 7, *range(10), 2**31 - 1, 3, 9], np.uint32)
-
-    @inlined
-    def asked(place: int, bound: int) -> int:
-        return count_below_narrow(keys, place, np.uint32(bound))
-
-    for place in (0, 1, 2):
-        for bound in (0, 6, 2**31, 2**32 - 1):
-            assert asked(place, bound) == int((keys[place : place + NARROW_LANES] < np.uint32(bound)).sum())

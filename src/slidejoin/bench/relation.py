@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OPERATIONS", "Relation", "relation_for"]
+__all__ = ["Relation", "relation_for"]
 
-OPERATIONS = ("band", "equi", "less")
 NO_END = 1 << 62
 STORED_SAMPLE, PROBE_SAMPLE = 1 << 20, 1 << 18
 

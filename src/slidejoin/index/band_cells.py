@@ -20,7 +20,6 @@ from slidejoin.kernels.cells import (
     LINES,
     SHIFT,
     SMALLEST,
-    SPILLS,
     STATE,
     WORDS,
     insert_cells,
@@ -259,11 +258,6 @@ class BandCells:
         """Whether 32 bits tell all keys that ever came apart."""
         smallest, largest = int(self.state[SMALLEST]), int(self.state[LARGEST])
         return largest - smallest <= LOW_32
-
-    @property
-    def spills(self) -> int:
-        """Buckets copied to the pool so far."""
-        return int(self.state[SPILLS])
 
     @property
     def nbytes(self) -> int:

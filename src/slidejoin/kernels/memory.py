@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["load_8", "load_16", "load_32", "load_64", "load_like", "prefetch_at"]
+__all__ = ["load_8", "load_32", "load_64", "load_like", "prefetch_at"]
 
 
 def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: ANN401 - Numba's types are untyped
@@ -40,7 +40,6 @@ def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: 
 
 
 load_8 = _loader(8, types.uint8, ctypes.c_uint8)
-load_16 = _loader(16, types.uint16, ctypes.c_uint16)
 load_32 = _loader(32, types.uint32, ctypes.c_uint32)
 load_64 = _loader(64, types.uint64, ctypes.c_uint64)
 

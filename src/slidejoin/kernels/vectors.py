@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LANES",
     "LOW_32",
-    "NARROW_LANES",
     "aligned",
-    "count_below",
-    "count_below_narrow",
     "count_ones",
     "dead_lanes",
     "fill_lanes",
@@ -36,8 +33,7 @@ __all__ = [
 ]
 
 LANES = 8
-NARROW_LANES = 16
-"""Keys compared at once, of 64 and of 32 bits: 64 bytes, the line that a cache reads anyway."""
+"""Positions, of 32 bits, that are read or written at once."""
 
 LOW_32 = (1 << 32) - 1
 """Differences of 32-bit numbers are taken as 64-bit ones and cut: compiled and plain code then agree."""
@@ -64,34 +60,6 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any, vect
     """Emit the address of ``array[place]`` as that of a vector."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
-
-
-def _counter(lanes: int, bits: int, *, signed: bool) -> Callable[[Any, Any, Any], int]:
-    """Return a function that counts how many of `lanes` keys of that many bits are below a bound."""
-    if numba.config.DISABLE_JIT:
-        return lambda keys, place, bound: int(np.count_nonzero(keys[int(place) : int(place) + lanes] < bound))
-
-    @intrinsic
-    def count(_typing: Any, keys: Any, place: Any, bound: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at names
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-            vector = ir.VectorType(ir.IntType(bits), lanes)
-            # Runs need not begin at a cache line.
-            found = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], vector), align=1)
-            compare = builder.icmp_signed if signed else builder.icmp_unsigned
-            below = builder.bitcast(compare("<", found, _splat(builder, args[2], vector)), ir.IntType(lanes))
-            return builder.zext(builder.ctpop(below), WIDE)
-
-        return types.int64(keys, types.int64, types.int64 if signed else types.uint32), generate
-
-    compiled: Callable[[Any, Any, Any], int] = count
-    return compiled
-
-
-count_below = _counter(LANES, 64, signed=True)
-"""How many of the int64 ``keys[place : place + LANES]`` are smaller than `bound`; all of them lie in the array."""
-
-count_below_narrow = _counter(NARROW_LANES, 32, signed=False)
-"""The same for uint32 keys, ``keys[place : place + NARROW_LANES]``, and a uint32 bound."""
 
 
 # -- buckets of 16 words: eight lanes of keys, then eight lanes of positions -------------------------------------------
