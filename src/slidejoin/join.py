@@ -46,7 +46,8 @@ class StreamJoin:
     output : {"pairs", "count", "positions"}
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
         then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
-        rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
+        rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order. After
+        `restore` of a time window from which rows in the middle had left, numbers may be smaller than they were.
     order : {"probe", "strict", "none"}
         Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
         rows' arrival; no promise.
