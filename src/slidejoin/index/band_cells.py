@@ -187,16 +187,18 @@ class BandCells:
         inexact: frozenset[int] = frozenset(),
     ) -> None:
         """Insert the newest rows: keys (n,) int64, `kept` (n,) bool or None for all, aux (n, dims) int64. O(n)."""
-        n, start = keys.size, 0
         self.inexact |= inexact
         places = self.axis.places(keys)
         if self.dims or self.wide:
             self._store(keys, aux)
-        mask = NO_ROWS if kept is None else kept
-        while (start := insert_cells(self.slots, self.pool, self.state, places, mask, start, self.next)) < n:
+        self.insert(places, NO_ROWS if kept is None else kept, 0)
+
+    def insert(self, places: NDArray[np.int64], kept: NDArray[np.bool_], start: int) -> None:
+        """Insert the newest rows from `start` on; a kernel has inserted those before it. See `append`."""
+        while (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < places.size:
             self._enlarge_pool()
-        self.next += n
-        self._sweep(n)
+        self.next += places.size
+        self._sweep(places.size)
 
     def _store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
         """Keep what found rows are checked by, each row at ``position & (rows - 1)``."""
