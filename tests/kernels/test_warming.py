@@ -39,6 +39,53 @@ def test_the_command_in_words() -> None:
     assert any(line.split()[:3] == ["sorting.radix_order", "from", "the"] for line in kernels)
 
 
+FIRST_CALLS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+import numpy as np
+from numba import njit
+from slidejoin.kernels.compiling import KERNELS, load
+from slidejoin.kernels.gathering import find_pieces, gather_marks
+loaded = lambda: sorted(kernel.__name__ for kernel, _ in KERNELS if kernel.overloads)
+print(*loaded())
+together = Barrier(4)
+def first_call(n):
+    out = np.empty(2, np.int64)
+    together.wait()
+    find_pieces(np.array([0, 2, 4]), np.array([0]), np.array([3, n % 4]), out)
+    return out.tolist()
+with ThreadPoolExecutor(4) as pool:
+    print(*pool.map(first_call, range(4)), sep=" ")
+print("numba.np.arraymath" in sys.modules)
+print(*loaded())
+@njit
+def calls_another(addresses, pieces, ordinals, out):
+    gather_marks(addresses, pieces, ordinals, out)
+out = np.zeros(2, np.uint8)
+calls_another(np.zeros(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64), out)
+print(out.tolist(), *loaded())
+load(gather_marks)
+try:
+    find_pieces(1.5)
+except TypeError as error:
+    print("TypeError")
+"""
+
+
+def test_a_kernel_of_the_cache_is_loaded_by_its_first_call() -> None:
+    warm_up()
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "",
+        "[1, 0] [1, 0] [1, 1] [1, 1]",
+        "False",  # what Numba needs to compile has not been loaded
+        "find_pieces",
+        "[1, 1] find_pieces gather_marks",
+        "TypeError",
+    ]
+
+
 def made(number: int, helper: object):
     def kernel() -> tuple[int, object]:
         return number, helper

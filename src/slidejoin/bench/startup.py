@@ -45,6 +45,8 @@ print(dumps([perf_counter() - start, len(kernels)]))
 class StartupReport:
     """Seconds in fresh processes; the start of the interpreter itself is left out.
 
+    Modules are read as bytecode, as they are wherever a package has been installed by pip or imported before.
+
     Attributes
     ----------
     imported : Spread
@@ -52,14 +54,17 @@ class StartupReport:
     first_push : Spread
         From there to the pairs of a first push of 1,000 rows a side: Numba is loaded, and kernels are read from the
         cache on disk.
+    first_push_from_source : float or None
+        The same where Python is told to keep no bytecode and all modules are read as source; None if it is not.
     first_push_compiling : float or None
-        The same with an empty cache.
+        With an empty cache of kernels.
     all_kernels : float or None
         All kernels compiled from nothing.
     """
 
     imported: Spread
     first_push: Spread
+    first_push_from_source: float | None
     first_push_compiling: float | None
     all_kernels: float | None
 
@@ -77,6 +82,7 @@ class StartupReport:
             )
         ]
         for name, seconds in (
+            ("the same without bytecode", self.first_push_from_source),
             ("first push, empty cache", self.first_push_compiling),
             ("all kernels, empty cache", self.all_kernels),
         ):
@@ -100,17 +106,23 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
     SlideJoinError
         If such a process fails or finds other pairs.
     """
-    _process(FIRST_PUSH, {})
-    warm = [_process(FIRST_PUSH, {}) for _ in range(runs)]
-    compiling = whole = None
-    if compile_all:
-        with TemporaryDirectory() as folder:
-            compiling = _process(FIRST_PUSH, {"NUMBA_CACHE_DIR": folder})[1]
-        with TemporaryDirectory() as folder:
-            whole = _process(ALL_KERNELS, {"NUMBA_CACHE_DIR": folder})[0]
+    compiling = whole = source = None
+    with TemporaryDirectory() as bytecode:
+        # Of our own, because the environment may forbid to keep any; the empty value allows it again.
+        kept = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        _process(FIRST_PUSH, kept)
+        warm = [_process(FIRST_PUSH, kept) for _ in range(runs)]
+        if compile_all:
+            with TemporaryDirectory() as folder:
+                compiling = _process(FIRST_PUSH, kept | {"NUMBA_CACHE_DIR": folder})[1]
+            with TemporaryDirectory() as folder:
+                whole = _process(ALL_KERNELS, kept | {"NUMBA_CACHE_DIR": folder})[0]
+    if sys.dont_write_bytecode:
+        source = _process(FIRST_PUSH, {})[1]
     return StartupReport(
         imported=Spread.of([one[0] for one in warm]),
         first_push=Spread.of([one[1] for one in warm]),
+        first_push_from_source=source,
         first_push_compiling=compiling,
         all_kernels=whole,
     )

@@ -14,12 +14,27 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 
 __all__ = ["KernelCache"]
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     """Numba's cache of one kernel's compiled forms; kernels are told apart by the code that they close over."""
+
+    def holds(self, signature: Any, context: Any) -> bool:  # noqa: ANN401 - Numba's types are untyped
+        """Whether the compiled form for this signature lies on disk."""
+        return self._index_key(signature, context.codegen()) in self._cache_file._load_index()  # noqa: SLF001
+
+    def load_overload(self, signature: Any, context: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
+        """Load a compiled form; None if there is none.
+
+        Numba would first take up all that may be compiled, a quarter of a second in a fresh process: code that
+        is compiled already needs the runtime alone. Whatever does compile takes them up then.
+        """
+        rtsys.initialize(context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, context)
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:  # noqa: ANN401 - Numba's types are untyped
         digest = hashlib.sha256(_sources())

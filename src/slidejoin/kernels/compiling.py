@@ -1,6 +1,8 @@
 """How kernels are compiled: the one place that knows Numba's switches.
 
-Kernels are pure functions on arrays, typed eagerly for one signature each, cached on disk, and release the GIL.
+Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. What is not in
+the cache is compiled when its module is imported, so that no push in the middle of a stream waits for that; what is
+there is loaded by its first call.
 ``NUMBA_DISABLE_JIT=1`` runs them as plain Python.
 """
 
@@ -13,6 +15,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 from slidejoin.kernels.caching import KernelCache
@@ -36,6 +39,7 @@ __all__ = [
     "emit_prefetch",
     "inlined",
     "kernel",
+    "load",
     "prefetch",
 ]
 
@@ -54,15 +58,20 @@ I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
 
 
 def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # noqa: ANN401
-    """Compile a kernel for one signature, when its module is imported or from the cache on disk."""
+    """Compile a kernel for one signature when its module is imported, or find it in the cache on disk."""
 
     def compiled(function: F) -> F:
         start = perf_counter()
         made = numba.njit(nogil=True)(function)
         if not numba.config.DISABLE_JIT:
-            made._cache = KernelCache(function)  # noqa: SLF001 - Numba has no way to choose the key
-            made.compile(returns(*signature))
-            made.disable_compile()
+            cached = KernelCache(function)
+            made._cache = cached  # noqa: SLF001 - Numba has no way to choose the key
+            whole = returns(*signature)
+            if cached.holds(whole, made.targetctx):
+                _load_later(made, whole)
+            else:
+                made.compile(whole)
+                made.disable_compile()
         KERNELS.append((made, perf_counter() - start))
         return cast("F", made)
 
@@ -70,7 +79,37 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
 
 
 KERNELS: list[tuple[Callable[..., Any], float]] = []
-"""All kernels so far and the seconds that each took to compile or to load, see `warming`."""
+"""All kernels so far and the seconds that each took to compile or to be found in the cache, see `warming`."""
+
+
+def load(made: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
+    """Load a kernel from the cache now; otherwise its first call does."""
+    ready = vars(made).get("_ready")
+    if ready is not None:
+        ready()
+
+
+def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
+    """Let the first call of a kernel, or of one that calls it, load it: most joins need a third of all kernels."""
+
+    def ready() -> None:
+        # Numba's own lock: two threads may come at once, one of them out of compiling another kernel.
+        with global_compiler_lock:
+            if vars(made).pop("_ready", None) is not None:
+                made.compile(signature)
+                made.disable_compile()
+                del made._compile_for_args, made.get_call_template  # noqa: SLF001 - the forms of this instance alone
+
+    def called(*_args: Any, **_keywords: Any) -> Any:  # noqa: ANN401
+        ready()
+        return made  # which Numba calls then
+
+    def called_compiled(args: Any, keywords: Any) -> Any:  # noqa: ANN401
+        ready()
+        return made.get_call_template(args, keywords)
+
+    # Numba asks these two when it has no compiled form: for a call, and for one inside another kernel.
+    made._ready, made._compile_for_args, made.get_call_template = ready, called, called_compiled  # noqa: SLF001
 
 
 def inlined(function: F) -> F:
