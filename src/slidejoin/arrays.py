@@ -13,7 +13,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["array_of", "empty_of", "values_in"]
+__all__ = ["array_of", "by_name", "empty_of", "values_in"]
 
 
 def values_in(column: pa.ChunkedArray, dtype: str | type[Any] | np.dtype[Any]) -> NDArray[Any]:
@@ -54,3 +54,14 @@ def array_of(values: NDArray[np.int64]) -> pa.Array:
 def empty_of(schema: pa.Schema) -> pa.Table:
     """Return a table without rows; ``schema.empty_table()`` would load pandas."""
     return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def by_name(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of a table by their names.
+
+    Examples
+    --------
+    >>> list(by_name(pa.table({"a": [1], "b": [2]})))
+    ['a', 'b']
+    """
+    return dict(zip(table.column_names, table.columns, strict=True))

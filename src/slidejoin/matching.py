@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import array_of
+from slidejoin.arrays import array_of, by_name
 from slidejoin.emit import in_strict_order
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ class Matches:
         names = [] if self._filter is None else list(self._filter.columns(side))
         if not names:
             return {}
-        table = self.windows[side].payload.take(names, ordinals)
-        return dict(zip(table.column_names, table.columns, strict=True))
+        return by_name(self.windows[side].payload.take(names, ordinals))
 
 
 def _chunks(found: Candidates, chunk_rows: int) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slidejoin.arrays import by_name
 from slidejoin.engine import Engine
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
@@ -120,7 +121,7 @@ def _joined(
         raise TypeError(msg)
     times = {}
     for side, table in rows.items():
-        ticks, _ = scope.ticks(side, dict(zip(table.column_names, table.columns, strict=True)))
+        ticks, _ = scope.ticks(side, by_name(table))
         times[side] = ticks
     push = engine.prepare(rows, (times["left"], times["right"]), watermark, own_clock=False)
     for table in engine.push(push, watermark, own_clock=False):

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pat
 
+from slidejoin.arrays import by_name
 from slidejoin.errors import nearest
 from slidejoin.predicate.hashes import hashed, mix
 from slidejoin.spark.checks import SparkJoinError
@@ -127,7 +128,7 @@ def route(wiring: Wiring, plan: Plan, side: Side, table: pa.Table) -> Routes:
 
     `table` has the columns of that side's packed schema.
     """
-    columns = dict(zip(table.column_names, table.columns, strict=True))
+    columns = by_name(table)
     kept = plan.bound.prefilter(side, columns)
     counted = wiring.config.output == "count"
     rows = np.arange(table.num_rows) if kept is None or counted else np.flatnonzero(kept)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arrays import by_name
 from slidejoin.index.bi_sort import Run
 from slidejoin.store.side import run_of
 
@@ -112,7 +113,7 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
     if scope is None:
         msg = "segments of the Spark pipeline belong to time windows"
         raise TypeError(msg)
-    ticks, _ = scope.ticks(stream, dict(zip(payload.column_names, payload.columns, strict=True)))
+    ticks, _ = scope.ticks(stream, by_name(payload))
     return int(ticks.max())
 
 
@@ -140,7 +141,7 @@ def live_rows(plan: Plan, stream: Side, payload: pa.Table, watermark: int | None
     """Leave out the rows that no row at or above the watermark can see."""
     if watermark is None or plan.scope is None:
         return payload
-    ticks, _ = plan.scope.ticks(stream, dict(zip(payload.column_names, payload.columns, strict=True)))
+    ticks, _ = plan.scope.ticks(stream, by_name(payload))
     length = max(plan.scope.length(role) for role in roles_of(plan, stream))
     kept = ticks >= watermark - length
     return payload if kept.all() else payload.filter(pa.array(kept))
