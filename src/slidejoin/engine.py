@@ -17,16 +17,16 @@ from slidejoin.choosing import Chooser
 from slidejoin.counting import CountTables
 from slidejoin.express import Express
 from slidejoin.finding import FoundInWindows
-from slidejoin.intake import Intake, Push, columns_of
+from slidejoin.intake import Intake, Push
 from slidejoin.matching import Matches
 from slidejoin.meeting import Meeting
 from slidejoin.parallel.probing import Workers
 from slidejoin.stats import Stats
-from slidejoin.store.side import SideWindow
+from slidejoin.store.side import LARGEST_SLICE, SideWindow, too_far
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -40,7 +40,6 @@ SIDES: tuple[Side, Side] = ("left", "right")
 CHUNK_ROWS = 1 << 20
 """Candidates and output rows that are held at once: 16 MiB of positions, whatever a push finds."""
 
-LARGEST_SLICE = 1 << 18
 SMALLEST_SLICE = 1 << 11
 
 
@@ -108,6 +107,7 @@ class Engine:
         All rows are taken even if the iterator is closed early. `watermark` replaces the clock's with
         ``own_clock=False``.
         """
+        self._change_if_stretched(push)
         slices = self._slices(push)
         before = {side: window.rows_seen for side, window in self.windows.items()}
         try:
@@ -133,7 +133,7 @@ class Engine:
             left, right = self.windows["left"], self.windows["right"]
             rows, live = left.rows_seen + right.rows_seen, left.payload.rows + right.payload.rows
             better = self.chooser.better(left.index.name, rows, self.stats.pairs, live)
-            if better is not None:
+            if better is not None and not any(window.stretched() for window in self.windows.values()):
                 self._change_to(better)
 
     def _slices(self, push: Push) -> Iterator[Push]:
@@ -192,18 +192,25 @@ class Engine:
             for candidates in found:
                 yield from matches.pairs(candidates, self.chunk_rows)
 
-    # -- rows from elsewhere ---------------------------------------------------------------------------------------
+    def load(self, rows: Mapping[Side, tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
+        """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
+        timed = self.plan.scope is not None
+        if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
+            self._change_to("bi_sort")
+        for side, (table, stretches, seen) in rows.items():
+            self.windows[side].load(table, stretches, seen)
 
-    def load(self, side: Side, table: pa.Table, first: int) -> None:
-        """Take rows of a snapshot into an empty window; the oldest has ordinal `first`."""
-        window = self.windows[side]
-        window.start_at(first)
-        # In parts, because only whole sub-windows expire.
-        step = max(table.num_rows // 8, SMALLEST_SLICE)
-        for start in range(0, table.num_rows, step):
-            part = table.slice(start, step).combine_chunks()
-            times = None if self.plan.scope is None else self.plan.scope.ticks(side, columns_of(part))[0]
-            window.append(part, times)
+    def growth(self, tables: Mapping[Side, pa.Table], room: int) -> int:
+        """Return by how many bytes these rows make the windows grow at most; looked at closely if `room` may not do."""
+        total = 0
+        for closely in (False, True):
+            total = 0
+            for side in SIDES:
+                source = "left" if self.plan.config.self_join else side
+                total += self.windows[side].growth(self.intake.held(source, tables[source]), closely=closely)
+            if total <= room:
+                break
+        return total
 
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now."""
@@ -220,13 +227,21 @@ class Engine:
         scope = self.plan.scope
         if scope is None:
             return
-        if any(window.stretched for window in self.windows.values()):
-            self._change_to("bi_sort")
         oldest = {side: watermark - scope.length(side) for side in SIDES}
         for side in SIDES:
             # A self-join keeps its rows once, as long as either of its roles needs them.
             rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
             self.windows[side].expire_below(oldest[side], rows)
+
+    def _change_if_stretched(self, push: Push) -> None:
+        """Go on with sorted runs where tables of cells would span too many rows; none of the push has left by then."""
+        coming = max(table.num_rows for table in push.tables.values())
+        if self._in_cells and any(window.stretched(coming) for window in self.windows.values()):
+            self._change_to("bi_sort")
+
+    @property
+    def _in_cells(self) -> bool:
+        return self.windows["left"].index.name == "band_cells"
 
     def _change_to(self, algorithm: str) -> None:
         for window in self.windows.values():

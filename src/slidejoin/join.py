@@ -46,8 +46,7 @@ class StreamJoin:
     output : {"pairs", "count", "positions"}
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
         then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
-        rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order. After
-        `restore` of a time window from which rows in the middle had left, numbers may be smaller than they were.
+        rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
     order : {"probe", "strict", "none"}
         Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
         rows' arrival; no promise.
@@ -195,11 +194,12 @@ class StreamJoin:
         schemas = state.schemas | {side: tables[side].schema for side in given}
         if state.config.self_join and "left" in schemas:
             schemas["right"] = schemas["left"]
-        self._check_memory(tables)
         engine = state.engine
+        self._check_memory(tables, engine)
         if engine is None and len(schemas) == len(SIDES):
             engine = state.waiting.engine(plan_of(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
+            self._check_memory(tables, engine)
         if engine is None:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
@@ -316,18 +316,18 @@ class StreamJoin:
             msg = "an iterator of push_iter() is still open; read it to its end or close it first"
             raise JoinClosedError(msg)
 
-    def _check_memory(self, tables: dict[Side, pa.Table]) -> None:
-        limit, engine = self._state.config.memory_limit, self._state.engine
+    def _check_memory(self, tables: dict[Side, pa.Table], engine: Engine | None) -> None:
+        limit = self._state.config.memory_limit
         if limit is None:
             return
         held, coming = self._state.waiting.nbytes, sum(table.nbytes + table.num_rows * 12 for table in tables.values())
         if engine is not None:
             held = engine.measured().window_bytes
-            coming = sum(t.nbytes + engine.windows[side].growth(t.num_rows) for side, t in tables.items())
+            coming = engine.growth(tables, limit - held)
         if held + coming > limit:
             msg = (
                 f"memory_limit is {limit} bytes; the window holds {held} and this push of "
-                f"{sum(t.num_rows for t in tables.values())} rows needs {coming} more. "
+                f"{sum(t.num_rows for t in tables.values())} rows may need {coming} more. "
                 "Push fewer rows at once, or make the window smaller; nothing was taken"
             )
             raise MemoryLimitError(msg)

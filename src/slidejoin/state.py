@@ -23,6 +23,9 @@ __all__ = ["JoinState", "engine_of", "load", "plan_of", "save"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
+LAST_ORDINAL = 1 << 62
+"""Beyond what any join can have seen."""
+
 
 @dataclass(slots=True)
 class JoinState:
@@ -84,7 +87,8 @@ def save(state: JoinState) -> bytes:
             parts.append(table_to_bytes(pa.concat_tables(waiting.tables)))
     else:
         header["clock"] = {"left": engine.clock.left, "right": engine.clock.right}
-        header["first"] = {side: engine.windows[side].first for side in SIDES}
+        header["stretches"] = {side: engine.windows[side].payload.stretches for side in SIDES}
+        header["rows_seen"] = {side: engine.windows[side].rows_seen for side in SIDES}
         header["stats"] = asdict(engine.measured())
         for side in SIDES[: 1 if config.self_join else 2]:
             pieces = [piece.table for piece in engine.windows[side].payload]
@@ -137,11 +141,13 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         state.engine = engine = engine_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
         if config.self_join:
             tables.append(tables[0])
+        rows = {}
         for side, table in zip(SIDES, tables, strict=True):
             if table.schema != engine.plan.kept_schema(side):
                 msg = f"the {side} rows have another schema than the join"
                 raise StateError(msg)
-            engine.load(side, table, int(header["first"][side]))
+            rows[side] = (table, *_ordinals(header, side, table.num_rows))
+        engine.load(rows)
         engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
         engine.stats.become(Stats(**header["stats"]))
     else:
@@ -150,3 +156,20 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         waiting.keep(tables if header["waiting"]["rows"] else [])
         waiting.stats = Stats(**header["stats"])
     return state
+
+
+def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the first ordinal and the number of rows of each stretch of a side, and how many rows it has seen."""
+    if "stretches" not in header:
+        first = int(header["first"][side])  # format 1
+        found, seen = [(first, rows)], first + rows
+    else:
+        found = [(int(first), int(count)) for first, count in header["stretches"][side]]
+        seen = int(header["rows_seen"][side])
+    ends = [0, *(first + count for first, count in found)]
+    known = sum(count for _, count in found) == rows and min((count for _, count in found), default=1) >= 0
+    starts = [*(first for first, _ in found), seen]
+    if not known or seen > LAST_ORDINAL or any(end > start for end, start in zip(ends, starts, strict=True)):
+        msg = f"{rows} {side} rows cannot have the ordinals {found} out of {seen}"
+        raise StateError(msg)
+    return found, seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -369,6 +370,49 @@ def test_a_memory_limit_that_suffices_never_refuses_a_sliding_window() -> None:
         join.push(left=rows(*range(200), start=start), right=rows(*range(200), start=start))
     assert join.stats.rows_left == 40_000
     assert join.stats.window_bytes < 2_000_000
+
+
+@pytest.mark.parametrize("algorithm", ["band_cells", "bi_sort"])
+@pytest.mark.parametrize("window", [sj.CountWindow(3000), sj.TimeWindow(3000, on="ts")], ids=["count", "time"])
+@pytest.mark.parametrize("keys", ["one", "few", "many", "far"])
+def test_no_push_passes_the_memory_limit(keys: str, window: sj.CountWindow | sj.TimeWindow, algorithm: str) -> None:
+    """Whatever the keys are; and a push that is refused can be made smaller until it is taken."""
+    spread = {"one": 1, "few": 100, "many": 1 << 30, "far": 1 << 50}[keys]
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("s", pa.string())])
+    options: dict[str, Any] = {"window": window, "algorithm": algorithm, "output": "count", "select": []}
+    chosen, now, refused = random.Random(3), 0, 0
+    for limit in (60_000, 150_000, 400_000):
+        join = sj.StreamJoin(on="l.k = r.k", memory_limit=limit, schemas=(schema, schema), **options)
+        for size in [*[1, 5, 60, 300] * 5, *[900] * 6]:
+            values = [[chosen.randrange(spread) for _ in range(size)], range(now, now + size), ["text"] * size]
+            batch = pa.table(dict(zip(schema.names, values, strict=True)), schema)
+            held = join.stats.window_left, join.stats.rows_right
+            try:
+                join.push(left=batch, right=batch)
+                now += size
+            except sj.MemoryLimitError:
+                refused += 1
+                assert (join.stats.window_left, join.stats.rows_right) == held
+            assert join.stats.window_bytes <= limit
+        assert join.stats.rows_left > 60
+    assert refused > 0
+
+
+@pytest.mark.parametrize("how", ["pushed", "restored"])
+def test_a_time_window_longer_than_cells_can_number_goes_on_with_sorted_runs(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"on": "l.k = r.k", "window": sj.TimeWindow(10**6, on="ts"), "order": "strict"}
+    join, runs = sj.StreamJoin(**options, algorithm="band_cells"), sj.StreamJoin(**options, algorithm="bi_sort")
+    batches = [pa.table({"k": [j % 50 for j in range(i, i + 97)], "ts": range(i, i + 97)}) for i in range(0, 970, 97)]
+    for number, batch in enumerate(batches):
+        if number == 4:
+            monkeypatch.setattr("slidejoin.store.side.LONGEST", 400)
+            if how == "restored":
+                join = sj.StreamJoin.restore(join.snapshot(), algorithm="band_cells")
+        assert join.push(left=batch, right=batch).equals(runs.push(left=batch, right=batch))
+        assert join._state.engine.windows["left"].index.name == ("band_cells" if number < 4 else "bi_sort")
+    assert "what was seen so far made it better" in join.explain()
 
 
 def test_push_iter_gives_the_same_in_bounded_chunks() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import slidejoin as sj
-from slidejoin import engine
+from slidejoin.store import side
 from tests.unit.streams import PREDICATES, SCHEMA, WINDOWS, lines, pushes, rows
 
 
@@ -21,7 +21,7 @@ from tests.unit.streams import PREDICATES, SCHEMA, WINDOWS, lines, pushes, rows
 def test_restart_after_every_push(
     predicate: str, window: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "SMALLEST_SLICE", 3)  # so that a restored window has several sub-windows
+    monkeypatch.setattr(side, "LOADED_AT_ONCE", 3)  # so that a restored window has several sub-windows
     options = {"order": "strict"} | options
     join = sj.StreamJoin(on=PREDICATES[predicate], window=WINDOWS[window], **options)
     again = sj.StreamJoin.restore(join.snapshot())
@@ -42,7 +42,7 @@ def test_restart_after_every_push(
 
 @pytest.mark.parametrize("window", [sj.CountWindow(50), sj.TimeWindow(50, on="ts")], ids=["count", "time"])
 def test_expiry_goes_on_after_restore(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("engine.SMALLEST_SLICE", "store.payload.SMALLEST_LIMIT", "index.bi_sort.SMALLEST_LIMIT"):
+    for name in ("store.side.LOADED_AT_ONCE", "store.payload.SMALLEST_LIMIT", "index.bi_sort.SMALLEST_LIMIT"):
         monkeypatch.setattr(f"slidejoin.{name}", 4)
     join = sj.StreamJoin(on="l.id = r.id", window=window, schemas=(SCHEMA, SCHEMA))
     for i in range(0, 2000, 5):
@@ -56,10 +56,10 @@ def test_expiry_goes_on_after_restore(window: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_memory_limit_and_the_end_are_kept() -> None:
-    join = sj.StreamJoin(on="l.id = r.id", window=sj.CountWindow(50), memory_limit=3000)
+    join = sj.StreamJoin(on="l.id = r.id", window=sj.CountWindow(50), memory_limit=9000)
     join.push(left=rows(1), right=rows(1))
     again = sj.StreamJoin.restore(join.snapshot())
-    with pytest.raises(sj.MemoryLimitError, match="memory_limit is 3000 bytes"):
+    with pytest.raises(sj.MemoryLimitError, match="memory_limit is 9000 bytes"):
         again.push(left=rows(500))
     again.finish()
     with pytest.raises(sj.JoinClosedError, match="the join is finished and takes no more rows; make a new StreamJoin"):

@@ -205,8 +205,7 @@ class BandCells:
         columns = self.dims + self.wide
         span = self.next + keys.size - self.floor
         if self.stored is None or self.stored.shape[0] < span:
-            # A quarter more than now, in a power of two: windows grow in small steps.
-            rows = 1 << max(int(max(span + span // 4, self.rows)).bit_length(), 6)
+            rows = self.stored_rows(span)
             larger = np.empty((rows, columns), np.int64)
             if self.stored is not None:
                 live = np.arange(self.floor, self.next) + 1
@@ -221,10 +220,18 @@ class BandCells:
                 self.stored[at : at + count, self.dims] = keys[done : done + count]
             at, done = 0, done + count
 
+    def stored_rows(self, span: int) -> int:
+        """Return how long `stored` is made for that many ordinals: a power of two, as windows grow in small steps."""
+        return 1 << max(int(max(span + span // 4, self.rows)).bit_length(), 6)
+
+    def larger_pool(self, lines: int) -> int:
+        """Return how many lines the pool gets when those it has do not do: half as many more, in whole chunks."""
+        return max(lines + LINES, (lines + lines // 2) // LINES * LINES, SMALLEST_POOL)
+
     def _enlarge_pool(self) -> None:
         """Give the pool more chunks: mostly of memory that is reserved but untouched, so that nothing is copied."""
         room = self.pool.size // WORDS
-        lines = max(room + LINES, (room + room // 2) // LINES * LINES, SMALLEST_POOL)
+        lines = self.larger_pool(room)
         if lines * WORDS > self._reserved.size:
             self._reserved = self._empty(max(2 * lines, self.slots.size // WORDS // 2))
             self._reserved[: self.pool.size] = self.pool

@@ -133,9 +133,9 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """Bytes of the arrays, without the room for others that lent memory may have."""
         wide = 0 if self.wide is None else self.wide.nbytes
-        return int(self._lease.array.nbytes + self.directory.nbytes + self.aux.nbytes + wide)
+        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide)
 
     def rebased(self, base: int) -> Run:
         """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""

@@ -32,6 +32,8 @@ __all__ = [
     "BUCKETS",
     "CURSOR",
     "FLOOR",
+    "GOLDEN",
+    "HALF",
     "LARGEST",
     "LINES",
     "LINK",
@@ -63,15 +65,15 @@ AHEAD = 16
 
 U32_OF = np.uint32
 FLAGS: Any = types.Array(types.boolean, 1, "C", readonly=True)
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 
 
 def _plain_bucket_of(cell: int, buckets: int) -> int:
-    return (((int(cell) * _GOLDEN) & (2**64 - 1)) >> 32) * int(buckets) >> 32
+    return (((int(cell) * GOLDEN) & (2**64 - 1)) >> 32) * int(buckets) >> 32
 
 
 def _bucket_of(cell: int, buckets: int) -> int:
-    high = (U64(cell) * U64(_GOLDEN)) >> U64(32)
+    high = (U64(cell) * U64(GOLDEN)) >> U64(32)
     return np.int64((high * U64(buckets)) >> U64(32))  # type: ignore[return-value]
 
 

@@ -3,11 +3,13 @@
 Ordinals are cut into units of ``2**shift`` rows, each in one chunk. A ring of addresses has a place for every unit of
 the window, so a row is found by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
 One chunk that stays while thousands after it leave (a row whose event time lies far ahead) would make the ring as long
-as the stream: then chunks are looked up by search.
+as the stream: then chunks are looked up by search. So they are where two share a unit, which only rows restored from
+elsewhere do.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +59,8 @@ class Directory:
         """Take up the newest of the chunks."""
         units = ((chunks[-1].limit - 1) >> self._shift) - (chunks[0].base >> self._shift) + 1
         used = sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
-        if units > SPARSE * (used + SMALLEST_RING):
+        shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(chunks))
+        if shared or units > SPARSE * (used + SMALLEST_RING):
             self._search(chunks)
         elif self._bases is not None or (self._values and units > self._values[0].size):
             self._bases = None

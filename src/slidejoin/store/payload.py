@@ -104,6 +104,11 @@ class Payload:
             start = end
         self.rows += rows
 
+    def skip_to(self, ordinal: int) -> None:
+        """Leave out the ordinals before that one: the rows to come begin a chunk of their own."""
+        if self.chunks and self.chunks[-1].end < ordinal:
+            self.chunks[-1].limit = self.chunks[-1].end
+
     def _append_whole(self, piece: Piece) -> None:
         chunk = Chunk(piece.base, piece.base, piece.end, [])
         chunk.pieces.append(piece)
@@ -175,6 +180,17 @@ class Payload:
         """The rows as tables, see `__iter__`."""
         return list(self)
 
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        """First ordinal and number of rows of each stretch of consecutive ones, oldest first."""
+        found: list[tuple[int, int]] = []
+        for chunk in self.chunks:
+            if found and sum(found[-1]) == chunk.base:
+                found[-1] = (found[-1][0], chunk.end - found[-1][0])
+            elif chunk.base < chunk.end:
+                found.append((chunk.base, chunk.end - chunk.base))
+        return found
+
     def first(self, otherwise: int) -> int:
         """Return the ordinal of the oldest row kept, `otherwise` if there is none."""
         return next((chunk.base for chunk in self.chunks if chunk.base < chunk.end), otherwise)
@@ -220,6 +236,13 @@ class Payload:
                 self._spare.append((chunk.values[0].size, chunk.values))
         self.chunks, self._gather = kept, None
         self._directory.dropped(kept)
+
+    def growth(self, table: pa.Table) -> int:
+        """Return by how many bytes these rows make it grow."""
+        if not self.merge:
+            return int(table.nbytes)
+        others = int(table.select(self._others).nbytes) if self._others else 0
+        return int(table.num_rows) * self._width + others
 
     @property
     def nbytes(self) -> int:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.band_cells import BYTES_A_ROW, BandCells
+from slidejoin.arrays import by_name
+from slidejoin.index.band_cells import LONGEST, BandCells
 from slidejoin.index.bi_sort import BiSort, build_run
+from slidejoin.index.foreseeing import cells_growth, new_cells, runs_growth, widens
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -23,13 +25,16 @@ if TYPE_CHECKING:
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
 
-__all__ = ["SideWindow", "run_of"]
+__all__ = ["LARGEST_SLICE", "SideWindow", "run_of", "too_far"]
 
 FIRST_ROWS = 64
 """Rows that a table of cells is first made for."""
 
 LARGEST_SLICE = 1 << 18
 """Rows of both sides that are inserted before their probes."""
+
+LOADED_AT_ONCE = 1 << 11
+"""Rows that are put at once into a window that is loaded."""
 
 LARGE = 1 << 16
 
@@ -64,7 +69,7 @@ class Keyed:
 
 def keyed(plan: Plan, side: Side, table: pa.Table) -> Keyed:
     """Compute the keys of a side's rows."""
-    columns: Mapping[str, pa.ChunkedArray] = dict(zip(table.column_names, table.columns, strict=True))
+    columns = by_name(table)
     kept = plan.bound.prefilter(side, columns)
     keys = []
     inexact = set()
@@ -85,6 +90,14 @@ def run_of(plan: Plan, side: Side, table: pa.Table, base: int) -> Run:
     return build_run(base, table.num_rows, rows.keys, rows.aux, rows.kept, rows.inexact)
 
 
+def too_far(span: int, rows: int) -> bool:
+    """Tell whether `rows` rows of a time window span too many ordinals for a table of cells.
+
+    Few old ones that stay would keep the places of all that came after them, and positions tell `LONGEST` rows apart.
+    """
+    return span > min(FARTHEST * (rows + LARGEST_SLICE), LONGEST)
+
+
 class SideWindow:
     """Rows of one side that arriving rows of the other side may still see."""
 
@@ -103,6 +116,14 @@ class SideWindow:
         """Give the first row that ordinal; no row is here yet."""
         self.rows_seen = ordinal
         self.index = self._index(self.index.name)
+
+    def skip_to(self, ordinal: int) -> None:
+        """Leave out the ordinals before that one: rows that have left already."""
+        self.rows_seen = ordinal
+        if not self.shared:
+            self.payload.skip_to(ordinal)
+        if isinstance(self.index, BandCells):
+            self.index.skip_to(ordinal)
 
     def _index(self, algorithm: str, coming: int = 0, *, wide: bool = False) -> BiSort | BandCells:
         """Return an empty index for the rows from the window's first on."""
@@ -138,6 +159,20 @@ class SideWindow:
         if not (self.index.wide or self.index.narrow):
             self.rebuild_cells()
 
+    def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
+        """Take rows with the ordinals that they had: the first and the number of each stretch; no row is here yet."""
+        start, scope = 0, self.plan.scope
+        self.start_at(stretches[0][0] if stretches else rows_seen)
+        for first, rows in stretches:
+            self.skip_to(first)
+            # In parts, because only whole sub-windows expire.
+            step = max(rows // 8, LOADED_AT_ONCE)
+            for at in range(start, start + rows, step):
+                part = table.slice(at, min(step, start + rows - at)).combine_chunks()
+                self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0])
+            start += rows
+        self.skip_to(rows_seen)
+
     def hold(self, table: pa.Table, time_max: int | None = None) -> None:
         """Take the newest rows without their keys, which the index is given apart."""
         if not self.shared:
@@ -164,13 +199,29 @@ class SideWindow:
             and self._cell_rows(coming) > index.rows
         )
 
-    def growth(self, coming: int) -> int:
-        """Bytes that the index will grow by with so many more rows, about."""
-        terms = len(self.plan.terms)
-        if not isinstance(self.index, BandCells):
-            return coming * (4 + 8 * terms)
-        rows = self._cell_rows(coming) - self.index.rows if self.outgrown(coming) else 0
-        return int(rows * BYTES_A_ROW) + coming * 8 * (terms - 1 + self.index.wide)
+    def growth(self, table: pa.Table, *, closely: bool) -> int:
+        """Return by how many bytes these rows, as they are held, make rows and index grow at most.
+
+        A table of cells that is made anew counts whole, because the old one is there until it is done. Looked at
+        closely, the rows' keys tell more, which takes some 100 ns a row.
+        """
+        index, coming, rows = self.index, table.num_rows, 0 if self.shared else self.payload.growth(table)
+        keys = self._keys_to_come(table) if closely else None
+        if isinstance(index, BiSort):
+            return rows + runs_growth(index, coming, keys)
+        wide, before = widens(index, keys), self.rows_seen - self.first
+        # It may be made anew in any of the slices that the rows are cut into, and small ones grow by more.
+        made_for = max(self._cell_rows(coming), self._cell_rows(min(coming, max(LARGE - 1 - before, 0))))
+        crowded = self.rows_seen + coming - index.floor > CROWDED * index.rows
+        if not wide and not (crowded and made_for > index.rows):
+            return rows + cells_growth(index, coming, keys)
+        columns = index.dims + (index.wide or wide)
+        return rows + new_cells(made_for, self.payload.rows + coming, before + coming, columns)
+
+    def _keys_to_come(self, table: pa.Table) -> NDArray[np.int64]:
+        """Return the indexed keys of rows that may match, (m,) int64."""
+        rows = keyed(self.plan, self.side, table)
+        return rows.keys if rows.kept is None else rows.keys[rows.kept]
 
     def rebuild_cells(self, coming: int = 0) -> None:
         """Make the table anew: for more rows, or for keys that 32 bits do not tell apart."""
@@ -210,11 +261,10 @@ class SideWindow:
             if rows > 0:
                 yield piece.base, piece.table.slice(0, rows)
 
-    @property
-    def stretched(self) -> bool:
-        """Whether a table of cells spans many more rows than live: few old ones that stay keep all dead ones."""
-        cells = isinstance(self.index, BandCells)
-        return cells and self.rows_seen - self.first > FARTHEST * (self.payload.rows + LARGEST_SLICE)
+    def stretched(self, coming: int = 0) -> bool:
+        """Whether so many more rows would stretch a table of cells, see `too_far`; those of a count window never do."""
+        rows = self.payload.rows + coming
+        return self.plan.scope is not None and too_far(self.rows_seen + coming - self.first, rows)
 
     # -- leaving -------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ Layout, integers little-endian::
 
     b"slidejoin-snapshot\\n"  format u16  parts u16  { length u64, bytes }…  SHA-256 of all before
 
-The first part is the header. Keys and runs are not written: they are computed again from the rows.
+The first part is the header. Keys and runs are not written: they are computed again from the rows. Ordinals are: the
+rows of a side are in stretches of consecutive ones, since rows of a time window may leave from the middle. Format 1 had
+the first ordinal alone.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read_snapshot", "table_from_bytes", "table_to_bytes", "write_snapshot"]
 
 MAGIC = b"slidejoin-snapshot\n"
-FORMAT = 1
-WRITERS = {1: "0.1"}
-"""The versions of slidejoin that write each format."""
+FORMAT = 2
+READ = (1, 2)
+"""The formats that this version reads; the changelog says which version writes which."""
 
 HEAD = struct.Struct("<HH")
 LENGTH = struct.Struct("<Q")
@@ -58,8 +60,8 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
     version, count = HEAD.unpack_from(data, len(MAGIC))
     body = data[:-DIGEST]
     whole = hashlib.sha256(body).digest() == data[-DIGEST:]
-    if version not in WRITERS and whole:
-        known = ", ".join(map(str, WRITERS))
+    if version not in READ and whole:
+        known = " and ".join(map(str, READ))
         msg = f"the snapshot has format {version}, this version reads {known}; use a newer slidejoin"
         raise StateError(msg)
     if not whole:
