@@ -7,31 +7,57 @@ the engine's way. The steps are the same: insert, probe, weave, expire; tests pu
 
 from __future__ import annotations
 
+from operator import is_
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of, values_in
 from slidejoin.arrival import arrange
-from slidejoin.finding import SMALLEST_PART, WovenCells
-from slidejoin.index.band_cells import Asked, BandCells, FoundInCells
+from slidejoin.index.band_cells import BandCells, FoundInCells
 from slidejoin.intake import Push
-from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
-from slidejoin.kernels.weaving import weave, weave_counts
+from slidejoin.kernels.atomics import address_of
+from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, MARGIN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.pushing import (
+    ASIDE,
+    BEGAN,
+    COUNTING,
+    COUNTS,
+    ENDED,
+    FIRST,
+    FLOOR_OF,
+    FOUND,
+    INSERTED,
+    KEYS,
+    LEFT,
+    ORDINAL,
+    OUT,
+    PROBED,
+    PROBES,
+    RANK,
+    RIGHT,
+    TOTAL,
+    VIEWED,
+    WEAVING,
+    WORK,
+    WOVEN,
+    WRITTEN,
+    meet,
+)  # fmt: skip
 from slidejoin.matching import Matches
 from slidejoin.meeting import SMALLEST_SPREAD
+from slidejoin.parallel.partner import NO_MAILBOX, partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from slidejoin.arrival import Arrivals
     from slidejoin.engine import Engine
     from slidejoin.matching import Candidates
     from slidejoin.plan import Plan
@@ -44,8 +70,7 @@ PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"),
 """Types whose values are keys as they lie in memory."""
 
 SIDES: tuple[Side, Side] = ("left", "right")
-NO_CHECKS = np.empty((0, 0), np.int64)
-NO_DIMS = np.empty(0, np.int64)
+NO_ROWS = np.empty(0, np.bool_)
 NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
 
@@ -55,16 +80,20 @@ class Express:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         plan = engine.plan
-        self._places: dict[Side, int] = {}
-        self._views: dict[Side, NDArray[np.int64]] = {}
-        self._found: dict[Side, FoundInCells] = {side: FoundInCells() for side in SIDES}
-        self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables)
+        self._work = np.zeros(WORK, np.int64)
+        self._words = memoryview(self._work.data)  # items of it are set in a third of the time
+        self._address = address_of(self._work)
+        self._roles: dict[Side, Role] = {}
         for role, plain in _plain(plan).items():
-            self._places[role] = plan.kept_schema(role).get_field_index(plain.column)
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
             assert isinstance(window, CountWindow)  # noqa: S101 - which is what it serves
             view[[SIZE, SLIDE, BELOW, ABOVE]] = window.size(other(role)), window.slide, plain.below, plain.above
-            self._views[role] = view
+            place = plan.kept_schema(role).get_field_index(plain.column)
+            self._roles[role] = Role(LEFT if role == "left" else RIGHT, place, view, FoundInCells())
+        self._counting = plan.config.output == "count"
+        self._work[COUNTING] = self._counting
+        self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables)
+        self._pairs = 0  # of the last push: there will be about as many in the next one
 
     @staticmethod
     def serves(engine: Engine) -> bool:
@@ -94,27 +123,31 @@ class Express:
         if not 0 < total <= engine.largest_slice:
             return None
         kept = {side: engine.intake.held(side, tables[side]) for side in SIDES}
-        keys = {}
-        for side in SIDES:
-            column, index = kept[side].column(self._places[side]), engine.windows[side].index
-            if column.null_count or not isinstance(index, BandCells) or index.wide:
-                return None
-            if engine.windows[side].outgrown(rows[side]):
-                return None
-            keys[side] = values_in(column, np.int64)
-        arrivals = arrange(rows["left"], rows["right"], by)
-        if not arrivals.straight:
+        helper = partner() if total >= SMALLEST_SPREAD and engine.workers.threads > 1 else None
+        if helper is not None:
+            helper.rouse()
+        indexes, arrivals = self._indexes(kept), arrange(rows["left"], rows["right"], by)
+        if not (indexes and arrivals.straight):
             return None
+        keys = {side: values_in(kept[side].column(self._roles[side].place), np.int64) for side in SIDES}
         # From here on rows are taken.
         before = {side: engine.windows[side].rows_seen for side in SIDES}
-        engine.stats.since("arrive", start)
-        tasks = [self._owner(stored, kept[stored], keys, arrivals, before) for stored in SIDES]
-        if total >= SMALLEST_SPREAD and engine.workers.threads > 1:
-            engine.workers.run(tasks)
+        now = engine.stats.since("arrive", start)
+        for side in SIDES:
+            engine.windows[side].hold(kept[side])
+        if helper is not None:
+            helper.rouse()
+        for role in SIDES:
+            self._ask(role, indexes[other(role)], keys, arrivals.rank(role), before)
+        room = self._room(total)
+        self._words[ASIDE] = by is None or engine.plan.config.order == "none"
+        now = engine.stats.since("insert", now)
+        if helper is None:
+            meet(self._work, NO_MAILBOX)
         else:
-            for task in tasks:
-                task()
-        out = self._written(Push(kept, NO_TIMES, arrivals), before)
+            helper.meet(self._work, self._address)
+        self._account()
+        out = self._written(Push(kept, NO_TIMES, arrivals), before, keys, room)
         now = perf_counter()
         engine.stats.rows_left += rows["left"]
         engine.stats.rows_right += rows["right"]
@@ -122,69 +155,83 @@ class Express:
         engine.stats.since("expire", now)
         return out
 
-    def _owner(
+    def _indexes(self, kept: dict[Side, pa.Table]) -> dict[Side, BandCells]:
+        """Return the tables of both sides; nothing if they, or these rows, need the engine's way."""
+        indexes: dict[Side, BandCells] = {}
+        for side in SIDES:
+            window, column = self._engine.windows[side], kept[side].column(self._roles[side].place)
+            index = window.index
+            if column.null_count or not isinstance(index, BandCells) or index.wide:
+                return {}
+            if window.outgrown(kept[side].num_rows):
+                return {}
+            indexes[side] = index
+        return indexes
+
+    def _ask(
         self,
-        stored: Side,
-        table: pa.Table,
+        role: Side,
+        index: BandCells,
         keys: dict[Side, NDArray[np.int64]],
-        arrivals: Arrivals,
+        rank: NDArray[np.int64],
         before: dict[Side, int],
-    ) -> Callable[[], None]:
-        """Return what one side's owner does: insert its rows, and let the other side probe."""
-        role, stats, window = other(stored), self._engine.stats, self._engine.windows[stored]
-        index, found, view = window.index, self._found[role], self._views[role]
-        counting = self._engine.plan.config.output == "count"
-        assert isinstance(index, BandCells)  # noqa: S101 - `push` has looked
+    ) -> None:
+        """Write down what the owner of one table has to do: insert its side's rows, and let the other side probe."""
+        one, words, stored, n = self._roles[role], self._words, other(role), keys[role].size
+        one.look_at(index, words)
+        one.make_room(n, words)
+        one.view[ARRIVED] = before[stored]
+        at = one.at
+        words[at + KEYS], words[at + KEYS + 1] = address_of(keys[stored]), keys[stored].size
+        words[at + FIRST], words[at + ORDINAL], words[at + FLOOR_OF] = before[stored], before[role], index.floor
+        words[at + PROBES], words[at + PROBES + 1], words[at + RANK] = address_of(keys[role]), n, address_of(rank)
 
-        def run() -> None:
-            start = perf_counter()
-            window.hold(table)
-            index.append(keys[stored], None, NO_CHECKS)
-            start = stats.since("insert", start)
-            view[ARRIVED], found.done = before[stored], -1
-            if index.narrow:
-                asked = Asked(keys[role], keys[role], arrivals.rank(role), view, NO_CHECKS, NO_CHECKS, NO_DIMS)
-                (index.count if counting else index.find)(asked, 0, keys[role].size, found)
-            stats.since("probe", start)
+    def _room(self, rows: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return memory for the output, and write down where it is."""
+        words, memory = self._words, self._engine.meeting.memory
+        places = rows if self._counting else min(self._pairs + self._pairs // 8 + 2 * rows, self._engine.chunk_rows)
+        room: tuple[NDArray[Any], NDArray[Any]]
+        room = memory.take(places), np.empty(rows, np.bool_) if self._counting else memory.take(places)
+        words[OUT], words[OUT + 1], words[OUT + 2] = address_of(room[0]), address_of(room[1]), places
+        return room
 
-        return run
+    def _account(self) -> None:
+        """Count the time of each step, of both threads together."""
+        words, seconds = self._words, self._engine.stats.seconds
+        took = {"insert": 0, "probe": 0, "write": words[WRITTEN] - words[WEAVING]}
+        for at in (LEFT, RIGHT):
+            took["insert"] += words[at + PROBED] - words[at + BEGAN]
+            took["probe"] += words[at + ENDED] - words[at + PROBED]
+        for name, nanoseconds in took.items():
+            seconds[name] = seconds.get(name, 0.0) + nanoseconds / 1e9
 
-    def _written(self, push: Push, before: dict[Side, int]) -> pa.Table:
-        """Put the pairs of both sides into arrival order, and out."""
-        engine, arrivals = self._engine, push.arrivals
-        left, right = self._found["left"], self._found["right"]
-        if left.done < arrivals.left.size or right.done < arrivals.right.size:
+    def _written(
+        self,
+        push: Push,
+        before: dict[Side, int],
+        keys: dict[Side, NDArray[np.int64]],
+        room: tuple[NDArray[Any], NDArray[Any]],
+    ) -> pa.Table:
+        """Go on where the kernel had to stop, and put out what it wrote."""
+        engine, words = self._engine, self._words
+        whole = True
+        for role in SIDES:
+            index = engine.windows[other(role)].index
+            assert isinstance(index, BandCells)  # noqa: S101 - `push` has looked
+            index.insert(keys[other(role)], NO_ROWS, words[self._roles[role].at + INSERTED])
+            whole = whole and index.narrow
+        pairs = words[WOVEN]
+        if not whole or pairs < 0:
+            self._pairs = sum(words[one.at + TOTAL] for one in self._roles.values())
             return self._concatenated(engine.meeting.again(push, before), push)
-        if engine.plan.config.output == "count":
-            return self._counted(push)
-        floors = {side: engine.meeting.floor(side) for side in SIDES}
-        pairs = left.total + right.total
-        if pairs >= min(2 * SMALLEST_PART, engine.chunk_rows):
-            sides = {
-                role: (arrivals.rank(role), self._found[role], before[role], floors[other(role)]) for role in SIDES
-            }
-            woven = WovenCells(sides, 0, push.rows, engine.workers, engine.meeting.memory)
-            return self._concatenated(iter([woven]), push)
-        start, stats = perf_counter(), engine.stats
-        lefts, rights = engine.meeting.memory.take(pairs), engine.meeting.memory.take(pairs)
-        weave(
-            arrivals.left_rank, left.counts, left.found, before["left"], floors["right"],
-            arrivals.right_rank, right.counts, right.found, before["right"], floors["left"],
-            0, 0, 0, 0, arrivals.left.size, arrivals.right.size, lefts, rights, 0, pairs,
-        )  # fmt: skip
-        start = stats.since("write", start)
-        out = self._matches.table(lefts, rights)
-        stats.since("payload", start)
-        stats.pairs += pairs
-        return out
-
-    def _counted(self, push: Push) -> pa.Table:
-        start, engine, arrivals = perf_counter(), self._engine, push.arrivals
-        matches, is_left = engine.meeting.memory.take(push.rows), np.empty(push.rows, np.bool_)
-        left, right = self._found["left"].counts, self._found["right"].counts
-        engine.stats.pairs += weave_counts(arrivals.left_rank, left, arrivals.right_rank, right, matches, is_left)
-        out = engine.count_tables.table(matches, push.tables, arrivals, is_left)
+        self._pairs = pairs
+        start = perf_counter()
+        if self._counting:
+            out = engine.count_tables.table(room[0], push.tables, push.arrivals, room[1])
+        else:
+            out = self._matches.table(room[0][:pairs], room[1][:pairs])
         engine.stats.since("payload", start)
+        engine.stats.pairs += pairs
         return out
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
@@ -195,6 +242,36 @@ class Express:
         else:
             tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
         return pa.concat_tables(tables) if tables else empty_of(schema)
+
+
+class Role:
+    """What one side's probes need, kept from push to push: `at` is where its words begin, `place` its key's column."""
+
+    def __init__(self, at: int, place: int, view: NDArray[np.int64], found: FoundInCells) -> None:
+        self.at = at
+        self.place = place
+        self.view = view
+        self.found = found
+        self._table: tuple[NDArray[Any], ...] = ()
+
+    def look_at(self, index: BandCells, words: memoryview) -> None:
+        """Write down where the table lies that is probed."""
+        known = self._table
+        table: tuple[NDArray[Any], ...] = (index.slots, index.pool, index.state)
+        if known and all(map(is_, table, known)):
+            return
+        self._table = table
+        for number, array in enumerate(table):
+            words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
+
+    def make_room(self, probes: int, words: memoryview) -> None:
+        """Make room for answers."""
+        found, places = self.found, 4 * probes + 2 * MARGIN
+        if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
+            found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
+            found.room(places)
+            words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
+            words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
 
 
 def _plain(plan: Plan) -> dict[Side, Around]:

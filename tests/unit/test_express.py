@@ -65,7 +65,6 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
             patch.setattr(express, "SMALLEST_SPREAD", 4)
-            patch.setattr(express, "SMALLEST_PART", 6)
             patch.setattr(finding, "SMALLEST_PART", 6)
             patch.setattr(band_cells, "MOST_FOUND", 80)
         yield
@@ -139,7 +138,7 @@ def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(express, "weave", interrupt)
+    monkeypatch.setattr(express, "meet", interrupt)
     with pytest.raises(KeyboardInterrupt):
         short.push(left=batch([1], [1]), right=batch([1], [1]))
     with pytest.raises(sj.JoinClosedError, match="interrupted by KeyboardInterrupt"):

@@ -11,14 +11,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.kernels.compiling import emit_prefetch
+from slidejoin.kernels.compiling import emit_prefetch, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-__all__ = ["load_8", "load_32", "load_64", "load_like", "prefetch_at"]
+__all__ = ["flags_at", "i32_at", "i64_at", "load_8", "load_32", "load_64", "load_like", "prefetch_at", "u32_at"]
 
 
 def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: ANN401 - Numba's types are untyped
@@ -76,3 +76,31 @@ def _prefetch_nothing_at(address: Any) -> None:  # noqa: ANN401 - any integer
 
 prefetch_at = _prefetch_nothing_at if numba.config.DISABLE_JIT else _prefetch_at
 """Ask for the cache line of an address ahead of its use."""
+
+
+def _viewer(kind: Any, plain: Any) -> Callable[[Any, Any], NDArray[Any]]:  # noqa: ANN401 - Numba's types are untyped
+    """Return a function that makes (n,) values at an address an array, which whoever calls it keeps alive."""
+    if numba.config.DISABLE_JIT:
+
+        def plain_view(address: int, count: int) -> NDArray[Any]:
+            if not count:
+                return np.empty(0, np.dtype(plain))
+            return np.ctypeslib.as_array((plain * int(count)).from_address(int(address)))
+
+        return plain_view
+
+    @intrinsic
+    def pointer(_typing: Any, address: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    def view(address: int, count: int) -> NDArray[Any]:
+        return numba.carray(pointer(address), count)  # type: ignore[no-any-return]
+
+    return inlined(view)
+
+
+i64_at, i32_at = _viewer(types.int64, ctypes.c_int64), _viewer(types.int32, ctypes.c_int32)
+u32_at, flags_at = _viewer(types.uint32, ctypes.c_uint32), _viewer(types.boolean, ctypes.c_bool)

@@ -1,0 +1,133 @@
+"""Two threads that share a push without the interpreter find what one thread finds, whoever of them is awake."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+import pytest
+
+import slidejoin as sj
+from slidejoin import express
+from slidejoin.kernels.pushing import AWAKE, FINISHED, WORTH_SHARING
+from slidejoin.parallel import partner as partners
+from slidejoin.parallel.partner import Partner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="plain kernels hold the interpreter's lock")
+
+ROWS = 9_000
+"""Of each side in a push: so many find pairs enough that their writing is shared as well."""
+
+
+def batches(seed: int) -> dict[str, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return {
+        side: {"k": rng.integers(0, 100_000, ROWS), "i": np.sort(rng.integers(0, 4_000, ROWS))}
+        for side in ("left", "right")
+    }
+
+
+def join(threads: int, **options: Any) -> sj.StreamJoin:
+    on = "l.k BETWEEN r.k - 4 AND r.k + 3"
+    return sj.StreamJoin(on=on, window=sj.CountWindow(30_000), threads=threads, **options)
+
+
+def rows_of(table: pa.Table, order: str, output: str) -> pa.Table:
+    """Put what may come in any order into one; probes stay where they are unless `order` is none."""
+    if output == "count":
+        return table
+    left, right = (table.column(name).to_numpy() for name in table.column_names)
+    if order == "none":
+        return table.take(np.lexsort((right, left)))
+    return table
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Partner]:
+    """A partner of this test alone, which is ended after it."""
+    monkeypatch.setattr(partners, "PATIENCE", 50_000_000)
+    made = Partner()
+    monkeypatch.setattr(express, "partner", lambda: made)
+    yield made
+    made.close()
+    assert not made._thread.is_alive()
+
+
+@pytest.mark.parametrize("output", ["positions", "count"])
+@pytest.mark.parametrize("order", ["probe", "none"])
+@pytest.mark.parametrize("order_by", [None, "i"])
+def test_two_threads_find_what_one_finds(own: Partner, output: str, order: str, order_by: str | None) -> None:
+    alone, together = join(1, output=output, order=order), join(2, output=output, order=order)
+    pairs = before = 0
+    for seed in range(12):
+        if seed == 8:
+            own.close()  # from here on the work of both is done by one
+        push = batches(seed)
+        expected, got = alone.push(**push, order_by=order_by), together.push(**push, order_by=order_by)
+        assert rows_of(got, order, output).equals(rows_of(expected, order, output))
+        pairs = max(pairs, together.stats.pairs - before)
+        before = together.stats.pairs
+    assert together.stats.pairs == alone.stats.pairs
+    assert pairs >= WORTH_SHARING
+
+
+def test_who_finds_the_partner_at_work_for_others_goes_alone(own: Partner) -> None:
+    alone, together = join(1), join(2)
+    with own._lock:
+        for seed in range(4):
+            push = batches(seed)
+            assert together.push(**push, order_by="i").equals(alone.push(**push, order_by="i"))
+        assert own._words[FINISHED] == 0
+    together.push(**batches(5))
+    assert own._words[FINISHED] > 0
+
+
+def test_a_roused_partner_falls_asleep_and_wakes(own: Partner) -> None:
+    def wait_for(awake: int) -> bool:
+        end = perf_counter() + 10
+        while own._words[AWAKE] != awake and perf_counter() < end:
+            pass
+        return bool(own._words[AWAKE] == awake)
+
+    for _ in range(3):
+        own.rouse()
+        assert wait_for(1)
+        assert wait_for(0)
+
+
+FORKED = """
+import os, sys
+import numpy as np
+import slidejoin as sj
+
+def total(join):
+    rng = np.random.default_rng(3)
+    keys = rng.integers(0, 50_000, (2, 5, 9_000))
+    return sum(join.push(left={"k": l}, right={"k": r}).num_rows for l, r in zip(*keys))
+
+def join():
+    return sj.StreamJoin(on="l.k BETWEEN r.k - 4 AND r.k + 3", window=sj.CountWindow(20_000), threads=2)
+
+ours = total(join())
+child = os.fork()
+if child == 0:
+    os._exit(0 if total(join()) == ours else 1)
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status) or (total(join()) != ours))
+"""
+
+
+def test_a_forked_process_has_a_partner_of_its_own() -> None:
+    # Python warns of forking where threads are, which is what is tried here.
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
