@@ -296,6 +296,28 @@ def test_tables_grow_and_stay_as_large_as_their_windows(monkeypatch: pytest.Monk
     assert cells.stats.pairs == runs.stats.pairs > 1000
 
 
+@pytest.mark.parametrize("spread", [50, 1 << 40])
+def test_the_table_of_a_time_window_gets_smaller_once_it_was_too_large_for_a_window(
+    spread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows come faster for a while: the table grows, and later shrinks to what the window has then."""
+    set_limits(monkeypatch, **smallest(SMALLEST_ROOMY=8, LARGE=64))
+    options = {"on": "l.a = r.a", "window": sj.TimeWindow(100, on="ts"), "order": "strict"}
+    cells, runs = sj.StreamJoin(**options, **CELLS_ON), sj.StreamJoin(**options, algorithm="bi_sort")
+    chosen, sizes = random.Random(4), []
+    for time in range(0, 1200, 10):
+        count = 60 if 300 <= time < 500 else 10
+        rows = {
+            "a": [chosen.randrange(8) * (spread // 8) for _ in range(count)],
+            "ts": [time + i * 10 // count for i in range(count)],
+        }
+        assert cells.push(left=rows, right=rows).equals(runs.push(left=rows, right=rows))
+        sizes.append(cells_of(cells).rows)
+    assert max(sizes) >= 600
+    assert sizes[-1] <= 1.25 * 130
+    assert cells.stats.pairs == runs.stats.pairs > 1000
+
+
 @pytest.mark.parametrize("self_join", [False, True])
 def test_a_row_far_ahead_in_time_turns_the_table_into_runs(monkeypatch: pytest.MonkeyPatch, self_join: bool) -> None:
     """It stays for ever and would keep all rows after it in the table, dead as they are."""

@@ -195,10 +195,14 @@ class BandCells:
 
     def insert(self, places: NDArray[np.int64], kept: NDArray[np.bool_], start: int) -> None:
         """Insert the newest rows from `start` on; a kernel has inserted those before it. See `append`."""
-        while (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < places.size:
+        n = places.size
+        while (
+            start < n
+            and (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < n
+        ):
             self._enlarge_pool()
-        self.next += places.size
-        self._sweep(places.size)
+        self.next += n
+        self._sweep(n)
 
     def _store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
         """Keep what found rows are checked by, each row at ``position & (rows - 1)``."""
@@ -220,11 +224,13 @@ class BandCells:
                 self.stored[at : at + count, self.dims] = keys[done : done + count]
             at, done = 0, done + count
 
-    def stored_rows(self, span: int) -> int:
-        """Return how long `stored` is made for that many ordinals: a power of two, as windows grow in small steps."""
-        return 1 << max(int(max(span + span // 4, self.rows)).bit_length(), 6)
+    @staticmethod
+    def stored_rows(span: int) -> int:
+        """Return how long `stored` is made for that many ordinals: the next power of two."""
+        return 1 << max((span - 1).bit_length(), 6)
 
-    def larger_pool(self, lines: int) -> int:
+    @staticmethod
+    def larger_pool(lines: int) -> int:
         """Return how many lines the pool gets when those it has do not do: half as many more, in whole chunks."""
         return max(lines + LINES, (lines + lines // 2) // LINES * LINES, SMALLEST_POOL)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.band_cells import ROWS_A_BUCKET
+from slidejoin.index.band_cells import ROWS_A_BUCKET, BandCells
 from slidejoin.kernels.cells import (
     BUCKETS,
     CURSOR,
@@ -30,7 +30,6 @@ from slidejoin.kernels.vectors import LOW_32
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.band_cells import BandCells
     from slidejoin.index.bi_sort import BiSort
 
 __all__ = ["cells_growth", "new_cells", "runs_growth", "widens"]
@@ -62,8 +61,7 @@ def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
     chunks = rows // (SLOTS + 1)
     slots = max(int(made_for / ROWS_A_BUCKET), 16) * LINE
     pool = (chunks + chunks // 2 + 2) * LINES * LINE if chunks else 0
-    stored = 1 << max(int(max(span + span // 4, made_for)).bit_length(), 6)
-    return slots + pool + columns * stored * A_NUMBER
+    return slots + pool + columns * BandCells.stored_rows(span) * A_NUMBER
 
 
 def widens(table: BandCells, keys: NDArray[np.int64] | None) -> bool:

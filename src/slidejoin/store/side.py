@@ -41,6 +41,12 @@ LARGE = 1 << 16
 CROWDED = 1.5
 """Rows of a table, over the number that it was made for, from which on a larger one is made."""
 
+ROOMY = 1.25
+"""Rows that a table was made for, over those that a time window has had since, from which on a smaller one is made."""
+
+SMALLEST_ROOMY = 1 << 12
+"""Rows that a table was made for below which it stays as it is."""
+
 FARTHEST = 4
 """A table may span this many times the rows that live; one row far ahead in time could else make it grow for ever."""
 
@@ -109,7 +115,7 @@ class SideWindow:
         self.shared = payload is not None
         self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
         self.merge = merge
-        self.rows_seen = 0
+        self.rows_seen = self._made_at = 0
         self.index: BiSort | BandCells = self._index(algorithm)
 
     def start_at(self, ordinal: int) -> None:
@@ -125,12 +131,13 @@ class SideWindow:
         if isinstance(self.index, BandCells):
             self.index.skip_to(ordinal)
 
-    def _index(self, algorithm: str, coming: int = 0, *, wide: bool = False) -> BiSort | BandCells:
-        """Return an empty index for the rows from the window's first on."""
+    def _index(self, algorithm: str, coming: int = 0, *, rows: int = 0, wide: bool = False) -> BiSort | BandCells:
+        """Return an empty index for the rows from the window's first on, `rows` or those that are here and come."""
         plan, dims = self.plan, len(self.plan.terms) - 1
         if algorithm != "band_cells" or plan.axis is None:
             return BiSort(dims, merge=self.merge)
-        return BandCells(plan.axis, dims, self._cell_rows(coming), self.first, wide=wide)
+        self._made_at = self.rows_seen
+        return BandCells(plan.axis, dims, rows or self._cell_rows(coming), self.first, wide=wide)
 
     def _cell_rows(self, more: int = 0) -> int:
         """Rows that a table of cells should be made for, with so many rows to come."""
@@ -223,13 +230,23 @@ class SideWindow:
         rows = keyed(self.plan, self.side, table)
         return rows.keys if rows.kept is None else rows.keys[rows.kept]
 
-    def rebuild_cells(self, coming: int = 0) -> None:
-        """Make the table anew: for more rows, or for keys that 32 bits do not tell apart."""
+    def rebuild_cells(self, coming: int = 0, rows: int = 0) -> None:
+        """Make the table anew: for more rows or fewer, or for keys that 32 bits do not tell apart."""
         old = self.index
         assert isinstance(old, BandCells)  # noqa: S101 - its callers have looked
-        new = self._index("band_cells", coming, wide=old.wide or not old.narrow)
+        new = self._index("band_cells", coming, rows=rows, wide=old.wide or not old.narrow)
         new.expire(old.floor)
         self._refill(new)
+
+    def _fit(self) -> None:
+        """Make a smaller table of cells if it was too large for as long as rows stay: tables grow by doubling."""
+        old, span = self.index, self.rows_seen - self.first
+        if not isinstance(old, BandCells) or old.rows < SMALLEST_ROOMY or self.first < self._made_at:
+            return
+        if old.rows > ROOMY * max(span, FIRST_ROWS):
+            self.rebuild_cells(rows=max(span, FIRST_ROWS))
+            if self.index.nbytes > old.nbytes:
+                self.index = old  # what lies behind few buckets took more than it gave
 
     def _refill(self, new: BiSort | BandCells) -> None:
         """Insert the rows of the window into an empty table of cells, which takes the place of the index."""
@@ -288,6 +305,7 @@ class SideWindow:
             self.index.expire_below(dimension, oldest)
         else:
             self.index.expire(self.first)
+            self._fit()
 
     def own(self, ordinal: int) -> None:
         """Free the rows from that ordinal on of larger memory that they are slices of."""
