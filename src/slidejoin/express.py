@@ -30,13 +30,9 @@ from slidejoin.kernels.pushing import (
     FLOOR_OF,
     FOUND,
     INSERTED,
-    KEYS,
     LEFT,
     ORDINAL,
-    OUT,
     PROBED,
-    PROBES,
-    RANK,
     RIGHT,
     TOTAL,
     VIEWED,
@@ -138,14 +134,15 @@ class Express:
         if helper is not None:
             helper.rouse()
         for role in SIDES:
-            self._ask(role, indexes[other(role)], keys, arrivals.rank(role), before)
+            self._ask(role, indexes[other(role)], keys[role].size, before)
         room = self._room(total)
+        arrays = (keys["left"], keys["right"], arrivals.left_rank, arrivals.right_rank, *room)
         self._words[ASIDE] = by is None or engine.plan.config.order == "none"
         now = engine.stats.since("insert", now)
         if helper is None:
-            meet(self._work, NO_MAILBOX)
+            meet(self._work, NO_MAILBOX, *arrays)
         else:
-            helper.meet(self._work, self._address)
+            helper.meet(self._work, self._address, *arrays)
         self._account()
         out = self._written(Push(kept, NO_TIMES, arrivals), before, keys, room)
         now = perf_counter()
@@ -168,32 +165,22 @@ class Express:
             indexes[side] = index
         return indexes
 
-    def _ask(
-        self,
-        role: Side,
-        index: BandCells,
-        keys: dict[Side, NDArray[np.int64]],
-        rank: NDArray[np.int64],
-        before: dict[Side, int],
-    ) -> None:
-        """Write down what the owner of one table has to do: insert its side's rows, and let the other side probe."""
-        one, words, stored, n = self._roles[role], self._words, other(role), keys[role].size
+    def _ask(self, role: Side, index: BandCells, rows: int, before: dict[Side, int]) -> None:
+        """Write down what one side's probes need, and what was before them."""
+        one, words, stored = self._roles[role], self._words, other(role)
         one.look_at(index, words)
-        one.make_room(n, words)
+        one.make_room(rows, words)
         one.view[ARRIVED] = before[stored]
         at = one.at
-        words[at + KEYS], words[at + KEYS + 1] = address_of(keys[stored]), keys[stored].size
         words[at + FIRST], words[at + ORDINAL], words[at + FLOOR_OF] = before[stored], before[role], index.floor
-        words[at + PROBES], words[at + PROBES + 1], words[at + RANK] = address_of(keys[role]), n, address_of(rank)
 
-    def _room(self, rows: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return memory for the output, and write down where it is."""
-        words, memory = self._words, self._engine.meeting.memory
-        places = rows if self._counting else min(self._pairs + self._pairs // 8 + 2 * rows, self._engine.chunk_rows)
-        room: tuple[NDArray[Any], NDArray[Any]]
-        room = memory.take(places), np.empty(rows, np.bool_) if self._counting else memory.take(places)
-        words[OUT], words[OUT + 1], words[OUT + 2] = address_of(room[0]), address_of(room[1]), places
-        return room
+    def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""
+        memory = self._engine.meeting.memory
+        if self._counting:
+            return memory.take(rows), np.empty(-(-rows // 8), np.int64)
+        places = min(self._pairs + self._pairs // 8 + 2 * rows, self._engine.chunk_rows)
+        return memory.take(places), memory.take(places)
 
     def _account(self) -> None:
         """Count the time of each step, of both threads together."""
@@ -210,7 +197,7 @@ class Express:
         push: Push,
         before: dict[Side, int],
         keys: dict[Side, NDArray[np.int64]],
-        room: tuple[NDArray[Any], NDArray[Any]],
+        room: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> pa.Table:
         """Go on where the kernel had to stop, and put out what it wrote."""
         engine, words = self._engine, self._words
@@ -227,7 +214,8 @@ class Express:
         self._pairs = pairs
         start = perf_counter()
         if self._counting:
-            out = engine.count_tables.table(room[0], push.tables, push.arrivals, room[1])
+            marks = room[1].view(np.bool_)[: push.rows]
+            out = engine.count_tables.table(room[0], push.tables, push.arrivals, marks)
         else:
             out = self._matches.table(room[0][:pairs], room[1][:pairs])
         engine.stats.since("payload", start)

@@ -197,8 +197,7 @@ class BandCells:
         """Insert the newest rows from `start` on; a kernel has inserted those before it. See `append`."""
         n = places.size
         while (
-            start < n
-            and (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < n
+            start < n and (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < n
         ):
             self._enlarge_pool()
         self.next += n

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["flags_at", "i32_at", "i64_at", "load_8", "load_32", "load_64", "load_like", "prefetch_at", "u32_at"]
+__all__ = [
+    "flags_at",
+    "i32_at",
+    "i64_at",
+    "load_8",
+    "load_32",
+    "load_64",
+    "load_like",
+    "place_of",
+    "prefetch_at",
+    "u32_at",
+]
 
 
 def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: ANN401 - Numba's types are untyped
@@ -104,3 +115,11 @@ def _viewer(kind: Any, plain: Any) -> Callable[[Any, Any], NDArray[Any]]:  # noq
 
 i64_at, i32_at = _viewer(types.int64, ctypes.c_int64), _viewer(types.int32, ctypes.c_int32)
 u32_at, flags_at = _viewer(types.uint32, ctypes.c_uint32), _viewer(types.boolean, ctypes.c_bool)
+
+
+def _place_of(array: NDArray[Any]) -> int:
+    return array.ctypes.data
+
+
+place_of: Callable[[NDArray[Any]], int] = _place_of if numba.config.DISABLE_JIT else inlined(_place_of)
+"""The address of an array's first value, in kernels."""

@@ -15,8 +15,8 @@ from numba import types
 
 from slidejoin.kernels.atomics import now, read_word, swap_word, wait_for_byte, write_word, yield_thread
 from slidejoin.kernels.cells import insert_cells
-from slidejoin.kernels.compiling import OUT_I64, U64, inlined, kernel
-from slidejoin.kernels.memory import flags_at, i32_at, i64_at, u32_at
+from slidejoin.kernels.compiling import I64, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.memory import flags_at, i32_at, i64_at, place_of, u32_at
 from slidejoin.kernels.probing_cells import MARGIN, VIEW, count_cells, find_cells
 from slidejoin.kernels.weaving import weave, weave_counts
 
@@ -210,14 +210,32 @@ def _together(work: NDArray[np.int64], mailbox: NDArray[np.int64], ours: int, th
         yield_thread()
 
 
-@kernel(OUT_I64, OUT_I64)
-def meet(work: NDArray[np.int64], mailbox: NDArray[np.int64]) -> None:
+@kernel(OUT_I64, OUT_I64, I64, I64, I64, I64, OUT_I64, OUT_I64)
+def meet(
+    work: NDArray[np.int64],
+    mailbox: NDArray[np.int64],
+    left_keys: NDArray[np.int64],
+    right_keys: NDArray[np.int64],
+    left_rank: NDArray[np.int64],
+    right_rank: NDArray[np.int64],
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+) -> None:
     """Do all the work of a push: insert, probe, weave.
 
     work (WORK,) int64, see above. mailbox (MAILBOX,) int64 in which the work's address stands and that nobody else
-    posts to, or (0,) to do everything alone.
+    posts to, or (0,) to do everything alone. Keys and ranks (n,) int64 of each side's rows; left and right (places,)
+    int64 take pairs, or numbers of matches and marks of left rows, of which eight are one value.
     """
     shared = mailbox.size > 0
+    for at, stored, probes, rank in (
+        (LEFT, right_keys, left_keys, left_rank),
+        (RIGHT, left_keys, right_keys, right_rank),
+    ):
+        work[U64(at + KEYS)], work[U64(at + KEYS + 1)] = place_of(stored), stored.size
+        work[U64(at + PROBES)], work[U64(at + PROBES + 1)] = place_of(probes), probes.size
+        work[U64(at + RANK)] = place_of(rank)
+    work[U64(OUT)], work[U64(OUT + 1)], work[U64(OUT + 2)] = place_of(left), place_of(right), left.size
     if shared:
         _together(work, mailbox, OWN_LEFT, OWN_RIGHT)
     else:

@@ -49,14 +49,14 @@ class Partner:
             words[AWAKE] = 1
             os.write(self._writes, b"!")
 
-    def meet(self, work: NDArray[np.int64], address: int) -> None:
+    def meet(self, work: NDArray[np.int64], address: int, *arrays: NDArray[np.int64]) -> None:
         """Do the work of a push together; `address` is where it lies."""
         if not self._lock.acquire(blocking=False):
-            meet(work, NO_MAILBOX)
+            meet(work, NO_MAILBOX, *arrays)
             return
         try:
             self._words[ADDRESS] = address
-            meet(work, self._mailbox)
+            meet(work, self._mailbox, *arrays)
         finally:
             self._lock.release()
 
