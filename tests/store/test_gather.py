@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slidejoin.store import payload as module
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
+from slidejoin.store.text import is_text
 
 KINDS = [
     pa.int8(),
@@ -25,7 +26,10 @@ KINDS = [
     pa.timestamp("us", "UTC"),
     pa.decimal128(12, 2),
     pa.string(),
+    pa.binary(),
+    pa.large_string(),
     pa.large_binary(),
+    pa.binary(3),
     pa.list_(pa.int32()),
     pa.dictionary(pa.int8(), pa.string()),
     pa.null(),
@@ -39,14 +43,17 @@ def column(kind: pa.DataType, rows: int, seed: int, *, nulls: bool) -> pa.Array:
         return pa.nulls(rows)
     if pa.types.is_list(kind):
         return pa.array([None if value is None else [value] * value for value in drawn], kind)
-    text = pa.array(values, pa.int64()).cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.array([None if value is None else f"{value:3}".encode() for value in values], kind)
+    # Of up to 24 bytes: some fit into a record, some do not.
+    text = pa.array([None if value is None else str(value) * value * 6 for value in values], pa.string())
     if pa.types.is_dictionary(kind):
         return text.dictionary_encode().cast(kind)
     if pa.types.is_boolean(kind):
         return pa.array([None if value is None else value == 1 for value in values], kind)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return pa.array(values, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind)
-    if pa.types.is_string(kind) or pa.types.is_large_binary(kind):
+    if is_text(kind):
         return text.cast(kind)
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else Decimal(str(value)) for value in values], kind)
@@ -100,8 +107,16 @@ def test_rows_of_any_pieces_are_those_of_the_whole(
 @pytest.mark.nojit
 @pytest.mark.parametrize("merge", [False, True])
 def test_addresses_read_the_same_without_compilation(merge: bool) -> None:
-    payload = Payload(pa.schema([("a", pa.int16()), ("b", pa.bool_())]), merge=merge)
-    payload.append(Piece(5, pa.table({"a": pa.array([-1, None, 3], pa.int16()), "b": [True, False, None]}), None), 0)
-    payload.append(Piece(8, pa.table({"a": pa.array([9], pa.int16()), "b": [True]}), None), 0)
-    got = payload.take(["b", "a"], np.array([8, 5, 6, 7, 8]))
-    assert got.to_pydict() == {"b": [True, True, False, None, True], "a": [9, -1, None, 3, 9]}
+    schema = pa.schema([("a", pa.int16()), ("b", pa.bool_()), ("s", pa.string()), ("f", pa.float32())])
+    payload = Payload(schema, merge=merge)
+    names = ["in the record", "", "not in the record at all"]
+    first = {"a": [-1, None, 3], "b": [True, False, None], "s": names, "f": [0.5, None, -2.0]}
+    payload.append(Piece(5, pa.table(first, schema), None), 0)
+    payload.append(Piece(8, pa.table({"a": [9], "b": [True], "s": [None], "f": [1.0]}, schema), None), 0)
+    got = payload.take(["b", "a", "f", "s"], np.array([8, 5, 6, 7, 8]))
+    assert got.to_pydict() == {
+        "b": [True, True, False, None, True],
+        "a": [9, -1, None, 3, 9],
+        "f": [1.0, 0.5, None, -2.0, 1.0],
+        "s": [None, *names, None],
+    }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slidejoin.store import directory
 from slidejoin.store import payload as module
+from slidejoin.store.chunk import records_of
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
 
@@ -18,7 +19,12 @@ SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 def piece(base: int, rows: int, time_max: int | None = None) -> Piece:
     numbers = list(range(base, base + rows))
-    return Piece(base, pa.table({"n": numbers, "s": [f"row {i}" for i in numbers]}, SCHEMA), time_max)
+    return Piece(base, pa.table({"n": numbers, "s": [text(i) for i in numbers]}, SCHEMA), time_max)
+
+
+def text(number: int) -> str:
+    """A text of that row, some short and some long."""
+    return f"row {number}" + number % 30 * "."
 
 
 @given(
@@ -42,13 +48,13 @@ def test_take_after_any_sequence(
     first = payload.pieces[0].base if payload.pieces else end
     assert [p.base for p in payload] == [first, *(p.end for p in payload)][: len(payload.pieces)]
     assert payload.rows == end - first
-    assert payload.nbytes == sum(p.table.nbytes for p in payload)
+    assert payload.nbytes == sum(payload.growth(p.table) for p in payload)
     ordinals = [first + i % payload.rows for i in asked] if payload.rows else []
     for wanted in (ordinals, sorted(ordinals)):
         table = payload.take(["s", "n"], np.array(wanted, np.int64))
         assert table.schema.names == ["s", "n"]
         assert table.column("n").to_pylist() == wanted
-        assert table.column("s").to_pylist() == [f"row {i}" for i in wanted]
+        assert table.column("s").to_pylist() == [text(i) for i in wanted]
 
 
 def test_no_columns_still_have_rows() -> None:
@@ -107,7 +113,7 @@ KEPT = pa.schema([("n", pa.int64()), ("x", pa.int16()), ("b", pa.bool_()), ("s",
 def value_of(ordinal: int) -> tuple[int, int | None, bool | None, str]:
     """What the row with that ordinal holds; some columns begin to have NULLs, and stop."""
     some = ordinal % 3 or not 20 < ordinal < 60
-    return ordinal, ordinal % 1000 if some else None, ordinal % 2 == 0 if some else None, f"row {ordinal}"
+    return ordinal, ordinal % 1000 if some else None, ordinal % 2 == 0 if some else None, text(ordinal)
 
 
 def rows_of(base: int, rows: int, time_max: int | None, names: list[str]) -> Piece:
@@ -181,3 +187,33 @@ def test_tables_given_out_do_not_change_when_memory_is_used_again() -> None:
     payload.expire(4096)
     payload.append(Piece(4096, pa.table({"n": np.ones(4096, np.int64)}), None), 4096)
     assert before.table.column("n").unique().to_pylist() == [0]
+
+
+def test_records_are_aligned_and_no_longer_than_they_need_be() -> None:
+    def stride(*kinds: pa.DataType) -> int:
+        return records_of(pa.schema([(str(n), kind) for n, kind in enumerate(kinds)])).dtype.itemsize
+
+    assert [stride(pa.int8()), stride(pa.int32()), stride(pa.string()), stride()] == [1, 4, 16, 0]
+    assert stride(pa.bool_(), pa.int32()) == 8
+    assert stride(pa.int16(), pa.int64()) == 16
+    assert stride(*[pa.int64()] * 3, pa.string(), pa.large_binary()) == 64  # 56 would lie in two lines as often as not
+    assert stride(*[pa.int64()] * 6) == 48
+    mixed = records_of(pa.schema([("a", pa.int8()), ("b", pa.string()), ("c", pa.int32()), ("d", pa.list_(pa.int8()))]))
+    assert [column.name for column in mixed.columns] == ["a", "b", "c"]
+    assert mixed.offsets == (20, 0, 16)
+    assert mixed.memory(10).ctypes.data % 64 == 0
+
+
+def test_expired_texts_give_their_memory_back() -> None:
+    payload = Payload(SCHEMA)
+    blocks = set()
+    for base in range(0, 40 * 4096, 1024):
+        table = pa.table({"n": np.arange(base, base + 1024), "s": [f"{i:020}" for i in range(base, base + 1024)]})
+        payload.append(Piece(base, table, None), 8192)
+        payload.expire(base + 1024 - 8192)
+        blocks |= {block.ctypes.data for block in payload.chunks[-1].heap.blocks}
+        assert payload.nbytes == payload.rows * (24 + 20)
+    assert len(blocks) <= 40
+    assert payload.rows <= 8192 + 4096
+    payload.expire(40 * 4096)
+    assert payload.nbytes == 0

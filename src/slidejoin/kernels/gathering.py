@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["GATHER", "GATHER_UNITS", "GUIDE_SHIFT", "find_pieces", "gather_bits", "gather_marks"]
+__all__ = ["GATHER", "GUIDE_SHIFT", "find_pieces", "gather_bits", "gather_marks"]
 
 UNSIGNED = (types.uint8, types.uint16, types.uint32, types.uint64)
 
@@ -55,28 +55,12 @@ def _gather(
         out[i] = load_like(out, addresses[U64(pieces[i])] + ordinals[i] * width)
 
 
-def _gather_units(addresses: NDArray[np.int64], shift: int, ordinals: NDArray[np.int64], out: NDArray[Any]) -> None:
-    width, mask = out.itemsize, addresses.size - 1
-    for n in range(ordinals.size):
-        later = ordinals[U64(min(n + AHEAD, ordinals.size - 1))]
-        prefetch_at(addresses[U64((later >> shift) & mask)] + later * width)
-        i = U64(n)
-        ordinal = ordinals[i]
-        out[i] = load_like(out, addresses[U64((ordinal >> shift) & mask)] + ordinal * width)
-
-
 OUTPUTS = {width: types.Array(kind, 1, "C") for width, kind in zip((1, 2, 4, 8), UNSIGNED, strict=True)}
 
 GATHER = {width: kernel(I64, I64, I64, out)(_gather) for width, out in OUTPUTS.items()}
 """For each width in bytes the kernel ``gather(addresses, pieces, ordinals, out)``: out[i] is the value at
 ``addresses[pieces[i]] + ordinals[i] * width``. addresses (p,) int64 are those that ordinal 0 would have; pieces and
 ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""
-
-
-GATHER_UNITS = {width: kernel(I64, types.int64, I64, out)(_gather_units) for width, out in OUTPUTS.items()}
-"""For each width in bytes the kernel ``gather(addresses, shift, ordinals, out)`` for rows in units of 2**shift: out[i]
-is the value at ``addresses[(ordinals[i] >> shift) % u] + ordinals[i] * width``. addresses (u,) int64, u a power of two,
-are those that ordinal 0 would have; ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""
 
 
 @kernel(I64, I64, I64, types.Array(types.uint8, 1, "C"))

@@ -1,4 +1,7 @@
-"""A chunk: consecutive rows of one side that leave together, columns of fixed width in memory of their own."""
+"""A chunk: consecutive rows of one side that leave together, columns side by side in records.
+
+A row that is asked for is one or two cache lines then, where columns apart would be one line each, and strings two.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pyarrow as pa
 from slidejoin.arrays import values_in
 from slidejoin.kernels.gathering import GATHER
 from slidejoin.store.piece import Piece
+from slidejoin.store.text import Heap, is_text, text_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +21,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Chunk", "Fixed", "arrow_of", "fixed_columns", "validity_of"]
+__all__ = ["Chunk", "Fixed", "Records", "arrow_of", "records_of", "validity_of"]
+
+LINE = 64
+"""Bytes of a cache line."""
+
+PADDED = 8
+"""Records are made as long as a cache line where that takes at most this many bytes."""
+
+WORDS = np.dtype((np.uint64, 2))
+"""How a text lies in its record, see `kernels.records`."""
 
 
 class Fixed(NamedTuple):
-    """A column of fixed width.
+    """A column that records hold.
 
     Attributes
     ----------
@@ -33,6 +46,8 @@ class Fixed(NamedTuple):
         As what its values are held: booleans as bytes.
     direct : bool
         Whether the values lie in memory as NumPy has them.
+    text : bool
+        Whether it is of strings or binary, whose bytes lie elsewhere if they are many.
     """
 
     name: str
@@ -40,6 +55,7 @@ class Fixed(NamedTuple):
     kind: pa.DataType
     dtype: np.dtype[Any]
     direct: bool
+    text: bool = False
 
     def source(self, column: pa.ChunkedArray) -> NDArray[Any]:
         """Return the values of a column; whatever lies under a NULL."""
@@ -54,18 +70,63 @@ class Fixed(NamedTuple):
         return np.frombuffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
 
 
-def fixed_columns(schema: pa.Schema) -> tuple[Fixed, ...]:
-    """Return the columns of a schema that chunks hold themselves; pieces of Arrow hold the others."""
+class Records(NamedTuple):
+    """What records hold, and how they lie in memory.
+
+    Attributes
+    ----------
+    columns : tuple of Fixed
+        In the order of the schema.
+    dtype : numpy.dtype
+        Of a record, with a field for each column, named by its number.
+    offsets : tuple of int
+        Bytes of the record that come before each column.
+    """
+
+    columns: tuple[Fixed, ...]
+    dtype: np.dtype[np.void]
+    offsets: tuple[int, ...]
+
+    def memory(self, capacity: int) -> NDArray[np.void]:
+        """Return room for so many records, which begins at a cache line."""
+        stride = self.dtype.itemsize
+        if stride == 0:
+            return np.empty(capacity, self.dtype)
+        room = np.empty(capacity * stride + LINE, np.uint8)
+        skip = -room.ctypes.data % LINE
+        return room[skip : skip + capacity * stride].view(self.dtype)
+
+
+def records_of(schema: pa.Schema) -> Records:
+    """Return how the columns of a schema lie in records; pieces of Arrow hold those that are not among them."""
     found = []
     for place, field in enumerate(schema):
         kind = field.type
         if pa.types.is_boolean(kind):
             found.append(Fixed(field.name, place, kind, np.dtype(np.uint8), direct=False))
+        elif is_text(kind):
+            found.append(Fixed(field.name, place, kind, WORDS, direct=False, text=True))
         elif pa.types.is_primitive(kind) and kind.bit_width // 8 in GATHER:
             direct = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             dtype = np.dtype(kind.to_pandas_dtype()) if direct else np.dtype(f"u{kind.bit_width // 8}")
             found.append(Fixed(field.name, place, kind, dtype, direct))
-    return tuple(found)
+    offsets, end = [0] * len(found), 0
+    # The widest first: then each lies at a multiple of its width.
+    for number in sorted(range(len(found)), key=lambda number: -found[number].dtype.itemsize):
+        offsets[number] = end
+        end += found[number].dtype.itemsize
+    unit = min(8, max((column.dtype.itemsize for column in found), default=1))
+    stride = -(-end // unit) * unit
+    padding = -stride % LINE
+    dtype = np.dtype(
+        {
+            "names": [str(number) for number in range(len(found))],
+            "formats": [column.dtype for column in found],
+            "offsets": offsets,
+            "itemsize": stride + (padding if stride > PADDED and padding <= PADDED else 0),
+        }
+    )
+    return Records(tuple(found), dtype, tuple(offsets))
 
 
 class Chunk:
@@ -77,23 +138,28 @@ class Chunk:
         The ordinal whose values would be first in memory, at most `base`.
     time_max : int or None
         Largest event time in ticks, None for count windows and without rows.
+    rows : (capacity,) records
+        The columns that records hold.
     values : list of (capacity,) arrays
-        One for each column of fixed width.
+        Each of these columns: a field of the records, of texts (capacity, 2) words.
+    heap : Heap
+        The bytes of long texts.
     valid : list of (capacity,) uint8 or None
         Where they are not NULL; None while all are not.
     pieces : list of Piece
         The other columns.
     """
 
-    __slots__ = ("base", "end", "limit", "origin", "pieces", "time_max", "valid", "values")
+    __slots__ = ("base", "end", "heap", "limit", "origin", "pieces", "rows", "time_max", "valid", "values")
 
-    def __init__(self, base: int, origin: int, limit: int, values: list[NDArray[Any]]) -> None:
+    def __init__(self, base: int, origin: int, limit: int, rows: NDArray[np.void], heap: Heap) -> None:
         self.base = self.end = base
         self.origin = origin
         self.limit = limit
         self.time_max: int | None = None
-        self.values = values
-        self.valid: list[NDArray[np.uint8] | None] = [None] * len(values)
+        self.rows, self.heap = rows, heap
+        self.values: list[NDArray[Any]] = [rows[name] for name in rows.dtype.names or ()]
+        self.valid: list[NDArray[np.uint8] | None] = [None] * len(self.values)
         self.pieces: list[Piece] = []
 
     def mark(self, column: int, start: int, valid: NDArray[np.uint8]) -> bool:
@@ -125,6 +191,7 @@ class Chunk:
     def clear(self) -> None:
         """Forget the rows; those to come follow them."""
         self.base, self.time_max, self.pieces = self.end, None, []
+        self.heap = Heap(self.heap.blocks)
 
     def table(self, schema: pa.Schema, fixed: Sequence[Fixed]) -> pa.Table:
         """Return a copy of the rows."""
@@ -138,8 +205,15 @@ class Chunk:
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def arrow_of(column: Fixed, values: NDArray[Any], valid: NDArray[np.uint8] | None) -> pa.Array:
-    """Return values (n,) and marks (n,) uint8 of what is not NULL as an Arrow array that shares the values."""
+def arrow_of(
+    column: Fixed, values: NDArray[Any], valid: NDArray[np.uint8] | None, size: int | None = None
+) -> pa.Array | pa.ChunkedArray:
+    """Return values (n,) and marks (n,) uint8 of what is not NULL as an Arrow array that shares the values.
+
+    Of texts, (n, 2) words with `size` bytes if that is known, the bytes are copied; there may be several arrays.
+    """
+    if column.text:
+        return text_arrays(column.kind, values, size, valid)
     marks = None if valid is None or valid.all() else _packed(valid)
     data = _packed(values) if pa.types.is_boolean(column.kind) else pa.py_buffer(values)
     return pa.Array.from_buffers(column.kind, values.size, [marks, data], -1 if marks is not None else 0)

@@ -1,4 +1,4 @@
-"""Where in memory the rows of fixed width are, by their ordinals.
+"""Where in memory the records of rows are, by their ordinals.
 
 Ordinals are cut into units of ``2**shift`` rows, each in one chunk. A ring of addresses has a place for every unit of
 the window, so a row is found by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.kernels.gathering import GATHER, GATHER_UNITS, gather_marks
+from slidejoin.kernels.gathering import gather_marks
+from slidejoin.kernels.records import gather_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from slidejoin.store.chunk import Chunk, Fixed
+    from slidejoin.store.chunk import Chunk, Records
 
 __all__ = ["Directory"]
 
@@ -31,29 +32,28 @@ SPARSE = 16
 
 
 class Directory:
-    """Addresses of chunks' columns.
+    """Addresses of chunks' records and marks.
 
     Parameters
     ----------
-    widths : sequence of int
-        Bytes a value of each column.
+    records : Records
+        How the columns lie in them.
     shift : int
         Units are of ``2**shift`` rows.
     """
 
-    def __init__(self, widths: Sequence[int], shift: int) -> None:
-        self._widths = tuple(widths)
+    def __init__(self, records: Records, shift: int) -> None:
+        self._records = records
+        self._stride = records.dtype.itemsize
         self._shift = shift
-        self._values: list[NDArray[np.int64]] = []
-        self._marks: list[NDArray[np.int64]] = []
         self._bases: NDArray[np.int64] | None = None
-        self._marked: list[bool] = []
         self._resize(SMALLEST_RING)
 
     def _resize(self, units: int) -> None:
-        self._marked = [False] * len(self._widths)
-        self._values = [np.zeros(units, np.int64) for _ in self._widths]
-        self._marks = [np.zeros(units, np.int64) for _ in self._widths]
+        columns = len(self._records.columns)
+        self._marked = [False] * columns
+        self._rows = np.zeros(units, np.int64)
+        self._marks = [np.zeros(units, np.int64) for _ in range(columns)]
 
     def opened(self, chunks: Sequence[Chunk]) -> None:
         """Take up the newest of the chunks."""
@@ -62,7 +62,7 @@ class Directory:
         shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(chunks))
         if shared or units > SPARSE * (used + SMALLEST_RING):
             self._search(chunks)
-        elif self._bases is not None or (self._values and units > self._values[0].size):
+        elif self._bases is not None or units > self._rows.size:
             self._bases = None
             self._resize(1 << (2 * units - 1).bit_length())
             for chunk in chunks:
@@ -83,37 +83,46 @@ class Directory:
             self._search(chunks)
 
     def _enter(self, chunk: Chunk) -> None:
-        size = self._values[0].size if self._values else 1
-        places = np.arange(chunk.base >> self._shift, ((chunk.limit - 1) >> self._shift) + 1) & (size - 1)
-        for number, width in enumerate(self._widths):
-            values, marks = _addresses(chunk, number, width)
-            self._values[number][places] = values
-            self._marks[number][places] = marks
+        places = np.arange(chunk.base >> self._shift, ((chunk.limit - 1) >> self._shift) + 1) & (self._rows.size - 1)
+        self._rows[places] = self._address(chunk)
+        for number, known in enumerate(self._marks):
+            known[places] = marks = _marks(chunk, number)
             self._marked[number] |= marks != 0
 
     def _search(self, chunks: Sequence[Chunk]) -> None:
         self._bases = np.array([chunk.base for chunk in chunks], np.int64)
-        for number, width in enumerate(self._widths):
-            found = [_addresses(chunk, number, width) for chunk in chunks]
-            self._values[number] = np.array([values for values, _ in found], np.int64)
-            self._marks[number] = np.array([marks for _, marks in found], np.int64)
+        self._rows = np.array([self._address(chunk) for chunk in chunks], np.int64)
+        for number in range(len(self._marks)):
+            self._marks[number] = np.array([_marks(chunk, number) for chunk in chunks], np.int64)
             self._marked[number] = bool(self._marks[number].any())
+
+    def _address(self, chunk: Chunk) -> int:
+        """Return the address that the record of ordinal 0 would have."""
+        return int(chunk.rows.ctypes.data) - chunk.origin * self._stride
 
     def places(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the place among the addresses of each ordinal, both (n,) int64."""
         if self._bases is not None:
             return np.searchsorted(self._bases, ordinals, side="right") - 1
-        return (ordinals >> self._shift) & (self._values[0].size - 1)
+        return (ordinals >> self._shift) & (self._rows.size - 1)
 
-    def gather(self, number: int, column: Fixed, ordinals: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a column's values of these rows, as unsigned integers (n,) of its width."""
-        width = self._widths[number]
-        out = np.empty(ordinals.size, UNSIGNED[column.dtype.itemsize])
+    def gather(self, numbers: Sequence[int], ordinals: NDArray[np.int64]) -> list[tuple[NDArray[Any], int]]:
+        """Return columns of these rows, (n,) of their types, texts (n, 2), and the bytes of the texts of each."""
+        columns, offsets = self._records.columns, self._records.offsets
+        out: list[NDArray[Any]] = [np.empty(ordinals.size, columns[number].dtype) for number in numbers]
+        places = [
+            (offsets[number], columns[number].dtype.itemsize, int(values.ctypes.data))
+            for number, values in zip(numbers, out, strict=True)
+        ]
+        sizes = np.empty(len(out), np.int64)
         if self._bases is None:
-            GATHER_UNITS[width](self._values[number], self._shift, ordinals, out)
+            given = self._rows, self._shift, self._rows.size - 1, self._stride, ordinals
         else:
-            GATHER[width](self._values[number], self.places(ordinals), ordinals, out)
-        return out
+            # Addresses of the rows themselves, each a unit.
+            rows = self._rows[self.places(ordinals)] + ordinals * self._stride
+            given = rows, 0, -1, 0, np.arange(ordinals.size)
+        gather_rows(*given, np.array(places, np.int64), sizes)
+        return list(zip(out, sizes.tolist(), strict=True))
 
     def marks(self, number: int, ordinals: NDArray[np.int64]) -> NDArray[np.uint8] | None:
         """Return 1 where a column is not NULL, 0 where it is, (n,) uint8; None if no chunk has a NULL there."""
@@ -124,11 +133,7 @@ class Directory:
         return out
 
 
-UNSIGNED = {width: np.dtype(f"u{width}") for width in GATHER}
-
-
-def _addresses(chunk: Chunk, number: int, width: int) -> tuple[int, int]:
-    """Return the addresses that ordinal 0 would have in a column's values and marks, 0 without marks."""
+def _marks(chunk: Chunk, number: int) -> int:
+    """Return the address that ordinal 0 would have in a column's marks, 0 without any."""
     marks = chunk.valid[number]
-    values = int(chunk.values[number].ctypes.data) - chunk.origin * width
-    return values, 0 if marks is None else int(marks.ctypes.data) - chunk.origin
+    return 0 if marks is None else int(marks.ctypes.data) - chunk.origin

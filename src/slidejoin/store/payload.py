@@ -1,9 +1,9 @@
 """The rows themselves, in chunks by arrival.
 
-Columns of fixed width are copied into chunks of their own memory, a few kilobytes to a megabyte each, and read back by
-address: a push costs a copy, whatever the window holds. The memory of a chunk that has left serves the next one, so a
-window that moves on touches no new pages. The other columns stay Arrow tables, neighbours copied together within a
-chunk.
+Columns of fixed width, strings and binary are copied into records in chunks of their own memory, a few kilobytes to
+some megabytes each, and read back by address: a push costs a copy, whatever the window holds. The memory of a chunk
+that has left serves the next one, so a window that moves on touches no new pages. The other columns stay Arrow tables,
+neighbours copied together within a chunk.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of
-from slidejoin.store.chunk import Chunk, arrow_of, fixed_columns, validity_of
+from slidejoin.store.chunk import Chunk, arrow_of, records_of, validity_of
 from slidejoin.store.directory import Directory
 from slidejoin.store.gather import Gather
 from slidejoin.store.piece import Piece
+from slidejoin.store.text import Heap, long_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -50,18 +50,19 @@ class Payload:
         self.schema = schema
         self.merge = merge
         self.chunks: list[Chunk] = []
-        self._fixed = fixed_columns(schema) if merge else ()
+        self._records = records_of(schema if merge else pa.schema([]))
+        self._fixed = self._records.columns
         self._number = {column.name: number for number, column in enumerate(self._fixed)}
         self._others = [name for name in schema.names if name not in self._number]
-        # Of rows that have no column but fixed ones no table is kept; of rows without any their number is in one.
+        # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
         self._keeps_pieces = bool(self._others) or not self._fixed
-        self._width = sum(column.dtype.itemsize for column in self._fixed)
+        self._width = self._records.dtype.itemsize
         self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
-        self._directory = Directory([column.dtype.itemsize for column in self._fixed], self._shift)
-        self._spare: list[tuple[int, list[NDArray[Any]]]] = []
+        self._directory = Directory(self._records, self._shift)
+        self._spare: list[tuple[NDArray[np.void], Heap]] = []
         self._gather: Gather | None = None
         self._schemas: dict[tuple[str, ...], pa.Schema] = {}
-        self._other_bytes = 0
+        self._other_bytes = self._long_bytes = 0
         self.rows = 0
         """Rows kept."""
 
@@ -81,14 +82,19 @@ class Payload:
             return
         rows, start = table.num_rows, 0
         sources = [(column, table.column(column.place)) for column in self._fixed]
-        values = [column.source(data) for column, data in sources]
+        values = [None if column.text else column.source(data) for column, data in sources]
         nulls = [validity_of(data) if data.null_count else None for _, data in sources]
         while start < rows:
             chunk = self._open(base + start, live_rows)
             count = min(rows - start, chunk.limit - chunk.end)
             end, place = start + count, chunk.end - chunk.origin
             for number, data in enumerate(values):
-                chunk.values[number][place : place + count] = data[start:end]
+                into = chunk.values[number][place : place + count]
+                if data is not None:
+                    into[:] = data[start:end]
+                else:
+                    texts = sources[number][1]
+                    self._long_bytes += chunk.heap.put(texts if count == rows else texts.slice(start, count), into)
                 known = nulls[number]
                 if known is not None or chunk.valid[number] is not None:
                     marks = np.ones(count, np.uint8) if known is None else known[start:end]
@@ -110,7 +116,7 @@ class Payload:
             self.chunks[-1].limit = self.chunks[-1].end
 
     def _append_whole(self, piece: Piece) -> None:
-        chunk = Chunk(piece.base, piece.base, piece.end, [])
+        chunk = Chunk(piece.base, piece.base, piece.end, self._records.memory(0), Heap([]))
         chunk.pieces.append(piece)
         chunk.end, chunk.time_max = piece.end, piece.time_max
         self.chunks.append(chunk)
@@ -126,11 +132,10 @@ class Payload:
         units = max(1 << (wanted.bit_length() - 1) >> self._shift, 1)
         origin = base >> self._shift << self._shift
         capacity = units << self._shift
-        values = next((values for size, values in self._spare if size == capacity), None)
-        if values is None:
-            values = [np.empty(capacity, column.dtype) for column in self._fixed]
-        self._spare = [spare for spare in self._spare if spare[0] == capacity and spare[1] is not values]
-        chunk = Chunk(base, origin, origin + capacity, values)
+        fitting = [(rows, heap) for rows, heap in self._spare if rows.size == capacity]
+        rows, heap = fitting.pop() if fitting else (self._records.memory(capacity), Heap([]))
+        self._spare = fitting
+        chunk = Chunk(base, origin, origin + capacity, rows, Heap(heap.blocks))
         self.chunks.append(chunk)
         self._directory.opened(self.chunks)
         return chunk
@@ -142,17 +147,20 @@ class Payload:
 
         Ordinals are (n,) int64, n at least 1, and must lie in the window. O(n).
         """
-        taken: dict[str, pa.ChunkedArray] = {}
+        taken: dict[str, pa.Array | pa.ChunkedArray] = {}
         others = [name for name in names if name not in self._number]
         if others:
             if self._gather is None:
                 self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
             taken = dict(zip(others, self._gather.rows(others, ordinals).itercolumns(), strict=True))
-        return [taken[name] if name in taken else self._column(self._number[name], ordinals) for name in names]
-
-    def _column(self, number: int, ordinals: NDArray[np.int64]) -> pa.Array:
-        column, directory = self._fixed[number], self._directory
-        return arrow_of(column, directory.gather(number, column, ordinals), directory.marks(number, ordinals))
+        held = [name for name in names if name in self._number]
+        if held:
+            numbers = [self._number[name] for name in held]
+            found = self._directory.gather(numbers, ordinals)
+            for name, number, (values, size) in zip(held, numbers, found, strict=True):
+                marks = self._directory.marks(number, ordinals)
+                taken[name] = arrow_of(self._fixed[number], values, marks, size)
+        return [taken[name] for name in names]
 
     def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
         """Return the rows with these ordinals, in this order, as a table; see `arrays`."""
@@ -228,12 +236,13 @@ class Payload:
         for chunk in gone:
             self.rows -= chunk.end - chunk.base
             self._other_bytes -= sum(piece.nbytes for piece in chunk.pieces)
+            self._long_bytes -= chunk.heap.used
             if chunk is newest and chunk.end < chunk.limit:
                 # It goes on: the rows to come need no other memory.
                 chunk.clear()
                 kept.append(chunk)
             elif self._fixed and len(self._spare) < 2:  # noqa: PLR2004 - as many as one push may need at once
-                self._spare.append((chunk.values[0].size, chunk.values))
+                self._spare.append((chunk.rows, chunk.heap))
         self.chunks, self._gather = kept, None
         self._directory.dropped(kept)
 
@@ -242,9 +251,10 @@ class Payload:
         if not self.merge:
             return int(table.nbytes)
         others = int(table.select(self._others).nbytes) if self._others else 0
-        return int(table.num_rows) * self._width + others
+        texts = sum(long_bytes(table.column(column.place)) for column in self._fixed if column.text)
+        return int(table.num_rows) * self._width + texts + others
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows. Chunks have room for a few more, and up to two that have left wait to be used again."""
-        return self.rows * self._width + self._other_bytes
+        return self.rows * self._width + self._long_bytes + self._other_bytes
