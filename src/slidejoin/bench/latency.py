@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.bench.figures import Percentiles, environment, in_order, million
+from slidejoin.bench.figures import Percentiles, environment, million
 from slidejoin.bench.machine import read_random
-from slidejoin.bench.measuring import measure
+from slidejoin.bench.measuring import by_step, measure
 from slidejoin.bench.workload import Workload
 from slidejoin.kernels.compiling import kernel
 
@@ -176,12 +176,6 @@ def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **op
     wanted = max(rows or 2 * load.window, SAMPLE * 2 * load.half)
     done = [measure(load, relation, wanted, jitter.between) for _ in range(runs)]
     seconds = [took for one in done for took in one.seconds]
-    steps = {
-        name: 1e6 * sum(one.steps.get(name, 0.0) for one in done) / len(seconds)
-        for name in in_order({name: 0.0 for one in done for name in one.steps})
-    }
-    total = 1e6 * sum(seconds) / len(seconds)
-    steps["other"] = max(0.0, total - sum(steps.values()))
     rows_done = sum(one.rows for one in done)
     return LatencyReport(
         load=load,
@@ -190,7 +184,7 @@ def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **op
         busy=Percentiles.of(jitter.busy),
         memory=Percentiles.of(jitter.memory),
         runs=tuple(Percentiles.of(one.seconds) for one in done),
-        microseconds_per_push=steps | {"total": total},
+        microseconds_per_push=by_step(done, 1e6 / len(seconds)),
         rows_per_second=rows_done / sum(seconds),
         pairs_per_row=sum(one.pairs for one in done) / rows_done,
         verified_pairs=done[-1].verified_pairs,

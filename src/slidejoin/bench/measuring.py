@@ -10,12 +10,12 @@ from slidejoin.bench.checking import check_push
 from slidejoin.bench.figures import in_order, resident_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from slidejoin.bench.relation import Relation
     from slidejoin.bench.workload import Workload
 
-__all__ = ["Run", "measure", "rows_to_measure"]
+__all__ = ["Run", "by_step", "measure", "rows_to_measure"]
 
 FEWEST_PUSHES = 3
 LEAST_ROWS, MOST_ROWS = 1 << 21, 1 << 24
@@ -55,6 +55,14 @@ class Run:
     grown: int
     first: int
     verified_pairs: int
+
+
+def by_step(runs: Sequence[Run], scale: float) -> dict[str, float]:
+    """Return the time of several runs by step, `scale` for each second, with ``other`` for the rest and ``total``."""
+    total = scale * sum(sum(one.seconds) for one in runs)
+    names = dict.fromkeys(name for one in runs for name in one.steps)
+    steps = in_order({name: scale * sum(one.steps.get(name, 0.0) for one in runs) for name in names})
+    return steps | {"other": max(0.0, total - sum(steps.values())), "total": total}
 
 
 def rows_to_measure(load: Workload, rows: int | None) -> int:

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.baselines import LARGEST_WINDOW, Baseline, measure_baselines
-from slidejoin.bench.figures import Spread, environment, in_order, million, peak_memory
+from slidejoin.bench.figures import Spread, environment, million, peak_memory
 from slidejoin.bench.gathering import Gather, measure_gather
 from slidejoin.bench.machine import Machine, measure_machine
-from slidejoin.bench.measuring import Run, measure, rows_to_measure
+from slidejoin.bench.measuring import Run, by_step, measure, rows_to_measure
 from slidejoin.bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -168,9 +168,6 @@ def summary(load: Workload, relation: Relation, runs: list[Run], peak: int) -> d
     """Put the figures of several runs together, by the names that `ThroughputReport` gives them."""
     rows, pairs = sum(one.rows for one in runs), sum(one.pairs for one in runs)
     total = sum(sum(one.seconds) for one in runs)
-    names = dict.fromkeys(name for one in runs for name in one.steps)
-    steps = in_order({name: 1e9 * sum(one.steps.get(name, 0.0) for one in runs) / rows for name in names})
-    steps["other"] = max(0.0, 1e9 * total / rows - sum(steps.values()))
     stored = runs[-1].stored_rows
     window_bytes = max(one.window_bytes for one in runs)
     return {
@@ -178,7 +175,7 @@ def summary(load: Workload, relation: Relation, runs: list[Run], peak: int) -> d
         "relation": relation,
         "rows_per_second": Spread.of([one.rows / sum(one.seconds) for one in runs]),
         "pushes": Spread.of([2 * load.half / took for one in runs for took in one.seconds]),
-        "nanoseconds_per_row": steps | {"total": 1e9 * total / rows},
+        "nanoseconds_per_row": by_step(runs, 1e9 / rows),
         "processor_nanoseconds_per_row": 1e9 * sum(one.processor for one in runs) / rows,
         "rows": rows,
         "pairs": pairs,
