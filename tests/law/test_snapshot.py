@@ -207,6 +207,20 @@ def test_ordinals_that_cannot_be_are_refused(name: str, value: object) -> None:
         sj.StreamJoin.restore(write_snapshot(header, parts))
 
 
+@pytest.mark.parametrize("far", [1 << 20, 1 << 31, 1 << 33])
+def test_one_row_that_stayed_while_billions_left(far: int) -> None:
+    options = {"output": "positions", "order": "strict", "schemas": (SCHEMA, SCHEMA)}
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.TimeWindow(99, on="ts"), **options)
+    join.push(left=numbered(2).slice(2), right=numbered(0))
+    header, parts = read_snapshot(join.snapshot())
+    header["stretches"]["left"], header["rows_seen"]["left"] = [[0, 1], [far, 5]], far + 5
+    again = sj.StreamJoin.restore(write_snapshot(header, parts))
+    for start in (8, 16, 24):
+        one, two = (it.push(left=numbered(start), right=numbered(start)).to_pydict() for it in (join, again))
+        assert two["right"] == one["right"]
+        assert two["left"] == [ordinal if ordinal < 1 else ordinal - 1 + far for ordinal in one["left"]]
+
+
 @pytest.mark.parametrize("state", [None, "text", 5, [b"slidejoin-snapshot"]], ids=repr)
 def test_what_is_not_bytes_is_refused(state: object) -> None:
     with pytest.raises(sj.StateError):

@@ -59,6 +59,8 @@ class BiSort:
             older, newer = runs[place], runs[place + 1]
             if older.rows >= FAN_OUT * newer.rows or older.rows + newer.rows > limit:
                 continue
+            if newer.base + newer.rows - older.base > LONGEST:
+                continue
             if id(older) in busy or id(newer) in busy:
                 continue
             merge = Merge(older, newer)
@@ -156,6 +158,9 @@ class BiSort:
         """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""
         return run.rebased(base)
 
+
+LONGEST = (1 << 31) - 1
+"""Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is so far off."""
 
 FAN_OUT = 4
 AT_ONCE = 1 << 13
