@@ -138,7 +138,7 @@ class Engine:
 
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows
-        rows = self._slice_rows(push)
+        rows = self.slice_rows(total, push.times)
         if 0 < total <= rows:
             yield push
             return
@@ -168,16 +168,16 @@ class Engine:
         size = window.left + window.right if isinstance(window, CountWindow) else LARGEST_SLICE
         return min(max(size, SMALLEST_SLICE), LARGEST_SLICE)
 
-    def _slice_rows(self, push: Push) -> int:
+    def slice_rows(self, rows: int, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
         """Rows of one slice: no more than the window holds, else probes would search rows that they may not see."""
         if isinstance(self.plan.config.window, CountWindow):
             return self.largest_slice
-        times = [t for t in push.times.values() if t is not None and t.size]
-        if not times or self.plan.scope is None:
+        known = [t for t in times.values() if t is not None and t.size]
+        if not known or self.plan.scope is None:
             return LARGEST_SLICE
-        span = max(int(t.max()) for t in times) - min(int(t.min()) for t in times)
+        span = max(int(t.max()) for t in known) - min(int(t.min()) for t in known)
         length = self.plan.scope.left_length + self.plan.scope.right_length
-        return min(max(push.rows * length // max(span, 1), SMALLEST_SLICE), LARGEST_SLICE)
+        return min(max(rows * length // max(span, 1), SMALLEST_SLICE), LARGEST_SLICE)
 
     # -- one slice -----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,9 @@ from slidejoin.intake import Push
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, MARGIN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.pushing import (
+    AFTER,
     ASIDE,
+    BEFORE,
     BEGAN,
     COUNTING,
     COUNTS,
@@ -34,6 +36,8 @@ from slidejoin.kernels.pushing import (
     ORDINAL,
     PROBED,
     RIGHT,
+    STORED,
+    TIMES,
     TOTAL,
     VIEWED,
     WEAVING,
@@ -47,6 +51,8 @@ from slidejoin.meeting import SMALLEST_SPREAD
 from slidejoin.parallel.partner import NO_MAILBOX, partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
+from slidejoin.questions import EVERYTHING
+from slidejoin.ticking import Ticking
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
@@ -80,12 +86,18 @@ class Express:
         self._words = memoryview(self._work.data)  # items of it are set in a third of the time
         self._address = address_of(self._work)
         self._roles: dict[Side, Role] = {}
+        self._ticking = None if plan.scope is None else Ticking(plan, plan.scope)
         for role, plain in _plain(plan).items():
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
-            assert isinstance(window, CountWindow)  # noqa: S101 - which is what it serves
-            view[[SIZE, SLIDE, BELOW, ABOVE]] = window.size(other(role)), window.slide, plain.below, plain.above
+            size, slide = (
+                (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
+            )
+            view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, plain.below, plain.above
             place = plan.kept_schema(role).get_field_index(plain.column)
-            self._roles[role] = Role(LEFT if role == "left" else RIGHT, place, view, FoundInCells())
+            one = self._roles[role] = Role(LEFT if role == "left" else RIGHT, place, view, FoundInCells())
+            if plan.scope is not None:
+                self._work[one.at + BEFORE] = plan.scope.length(other(role))
+                self._work[one.at + AFTER] = plan.scope.length(role)
         self._counting = plan.config.output == "count"
         self._work[COUNTING] = self._counting
         self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables)
@@ -98,11 +110,11 @@ class Express:
         config, bound = plan.config, plan.bound
         return (
             engine.algorithm == "band_cells"
-            and isinstance(config.window, CountWindow)
+            and (plan.scope is None or Ticking.serves(plan, plan.scope))
             and not config.self_join
             and config.memory_limit is None
             and (config.order != "strict" or config.output == "count")
-            and len(plan.terms) == 1
+            and [term.shape for term in plan.terms[1:]] == ([] if plan.scope is None else ["scope"])
             and not bound.never
             and bound.filter(plan.loose) is None
             and not any(bound.filters_side(side) for side in SIDES)
@@ -125,12 +137,15 @@ class Express:
         indexes, arrivals = self._indexes(kept), arrange(rows["left"], rows["right"], by)
         if not (indexes and arrivals.straight):
             return None
+        ticking = self._ticking
+        times = None if ticking is None else ticking.take(kept, arrivals, engine.clock)
+        if ticking is not None and (times is None or engine.slice_rows(total, times) < total):
+            return None
         keys = {side: values_in(kept[side].column(self._roles[side].place), np.int64) for side in SIDES}
         # From here on rows are taken.
         before = {side: engine.windows[side].rows_seen for side in SIDES}
         now = engine.stats.since("arrive", start)
-        for side in SIDES:
-            engine.windows[side].hold(kept[side])
+        self._hold(kept, keys, indexes, times)
         if helper is not None:
             helper.rouse()
         for role in SIDES:
@@ -148,9 +163,35 @@ class Express:
         now = perf_counter()
         engine.stats.rows_left += rows["left"]
         engine.stats.rows_right += rows["right"]
+        if engine.clock.watermark is not None:
+            engine.expire(engine.clock.watermark)
         engine.settle(before)
         engine.stats.since("expire", now)
         return out
+
+    def _hold(
+        self,
+        kept: dict[Side, pa.Table],
+        keys: dict[Side, NDArray[np.int64]],
+        indexes: dict[Side, BandCells],
+        times: dict[Side, NDArray[np.int64]] | None,
+    ) -> None:
+        """Take rows, without their keys but with their event times, and move the clock on."""
+        words, windows = self._words, self._engine.windows
+        if times is None or self._ticking is None:
+            for side in SIDES:
+                windows[side].hold(kept[side])
+            return
+        self._ticking.move(self._engine.clock)
+        for side in SIDES:
+            own, index = times[side], indexes[side]
+            if own.size:
+                windows[side].hold(kept[side], int(own.max()))
+                index.store(keys[side], own.reshape(-1, 1))
+            if index.stored is not None:
+                at = self._roles[other(side)].at
+                words[at + STORED], words[at + STORED + 1] = address_of(index.stored), index.stored.size
+            words[self._roles[side].at + TIMES] = address_of(own)
 
     def _indexes(self, kept: dict[Side, pa.Table]) -> dict[Side, BandCells]:
         """Return the tables of both sides; nothing if they, or these rows, need the engine's way."""
@@ -160,7 +201,7 @@ class Express:
             index = window.index
             if column.null_count or not isinstance(index, BandCells) or index.wide:
                 return {}
-            if window.outgrown(kept[side].num_rows):
+            if window.outgrown(kept[side].num_rows) or window.stretched(kept[side].num_rows):
                 return {}
             indexes[side] = index
         return indexes

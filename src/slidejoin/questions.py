@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
 
-__all__ = ["Question", "ask"]
+__all__ = ["EVERYTHING", "Question", "ask"]
 
 EVERYTHING = 1 << 62
 """More rows than any window of time can hold."""

@@ -23,7 +23,7 @@ KEYS = st.one_of(st.none(), st.integers(-4, 12), st.integers(-4, 12), st.sampled
 CALM = st.integers(-4, 12)
 
 
-def joins(on: str, window: sj.CountWindow, **options: Any) -> tuple[sj.StreamJoin, sj.StreamJoin]:
+def joins(on: str, window: sj.CountWindow | sj.TimeWindow, **options: Any) -> tuple[sj.StreamJoin, sj.StreamJoin]:
     """Two joins alike, of which the second has no short way."""
     made = [sj.StreamJoin(on=on, window=window, schemas=(SCHEMA, SCHEMA), **options) for _ in range(2)]
     engine = made[1]._state.engine
@@ -99,6 +99,80 @@ def test_both_ways_are_one(
     assert serves(again)
     last = {"left": batch([1, 2, 3], [0, 0, 0]), "right": batch([3, 4], [0, 0])}
     assert again.push(**last).num_rows == long.push(**last).num_rows
+
+
+@st.composite
+def timed(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Pushes whose event times move on, some of them with rows that come late or have no time."""
+    made, now = [], draw(st.sampled_from([-3, 0, ENDS.max - 60, ENDS.min]))
+    for _ in range(draw(st.integers(1, 8))):
+        push: dict[str, Any] = {}
+        back = draw(st.sampled_from([0, 0, 2, 9]))
+        for side in ("left", "right"):
+            rows = draw(st.integers(0, 12))
+            keys = draw(st.lists(CALM, min_size=rows, max_size=rows))
+            least, most = max(now - back, ENDS.min), min(now + 5, ENDS.max)
+            times = sorted(draw(st.lists(st.integers(least, most), min_size=rows, max_size=rows)))
+            push[side] = pa.table([keys, pa.array(times, pa.int64()), [str(key) for key in keys]], schema=SCHEMA)
+        made.append(push | {"order_by": draw(st.sampled_from([None, "i", "i"]))})
+        now = min(now + draw(st.sampled_from([0, 3, 30])), ENDS.max)
+    return made
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("on", ["l.k BETWEEN r.k - 2 AND r.k + 3", "l.k = r.k"])
+@pytest.mark.parametrize("output", ["pairs", "positions", "count"])
+@settings(max_examples=settings.default.max_examples // 2)
+@given(
+    made=timed(), lengths=st.tuples(st.integers(0, 20), st.integers(0, 20)), late=st.integers(0, 9), two=st.booleans()
+)
+def test_both_ways_are_one_over_time(
+    on: str, output: str, made: list[dict[str, Any]], lengths: tuple[int, int], late: int, two: bool
+) -> None:
+    left, right = lengths
+    window = sj.TimeWindow(left=left, right=right, left_on="i", right_on="i", lateness=late)
+    short, long = joins(on, window, output=output, threads=1 + two)
+    assert serves(short)
+    for number, push in enumerate(made):
+        ours, theirs = short.push(**push), long.push(**push)
+        ours.validate(full=True)
+        order = [(name, "ascending") for name in ours.column_names]
+        assert ours.equals(theirs) if output == "count" else ours.sort_by(order).equals(theirs.sort_by(order))
+        ours_seen, theirs_seen = short.stats.to_json(), long.stats.to_json()
+        assert {**ours_seen, "seconds": 0, "window_bytes": 0} == {**theirs_seen, "seconds": 0, "window_bytes": 0}
+        if number == len(made) // 2:
+            short = sj.StreamJoin.restore(short.snapshot())
+
+
+def test_pushes_in_time_are_taken_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    short, _ = joins("l.k = r.k", sj.TimeWindow(3, on="i"))
+    taken = []
+    push = express.Express.push
+
+    def watched(*args: Any) -> pa.Table | None:
+        table = push(*args)
+        taken.append(table is not None)
+        return table
+
+    monkeypatch.setattr(express.Express, "push", watched)
+    for times in ([1, 2], [3, 4], [2, 5], [6, 7]):  # 2 is late when the third push comes
+        short.push(left=batch([1, 2], times), right=batch([1, 2], times), order_by="i")
+    assert taken == [True, True, False, True]
+    assert short.stats.late_rows == 2
+
+
+def test_times_as_they_lie_in_memory_go_the_short_way() -> None:
+    def serves_times(left: pa.DataType, right: pa.DataType, **window: Any) -> bool:
+        schemas = tuple(pa.schema([("k", pa.int64()), ("ts", kind)]) for kind in (left, right))
+        length = 5 if pa.types.is_integer(left) else "5 seconds"
+        return serves(sj.StreamJoin(on="l.k = r.k", window=sj.TimeWindow(length, on="ts", **window), schemas=schemas))
+
+    assert serves_times(pa.int64(), pa.int64())
+    assert serves_times(pa.timestamp("us"), pa.timestamp("us"), lateness="1 minute")
+    assert serves_times(pa.timestamp("ns", "UTC"), pa.timestamp("ns", "UTC"))
+    assert not serves_times(pa.timestamp("us"), pa.timestamp("ms"))
+    assert not serves_times(pa.int32(), pa.int32())
+    assert not serves_times(pa.date32(), pa.date32())
 
 
 @pytest.mark.parametrize(

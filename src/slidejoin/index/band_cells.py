@@ -190,7 +190,7 @@ class BandCells:
         self.inexact |= inexact
         places = self.axis.places(keys)
         if self.dims or self.wide:
-            self._store(keys, aux)
+            self.store(keys, aux)
         self.insert(places, NO_ROWS if kept is None else kept, 0)
 
     def insert(self, places: NDArray[np.int64], kept: NDArray[np.bool_], start: int) -> None:
@@ -203,8 +203,8 @@ class BandCells:
         self.next += n
         self._sweep(n)
 
-    def _store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
-        """Keep what found rows are checked by, each row at ``position & (rows - 1)``."""
+    def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
+        """Keep what the newest rows are checked by when found, each row at ``position & (rows - 1)``; see `append`."""
         columns = self.dims + self.wide
         span = self.next + keys.size - self.floor
         if self.stored is None or self.stored.shape[0] < span:

@@ -15,6 +15,7 @@ from numba import types
 
 from slidejoin.kernels.atomics import now, read_word, swap_word, wait_for_byte, write_word, yield_thread
 from slidejoin.kernels.cells import insert_cells
+from slidejoin.kernels.clocks import keep_in_scope
 from slidejoin.kernels.compiling import I64, OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.memory import flags_at, i32_at, i64_at, place_of, u32_at
 from slidejoin.kernels.probing_cells import MARGIN, VIEW, count_cells, find_cells
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDRESS",
+    "AFTER",
     "ASIDE",
     "AWAKE",
+    "BEFORE",
     "BEGAN",
     "CLOSED",
     "COUNTING",
@@ -47,6 +50,8 @@ __all__ = [
     "RANK",
     "RIGHT",
     "ROUSED",
+    "STORED",
+    "TIMES",
     "TOTAL",
     "VIEWED",
     "WEAVING",
@@ -67,7 +72,11 @@ TABLE, KEYS, FIRST, PROBES, RANK, VIEWED, FOUND, COUNTS, ORDINAL, FLOOR_OF = 0, 
 into that first (address, rows) with the ordinal FIRST; its PROBES (address, rows), their RANK and view (addresses),
 room for what they FOUND (address, places) and for COUNTS; their first ORDINAL, and the FLOOR_OF the table."""
 
-DONE, TOTAL, INSERTED, BEGAN, PROBED, ENDED = 20, 21, 22, 24, 25, 26
+TIMES, STORED, BEFORE, AFTER = 18, 19, 21, 22
+"""In a time window, the TIMES of the probes (address, or 0) and those STORED beside the table (address, rows); a probe
+sees rows from so many ticks BEFORE to so many AFTER its own."""
+
+DONE, TOTAL, INSERTED, BEGAN, PROBED, ENDED = 24, 25, 26, 27, 28, 29
 """And what comes of it: probes that are DONE, the TOTAL they found, rows INSERTED; nanoseconds of the clock."""
 
 COUNTING, ASIDE, OUT, WOVEN, WEAVING, WRITTEN = SHARED, SHARED + 1, SHARED + 2, SHARED + 5, SHARED + 6, SHARED + 7
@@ -107,13 +116,17 @@ def _own(work: NDArray[np.int64], at: int) -> None:
     if whole and count > 0:
         probes, rank = i64_at(work[U64(at + PROBES)], count), i64_at(work[U64(at + RANK)], count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
-        if work[U64(COUNTING)] != 0:
+        if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0:
             done, total = count_cells(
                 slots, pool, state, probes, probes, rank, view, 0, count, found, 0, ENDLESS, counts
             )
         else:
             limit = found.size - MARGIN
             done, total = find_cells(slots, pool, state, probes, probes, rank, view, 0, count, found, 0, limit, counts)
+            if work[U64(at + TIMES)] != 0:
+                stored = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)])
+                times = i64_at(work[U64(at + TIMES)], count)
+                total = keep_in_scope(found, counts, done, stored, times, work[U64(at + BEFORE)], work[U64(at + AFTER)])
     work[U64(at + DONE)], work[U64(at + TOTAL)], work[U64(at + ENDED)] = done, total, now()
 
 

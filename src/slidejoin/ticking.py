@@ -1,0 +1,63 @@
+"""Event times on the short way: taken as they lie in memory, in a push of which no row is late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.arrays import values_in
+from slidejoin.kernels.clocks import run_clocks
+from slidejoin.predicate.types import UNIT_SCALE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.arrival import Arrivals, Clock
+    from slidejoin.plan import Plan
+    from slidejoin.predicate.expr import Side
+    from slidejoin.scope import TimeScope
+
+__all__ = ["Ticking"]
+
+SIDES: tuple[Side, Side] = ("left", "right")
+LARGEST = int(np.iinfo(np.int64).max)
+
+
+class Ticking:
+    """What a time window needs of a push beside its keys."""
+
+    def __init__(self, plan: Plan, scope: TimeScope) -> None:
+        self.scope = scope
+        self._places = {side: plan.kept_schema(side).get_field_index(scope.window.on(side)) for side in SIDES}
+        self._clocks = np.empty(2, np.int64)
+
+    @staticmethod
+    def serves(plan: Plan, scope: TimeScope) -> bool:
+        """Tell whether event times are ticks as they lie in memory, and lengths in reach."""
+        kinds = [plan.kept_schema(side).field(scope.window.on(side)).type for side in SIDES]
+        if scope.scale is None:
+            plain = all(pa.types.is_int64(kind) for kind in kinds)
+        else:
+            plain = all(pa.types.is_timestamp(kind) and UNIT_SCALE[kind.unit] == scope.scale for kind in kinds)
+        return plain and max(scope.left_length, scope.right_length, scope.lateness) <= LARGEST
+
+    def take(
+        self, kept: dict[Side, pa.Table], arrivals: Arrivals, clock: Clock
+    ) -> dict[Side, NDArray[np.int64]] | None:
+        """Return the event times of both sides, (n,) int64; None if a row is late or has none: that is for the engine.
+
+        The clock stays as it is until `move`.
+        """
+        columns = {side: kept[side].column(self._places[side]) for side in SIDES}
+        if columns["left"].null_count or columns["right"].null_count:
+            return None
+        left, right = (values_in(columns[side], np.int64) for side in SIDES)
+        self._clocks[0], self._clocks[1] = clock.left, clock.right
+        in_time = run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, self._clocks)
+        return {"left": left, "right": right} if in_time else None
+
+    def move(self, clock: Clock) -> None:
+        """Move a clock on by the times that were taken last."""
+        clock.left, clock.right = (int(largest) for largest in self._clocks)
