@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from slidejoin.index.band_cells import LONGEST, Axis
 from slidejoin.predicate.atoms import Shifted
-from slidejoin.predicate.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
+from slidejoin.predicate.floats import float_keys
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.window import CountWindow
 
@@ -72,15 +73,17 @@ def _equally_wide(term: RangeTerm) -> bool:
 def _places_of_doubles(scale: float) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
     """Return the map from keys of doubles to places, `scale` of them for each unit, that keeps the order."""
     last = int(float_keys(np.array([EDGE / scale]))[0])
-    first = -last - 1  # the key of the opposite double
 
     def place(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        keys = np.clip(keys, FIRST_KEY, LAST_KEY)
-        # Rounded the same way for all keys, so the order stays.
-        near = np.floor(from_keys(np.clip(keys, first, last)) * scale)
-        places: NDArray[np.int64] = np.clip(near, -EDGE, EDGE).astype(np.int64)
-        places += np.maximum(keys, last) - last
-        places += np.minimum(keys, first) - first
+        places = np.empty(keys.size, np.int64)
+        _places()(np.ascontiguousarray(keys), scale, last, float(EDGE), places)
         return places
 
     return place
+
+
+@cache
+def _places() -> Callable[..., None]:
+    from slidejoin.kernels.ends import double_places  # noqa: PLC0415 - loads Numba, which planning does not need
+
+    return double_places

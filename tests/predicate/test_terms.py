@@ -287,16 +287,39 @@ def test_a_float_band_means_what_is_written_whichever_row_probes():
     lefts = pa.table({"a": [0.1 + 0.2, 0.3, 1e16, 5e-324, 1.7e308]})
     rights = pa.table({"a": [0.1, -4.7, 0.30000000000000004, 1e16 + 2, -1.7e308]})
     (term,) = check(("<=", ("-", COLUMN["left"], COLUMN["right"]), ("lit", 5)), lefts, rights).terms
-    assert (term.label, term.exact) == ("ranges l.a ~ r.a", False)
+    assert (term.label, term.exact) == ("ranges l.a ~ r.a", True)
     check(("=", ("-", COLUMN["left"], COLUMN["right"]), ("lit", Decimal("0.2"))), lefts, rights)
 
 
-def test_float_comparisons_as_written_need_no_recheck():
-    assert bound_to("l.f < r.f").terms[0].exact
-    assert bound_to("l.f + 1 <= r.f * 2").terms[0].exact
-    assert bound_to("l.k < r.f").terms[0].exact
-    assert not bound_to("l.f - r.f <= 5").terms[0].exact
-    assert not bound_to("l.s = r.s").terms[0].exact
+@pytest.mark.parametrize(
+    ("on", "exact"),
+    [
+        ("l.f < r.f", True),
+        ("l.f + 1 <= r.f * 2", True),
+        ("l.k < r.f", True),
+        ("l.f - r.f <= 5", True),
+        ("abs(l.f - r.f) <= 5", True),
+        ("l.k / 2 BETWEEN r.f - 5 AND r.f", True),
+        ("l.s = r.s", False),
+    ],
+)
+def test_only_hashes_need_a_recheck(on, exact):
+    assert bound_to(on).terms[0].exact is exact
+
+
+@pytest.mark.parametrize(
+    ("on", "label"),
+    [
+        ("l.f * 1000 BETWEEN r.f - 5 AND r.f + 5", "band l.f * 1000 ~ r.f"),
+        ("abs(l.f / 7 - r.f * 3) <= 1", "band l.f / 7 ~ r.f * 3"),
+        ("l.f + 1 <= r.f AND l.f >= r.f * 0.5", "band l.f ~ r.f"),
+        ("l.f + 1 <= r.f AND l.f + 1 >= r.f * 0.5", "band l.f + 1 ~ r.f"),
+        ("l.f <> r.f OR l.f + 1 < r.f", "ranges l.f ~ r.f"),
+        ("-l.f <= r.f AND l.f <= r.f", "band l.f ~ r.f"),
+    ],
+)
+def test_keys_are_freed_of_no_more_than_they_must_be(on, label):
+    assert terms(on) == [label]
 
 
 def test_keys_of_plain_columns_are_not_copied():

@@ -4,33 +4,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
-from slidejoin.predicate.atoms import Atom, KeyPair, Rounded, Separable, Shifted, core_of
+from slidejoin.predicate.atoms import KeyPair, Separable, Shifted, node_scale
 from slidejoin.predicate.linear import Combination, Form, added, combine, linear_form, of_difference
+from slidejoin.predicate.monotone import Monotone, cores_of
 from slidejoin.predicate.tree import BOOLEAN, COMPARATORS, MIRRORED, Node, literal
 from slidejoin.predicate.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Choice", "Formula", "Group", "formula", "group", "leaves", "pairs"]
+    from slidejoin.predicate.expr import Side
+    from slidejoin.predicate.keys import Key
+
+__all__ = ["Choice", "Formula", "Group", "formula", "group", "leaves", "pair_of", "settled"]
 
 _BYTES = frozenset({Kind.STRING, Kind.BINARY})
+SIDES: tuple[Side, Side] = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A comparison of doubles that can be taken as written, or freed of constants, or either."""
+    """A comparison of doubles, strings or binary, of which one of several pairs of operands can be the keys.
 
+    Attributes
+    ----------
+    node
+        As written.
+    written
+        With both sides of the comparator for keys.
+    cores
+        What can be a key of the left side, and of the right: the largest operand first.
+    """
+
+    node: Node
     written: Separable | None
-    freed: Rounded | None
+    cores: tuple[tuple[Node, ...], tuple[Node, ...]]
 
-    def atom(self, pair: KeyPair) -> Atom:
-        """Return the form that is about the keys `pair`, as written if possible since that is exact."""
+    def keys(self, place: int) -> list[Key]:
+        """Return the possible keys of one side, 0 for the left."""
+        side: Side = "right" if place else "left"
+        return [node_scale(side, node)[0] for node in self.cores[place]]
+
+    def atom(self, pair: KeyPair) -> Separable | Monotone:
+        """Return the comparison as one of the keys `pair`, as written if possible."""
         if self.written is not None and self.written.whole == pair:
             return self.written
-        return cast("Rounded", self.freed)
+        left, right = (self.cores[place][self.keys(place).index(pair[place])] for place in (0, 1))
+        return Monotone(self.node, (left, right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +63,8 @@ class Group:
     parts: tuple[Formula, ...]
 
 
-Formula: TypeAlias = "Shifted | Choice | Group"
+Formula: TypeAlias = "Shifted | Separable | Monotone | Choice | Group"
+Leaf: TypeAlias = "Shifted | Separable | Monotone | Choice"
 _Sides: TypeAlias = "Callable[[str], Formula | None]"
 
 
@@ -76,7 +99,7 @@ def _bytes(node: Node) -> Formula | None:
     if node.op != "=" or one.op != "column" or two.op != "column" or one.sides == two.sides:
         return None
     left, right = (one, two) if one.sides == {"left"} else (two, one)
-    return Choice(Separable("=", left, right), None)
+    return Choice(node, Separable("=", left, right), ((left,), (right,)))
 
 
 def _exact(op: str, form: Form) -> Formula | None:
@@ -133,19 +156,19 @@ def _by_sides(op: str, sides: _Sides) -> Formula | None:
 
 def _doubles(node: Node) -> Formula | None:
     one, two = node.args
-    written = freed = None
+    written = None
     if {one.sides, two.sides} == {frozenset({"left"}), frozenset({"right"})}:
         straight = one.sides == {"left"}
         written = Separable(node.op, one, two) if straight else Separable(MIRRORED[node.op], two, one)
-    cores: list[Node] = []
-    for side in ("left", "right"):
+    if node.op == "<>":
+        return None if written is None else Choice(node, written, ((written.left,), (written.right,)))
+    cores: list[tuple[Node, ...]] = []
+    for side in SIDES:
         holders = [arg for arg in node.args if side in arg.sides]
-        core = core_of(holders[0], side) if len(holders) == 1 else None
-        if core is not None:
-            cores.append(core)
-    if len(cores) == 2 and node.op != "<>":  # noqa: PLR2004  a pair
-        freed = Rounded(node, (cores[0], cores[1]))
-    return None if written is None and freed is None else Choice(written, freed)
+        cores.append(tuple(cores_of(holders[0], side)) if len(holders) == 1 else ())
+    if not all(cores) and written is not None:
+        cores = [(written.left,), (written.right,)]
+    return Choice(node, written, (cores[0], cores[1])) if all(cores) else None
 
 
 def group(parts: list[Formula], *, union: bool) -> Formula:
@@ -178,7 +201,7 @@ def _same(one: Combination, two: Combination) -> bool:
     )
 
 
-def leaves(what: Formula) -> Iterator[Shifted | Choice]:
+def leaves(what: Formula) -> Iterator[Leaf]:
     """Yield the comparisons of a formula."""
     if isinstance(what, Group):
         for part in what.parts:
@@ -187,15 +210,25 @@ def leaves(what: Formula) -> Iterator[Shifted | Choice]:
         yield what
 
 
-def pairs(what: Formula) -> tuple[KeyPair | None, KeyPair | None]:
-    """Key pairs that all comparisons of a formula share: as written, and freed of constants."""
-    written: set[KeyPair | None] = set()
-    freed: set[KeyPair | None] = set()
-    for leaf in leaves(what):
-        if isinstance(leaf, Shifted):
-            written.add(leaf.whole)
-            freed.add(leaf.whole)
-        else:
-            written.add(leaf.written.whole if leaf.written is not None else None)
-            freed.add(leaf.freed.peeled if leaf.freed is not None else None)
-    return (written.pop() if len(written) == 1 else None), (freed.pop() if len(freed) == 1 else None)
+def settled(what: Formula, pair: KeyPair) -> Formula:
+    """Return a formula whose comparisons are all of the keys `pair`."""
+    if isinstance(what, Group):
+        return Group(what.union, tuple(settled(part, pair) for part in what.parts))
+    return what.atom(pair) if isinstance(what, Choice) else what
+
+
+def pair_of(whats: list[Formula], *, innermost: bool = False) -> KeyPair | None:
+    """Return the largest, or the smallest, keys that all comparisons of formulas share; None if they share none.
+
+    The larger the keys, the fewer operations are left beside them.
+    """
+    pair = []
+    for place in (0, 1):
+        shared: list[Key] | None = None
+        for leaf in (leaf for what in whats for leaf in leaves(what)):
+            keys = leaf.keys(place) if isinstance(leaf, Choice) else [leaf.whole[place]]
+            shared = keys if shared is None else [key for key in shared if key in keys]
+        if not shared:
+            return None
+        pair.append(shared[-1 if innermost else 0])
+    return pair[0], pair[1]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from slidejoin.predicate import exact, floats
+from slidejoin.predicate import exact
 from slidejoin.predicate.evaluate import Source, evaluate
 from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Values, both_valid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Side
@@ -119,7 +122,16 @@ def key_values(key: Key, source: Source) -> Values:
     if key.space == "hash":
         return source.hashes(node)
     values = evaluate(node, source)
-    return Values(floats.float_keys(values.data), without_nan(values))
+    keys = np.empty(values.data.shape, np.int64)
+    wrong = _double_keys()(np.ascontiguousarray(values.data), keys)
+    return Values(keys, without_nan(values) if wrong else values.valid)
+
+
+@cache
+def _double_keys() -> Callable[..., int]:
+    from slidejoin.kernels.ends import double_keys  # noqa: PLC0415 - loads Numba, which planning does not need
+
+    return double_keys
 
 
 def without_nan(values: Values) -> NDArray[np.bool_] | None:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from slidejoin.predicate import ranges
-from slidejoin.predicate.atoms import KeyPair, Rounded, Separable, Shifted, estimated
+from slidejoin.predicate.atoms import KeyPair, Separable, Shifted
 from slidejoin.predicate.evaluate import Source
 from slidejoin.predicate.floats import from_keys
-from slidejoin.predicate.formula import Choice, Formula, Group, formula, group, leaves, pairs
+from slidejoin.predicate.formula import Choice, Formula, Group, formula, group, leaves, pair_of, settled
 from slidejoin.predicate.hashes import mix
 from slidejoin.predicate.keys import Keys, stored_keys
+from slidejoin.predicate.monotone import Monotone, estimated
+from slidejoin.predicate.programs import Draft, Program
 from slidejoin.predicate.shifts import CALM, Shift, shift_of
-from slidejoin.predicate.tree import Node, column_of
+from slidejoin.predicate.tree import Node, column_of, other
 from slidejoin.predicate.values import rows_of, values_of
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class RangeTerm:
     band_width: float | int | None
     _bare: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
     _shift: dict[Side, Shift] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _programs: dict[Side, Program] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in self.pair:
@@ -85,6 +88,21 @@ class RangeTerm:
                 shift = shift_of(self.what, key.side) if isinstance(self.what, Shifted) else None
                 if shift is not None:
                     self._shift[key.side] = shift
+            program = self._program(other(key.side)) if key.space == "float" else None
+            if program is not None:
+                self._programs[other(key.side)] = program
+
+    def _program(self, probe: Side) -> Program | None:
+        """Return what finds a probe's range at once: one range of doubles, every comparison a limit of it."""
+        stored = other(probe)
+        draft = Draft(stored, self.pair[0 if stored == "left" else 1].parts[0][1])
+        if isinstance(self.what, Group) and self.what.union:
+            return None
+        for leaf in self.what.parts if isinstance(self.what, Group) else (self.what,):
+            if not isinstance(leaf, Separable | Monotone) or (isinstance(leaf, Separable) and leaf.op == "<>"):
+                return None
+            leaf.draw(draft)
+        return draft.program()
 
     def key(self, side: Side, columns: Mapping[str, Column]) -> Keys:
         """Return the keys under which rows of `side` are stored."""
@@ -102,16 +120,17 @@ class RangeTerm:
             soon = shift.ranges(probe_side, columns)
             if soon is not None:
                 return soon
-        n = rows_of(columns)
+        n, program = rows_of(columns), self._programs.get(probe_side)
         with np.errstate(all="ignore"):
+            if program is not None:
+                return program.ranges(Source({probe_side: columns}), n)
             found = self._find(self.what, probe_side, Source({probe_side: columns}), n)
             return ranges.finish(found, n)
 
     def _find(self, what: Formula, probe: Side, source: Source, n: int) -> Found:
-        if isinstance(what, Shifted):
+        if not isinstance(what, Group):
+            assert not isinstance(what, Choice)  # noqa: S101 - its pair is settled
             return what.find(probe, source, n)
-        if isinstance(what, Choice):
-            return what.atom(self.pair).find(probe, source, n)
         found = self._find(what.parts[0], probe, source, n)
         for part in what.parts[1:]:
             more = self._find(part, probe, source, n)
@@ -157,33 +176,28 @@ class RangeTerm:
 def make_terms(conditions: list[tuple[Expr, Node]]) -> tuple[tuple[RangeTerm, ...], list[tuple[Expr, Node]]]:
     """Return the range terms of conditions on both sides, best first, and the conditions that give none."""
     rest: list[tuple[Expr, Node]] = []
-    groups: dict[KeyPair, list[tuple[Expr, Formula, KeyPair | None]]] = {}
+    groups: dict[KeyPair, list[tuple[Expr, Formula]]] = {}
     for condition, node in conditions:
         what = formula(node)
-        written, freed = pairs(what) if what is not None else (None, None)
-        place = freed if freed is not None else written
+        place = None if what is None else pair_of([what], innermost=True)
         if what is None or place is None:
             rest.append((condition, node))
         else:
-            groups.setdefault(place, []).append((condition, what, written))
+            groups.setdefault(place, []).append((condition, what))
     terms = []
-    for freed, members in groups.items():
-        first = members[0][2]
-        # as written all about the same pair of values: then nothing needs rounding
-        pair = first if first is not None and all(written == first for *_, written in members) else freed
-        terms.append(_term(pair, [what for _, what, _ in members], tuple(condition for condition, *_ in members)))
+    for place, members in groups.items():
+        whats = [what for _, what in members]
+        terms.append(_term(pair_of(whats) or place, whats, tuple(condition for condition, _ in members)))
     terms.sort(key=lambda term: (_PREFERENCE.index(term.shape), term.pieces))
     return tuple(terms), rest
 
 
 def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> RangeTerm:
-    what = group(parts, union=False)
+    what = settled(group(parts, union=False), pair)
     pieces, capped = _count(what)
-    atoms = [leaf if isinstance(leaf, Shifted) else leaf.atom(pair) for leaf in leaves(what)]
-    rounded = any(isinstance(atom, Rounded) for atom in atoms)
-    exact = not (rounded or capped or pair[0].space == "hash")
     shape = _shape(what, pair)
     label = f"{shape} {pair[0].text} ~ {pair[1].text}"
+    exact = not capped and pair[0].space != "hash"
     return RangeTerm(pair, what, shape, pieces, label, exact, conjuncts, _width(what, pair, shape))
 
 
@@ -191,8 +205,8 @@ def _count(what: Formula) -> tuple[int, bool]:
     """Return the largest number of pieces, and whether ranges had to be joined to get there."""
     if isinstance(what, Shifted):
         return max(len(what.what.intervals), 1), False
-    if isinstance(what, Choice):
-        return (2 if what.written is not None and what.written.op == "<>" else 1), False
+    if not isinstance(what, Group):
+        return (2 if isinstance(what, Separable) and what.op == "<>" else 1), False
     counts = [_count(part) for part in what.parts]
     capped = any(part[1] for part in counts)
     total = sum(part[0] for part in counts)
@@ -202,7 +216,7 @@ def _count(what: Formula) -> tuple[int, bool]:
 
 
 def _shape(what: Formula, pair: KeyPair) -> Shape:
-    if _is_point(what, pair):
+    if _is_point(what):
         return "equality"
     if isinstance(what, Shifted) and [(a is None, b is None) for a, b in what.what.intervals] == [
         (True, False),
@@ -210,40 +224,33 @@ def _shape(what: Formula, pair: KeyPair) -> Shape:
     ]:
         (_, low), (high, _) = what.what.intervals
         return "not-equal" if high == (low or 0) + 2 else "ranges"
-    if isinstance(what, Choice) and _count(what)[0] > 1:
+    if isinstance(what, Separable) and what.op == "<>":
         return "not-equal"
-    return "band" if _count(what)[0] == 1 and _closed(what) == (True, True) else "ranges"
+    return "band" if _count(what)[0] == 1 and _closed(what, pair) == (True, True) else "ranges"
 
 
-def _is_point(what: Formula, pair: KeyPair) -> bool:
+def _is_point(what: Formula) -> bool:
     if isinstance(what, Shifted):
         return len(what.what.intervals) == 1 and what.what.intervals[0][0] == what.what.intervals[0][1] is not None
-    if isinstance(what, Choice):
-        atom = what.atom(pair)
-        return isinstance(atom, Separable) and atom.op == "="
-    return not what.union and any(_is_point(part, pair) for part in what.parts)
+    if isinstance(what, Group):
+        return not what.union and any(_is_point(part) for part in what.parts)
+    return isinstance(what, Separable) and what.op == "="
 
 
-def _closed(what: Formula) -> tuple[bool, bool]:
+def _closed(what: Formula, pair: KeyPair) -> tuple[bool, bool]:
     """Whether a formula of one piece has a lower and an upper end for the left key."""
     if isinstance(what, Shifted):
         ends = what.what.intervals[0] if what.what.intervals else (0, 0)
         return ends[0] is not None, ends[1] is not None
     if isinstance(what, Group):
-        ends_of = [_closed(part) for part in what.parts]
+        ends_of = [_closed(part, pair) for part in what.parts]
         return any(low for low, _ in ends_of), any(high for _, high in ends_of)
-    found = _written_op(what)
-    return found in {"=", ">", ">="}, found in {"=", "<", "<="}
-
-
-def _written_op(what: Choice) -> str:
-    """Return the comparator seen from the left key."""
-    if what.written is not None:
-        return what.written.op
-    if what.freed is None:
-        return ""
-    estimate = estimated(what.freed, what.freed.peeled)
-    return "" if estimate is None else estimate[0]
+    if isinstance(what, Separable):
+        seen = what.op
+    else:
+        estimate = None if isinstance(what, Choice) else estimated(what, pair)
+        seen = "" if estimate is None else estimate[0]
+    return seen in {"=", ">", ">="}, seen in {"=", "<", "<="}
 
 
 def _width(what: Formula, pair: KeyPair, shape: Shape) -> float | int | None:
@@ -257,7 +264,7 @@ def _width(what: Formula, pair: KeyPair, shape: Shape) -> float | int | None:
     ends: dict[str, list[Fraction]] = {"<": [], ">": []}
     slopes = set()
     for leaf in leaves(what):
-        estimate = None if isinstance(leaf, Shifted) else estimated(leaf.atom(pair), pair)
+        estimate = None if isinstance(leaf, Choice) else estimated(leaf, pair)
         if estimate is None or estimate[0] not in {"<", "<=", ">", ">="}:
             return None
         slopes.add(estimate[1])
