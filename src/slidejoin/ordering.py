@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["sort_values"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
-INT64 = pa.int64().id
+PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
+"""Types whose order is that of 64-bit integers; their units and zones are the same if the types are."""
+
 SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -35,9 +37,9 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
     SchemaError
         If a side with rows lacks the column, has NULL or NaN in it, or the types have no common order.
     """
-    plain = [_plain(tables[side], name) for side in SIDES if side in tables]
-    if len(plain) == 2 and plain[0] is not None and plain[1] is not None:  # noqa: PLR2004 - both sides
-        return plain[0], plain[1]
+    left, right = (_plain(tables[side], name) if side in tables else None for side in SIDES)
+    if left is not None and right is not None and left.type == right.type:
+        return values_in(left, np.int64), values_in(right, np.int64)
     columns = {}
     for side, table in tables.items():
         if table.num_rows == 0:
@@ -58,16 +60,13 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
     return by_side.get("left", empty), by_side.get("right", empty)
 
 
-def _plain(table: pa.Table, name: str) -> NDArray[np.int64] | None:
-    """Return an int64 column as it is, None for what has to be looked at; 1.5 µs instead of 7."""
+def _plain(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+    """Return a column whose values are sort values as they lie in memory, None for what has to be looked at."""
     place = table.schema.get_field_index(name)
     if place < 0:
         return None
     column = table.column(place)
-    if column.null_count or column.type.id != INT64:
-        return None
-    values: NDArray[np.int64] = values_in(column, np.int64)
-    return values
+    return None if column.null_count or column.type.id not in PLAIN else column
 
 
 def _values(  # noqa: C901, PLR0911 - one case for each family of types
@@ -99,7 +98,7 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
         return "number", np.array(column.to_pylist(), dtype=object), 0
     if pa.types.is_timestamp(kind):
         order = "time with zone" if kind.tz else "time"
-        return order, column.cast(pa.int64()).to_numpy(), SCALES[kind.unit]
+        return order, values_in(column, np.int64), SCALES[kind.unit]
     if pa.types.is_date(kind):
         days = column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
         return "time", days * 86_400, 0
@@ -107,7 +106,7 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
         ticks = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
         return "time of day", ticks.to_numpy().astype(np.int64), SCALES[kind.unit]
     if pa.types.is_duration(kind):
-        return "duration", column.cast(pa.int64()).to_numpy(), SCALES[kind.unit]
+        return "duration", values_in(column, np.int64), SCALES[kind.unit]
     msg = f"order_by={name!r}: that column of the {side} batch is {kind}; order by a number, boolean, time or duration"
     raise SchemaError(msg)
 
