@@ -185,7 +185,7 @@ class Engine:
         found, inexact = self.meeting.meet(part)
         if self.plan.bound.never:
             found = iter([FoundInWindows(part.rows * (2 if self.plan.config.self_join else 1))])
-        matches = Matches(self.plan, self.windows, self.stats, inexact, self.count_tables)
+        matches = Matches(self.plan, self.windows, self.stats, inexact, self.count_tables, self.workers)
         if self.plan.config.output == "count":
             yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)
         else:

@@ -100,7 +100,7 @@ class Express:
                 self._work[one.at + AFTER] = plan.scope.length(role)
         self._counting = plan.config.output == "count"
         self._work[COUNTING] = self._counting
-        self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables)
+        self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
         self._pairs = 0  # of the last push: there will be about as many in the next one
 
     @staticmethod
