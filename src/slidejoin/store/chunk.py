@@ -29,6 +29,8 @@ LINE = 64
 PADDED = 8
 """Records are made as long as a cache line where that takes at most this many bytes."""
 
+BOOLEAN = pa.bool_().id
+
 WORDS = np.dtype((np.uint64, 2))
 """How a text lies in its record, see `kernels.records`."""
 
@@ -215,7 +217,7 @@ def arrow_of(
     if column.text:
         return text_arrays(column.kind, values, size, valid)
     marks = None if valid is None or valid.all() else _packed(valid)
-    data = _packed(values) if pa.types.is_boolean(column.kind) else pa.py_buffer(values)
+    data = _packed(values) if column.kind.id == BOOLEAN else pa.py_buffer(values)
     return pa.Array.from_buffers(column.kind, values.size, [marks, data], -1 if marks is not None else 0)
 
 

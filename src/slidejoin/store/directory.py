@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from slidejoin.kernels.gathering import gather_marks
 from slidejoin.kernels.records import gather_rows
@@ -45,6 +46,10 @@ class Directory:
     def __init__(self, records: Records, shift: int) -> None:
         self._records = records
         self._stride = records.dtype.itemsize
+        self._places = [
+            (offset, column.dtype.itemsize, column.dtype)
+            for offset, column in zip(records.offsets, records.columns, strict=True)
+        ]
         self._shift = shift
         self._bases: NDArray[np.int64] | None = None
         self._resize(SMALLEST_RING)
@@ -108,12 +113,13 @@ class Directory:
 
     def gather(self, numbers: Sequence[int], ordinals: NDArray[np.int64]) -> list[tuple[NDArray[Any], int]]:
         """Return columns of these rows, (n,) of their types, texts (n, 2), and the bytes of the texts of each."""
-        columns, offsets = self._records.columns, self._records.offsets
-        out: list[NDArray[Any]] = [np.empty(ordinals.size, columns[number].dtype) for number in numbers]
-        places = [
-            (offsets[number], columns[number].dtype.itemsize, int(values.ctypes.data))
-            for number, values in zip(numbers, out, strict=True)
-        ]
+        wanted, places = [self._places[number] for number in numbers], []
+        out: list[NDArray[Any]] = []
+        for offset, width, dtype in wanted:
+            values = np.empty(ordinals.size, dtype)
+            out.append(values)
+            # By way of Arrow an address is asked for in a third of the time that NumPy takes.
+            places.append((offset, width, pa.py_buffer(values).address))
         sizes = np.empty(len(out), np.int64)
         if self._bases is None:
             given = self._rows, self._shift, self._rows.size - 1, self._stride, ordinals

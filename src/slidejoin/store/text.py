@@ -22,16 +22,13 @@ LARGEST_OFFSET = (1 << 31) - 1
 """Bytes that an Arrow array with offsets of 32 bits can hold; what is more becomes several arrays."""
 
 
+WIDTHS = {pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8}
+"""Bytes of the offsets of each type of text, by the types' numbers."""
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column is of strings or binary whose bytes lie one after the other."""
-    types = pa.types
-    return bool(
-        types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
-    )
-
-
-def _offset_width(kind: pa.DataType) -> int:
-    return 8 if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) else 4
+    return kind.id in WIDTHS
 
 
 class Heap:
@@ -94,7 +91,7 @@ def long_bytes(column: pa.ChunkedArray) -> int:
 
 def _offsets(array: pa.Array) -> NDArray[np.int64]:
     """Return where the texts of an array of at least one begin, and where the last ends."""
-    kept = np.frombuffer(array.buffers()[1], np.dtype(f"i{_offset_width(array.type)}"))
+    kept = np.frombuffer(array.buffers()[1], np.dtype(f"i{WIDTHS[array.type.id]}"))
     return kept[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
@@ -107,7 +104,7 @@ def text_arrays(
     """
     if size is None:
         size = int(_lengths(texts).sum())
-    width = _offset_width(kind)
+    width = WIDTHS[kind.id]
     if width == 4 and size > LARGEST_OFFSET and len(texts) > 1:  # noqa: PLR2004 - bytes
         half = len(texts) // 2
         arrays: list[pa.Array] = []
@@ -116,9 +113,10 @@ def text_arrays(
             arrays += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
         return pa.chunked_array(arrays, kind)
     data, offsets = np.empty(size + TEXT, np.uint8), np.empty(len(texts) + 1, np.dtype(f"i{width}"))
-    take_texts[width](texts, int(data.ctypes.data), offsets)
+    written = pa.py_buffer(data)
+    take_texts[width](texts, written.address, offsets)
     marks = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    buffers = [marks, pa.py_buffer(offsets), pa.py_buffer(data[:size])]
+    buffers = [marks, pa.py_buffer(offsets), written.slice(0, size)]
     return pa.Array.from_buffers(kind, len(texts), buffers, -1 if marks is not None else 0)
 
 
