@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.band_cells import LONGEST, Axis
-from slidejoin.predicate.atoms import Shifted
 from slidejoin.predicate.floats import float_keys
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.window import CountWindow
@@ -19,9 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.predicate.expr import Side
     from slidejoin.window import Window
 
-__all__ = ["cell_axis"]
+__all__ = ["cell_axes"]
+
+SIDES: tuple[Side, Side] = ("left", "right")
 
 PLACES = 16
 """Bits of a band's width on an axis of its own, where keys are not their own places."""
@@ -29,45 +31,47 @@ PLACES = 16
 WIDEST = 1 << 31
 """Exact keys in wider bands are divided: a bucket tells 32 bits of a place, of which a band should use some only."""
 
+WHY = "a band of fixed width is two cells"
+
 EDGE = 1 << 52
 """Places so far out are further apart as doubles than one by one: there each double is a place."""
 
-MOST_UNEQUAL = 16
-"""Ranges of one side's keys may be this many times as wide as the other's: both tables have cells of one width."""
 
+def cell_axes(term: object, window: Window) -> dict[Side, Axis] | None:
+    """Return how each side's keys are spread over cells; None if ranges are not narrow and equally wide everywhere.
 
-def cell_axis(term: object, window: Window) -> Axis | None:  # noqa: PLR0911 - one case each
-    """Return how the keys of a term are spread over cells; None if its ranges are not narrow and equally wide."""
+    Ranges of one side's keys may be far wider than the other's, as those of ``l.a * 1000 BETWEEN r.a - 5 AND r.a + 5``
+    are: each table has cells that suit its own.
+    """
     if not isinstance(term, RangeTerm) or term.pieces != 1:
         return None
     if isinstance(window, CountWindow) and max(window.left, window.right) > LONGEST // 2:
         return None
     if term.shape == "equality":
-        return Axis(0, None, "an equality is one cell")
-    width = term.band_width
-    if term.shape != "band" or width is None:
+        return dict.fromkeys(SIDES, Axis(0, None, "an equality is one cell"))
+    if term.shape != "band" or term.widths is None:
         return None
-    why = "a band of fixed width is two cells"
-    if not term.of_doubles:
-        width = ceil(width)
-        if not _equally_wide(term):
+    axes: dict[Side, Axis] = {}
+    for side, width in zip(SIDES, term.widths, strict=True):
+        axis = _axis_of_doubles(width) if term.of_doubles(side) else _axis_of_integers(ceil(width))
+        if axis is None:
             return None
-        if width <= WIDEST:
-            return Axis(max(width - 1, 0).bit_length(), None, why)
-        drop = width.bit_length() - PLACES
-        return None if drop >= 64 else Axis(PLACES, lambda keys: keys >> drop, why)  # noqa: PLR2004 - bits of a key
+        axes[side] = axis
+    return axes
+
+
+def _axis_of_integers(width: int) -> Axis | None:
+    if width <= WIDEST:
+        return Axis(max(width - 1, 0).bit_length(), None, WHY)
+    drop = width.bit_length() - PLACES
+    return None if drop >= 64 else Axis(PLACES, lambda keys: keys >> drop, WHY)  # noqa: PLR2004 - bits of a key
+
+
+def _axis_of_doubles(width: float) -> Axis | None:
     if width == 0:
-        return Axis(0, None, why)
+        return Axis(0, None, WHY)
     scale = (1 << PLACES) / width
-    return Axis(PLACES, _places_of_doubles(scale), why) if isfinite(scale) else None
-
-
-def _equally_wide(term: RangeTerm) -> bool:
-    """Whether a range of left keys, and one of right keys, are about as wide: ``l.a * 1000 = r.a`` is not."""
-    if not isinstance(term.what, Shifted):
-        return True
-    factors = abs(term.what.what.left_factor), abs(term.what.what.right_factor)
-    return max(factors) <= MOST_UNEQUAL * min(factors)
+    return Axis(PLACES, _places_of_doubles(scale), WHY) if isfinite(scale) else None
 
 
 def _places_of_doubles(scale: float) -> Callable[[NDArray[np.int64]], NDArray[np.int64]]:
@@ -84,6 +88,6 @@ def _places_of_doubles(scale: float) -> Callable[[NDArray[np.int64]], NDArray[np
 
 @cache
 def _places() -> Callable[..., None]:
-    from slidejoin.kernels.ends import double_places  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.kernels.doubles import double_places  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return double_places

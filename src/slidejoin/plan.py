@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.axis import cell_axis
+from slidejoin.axis import cell_axes
 from slidejoin.config import ALGORITHMS
 from slidejoin.emit import Layout
 from slidejoin.errors import PredicateError
@@ -96,8 +96,8 @@ class Plan:
         For each of them its number among the predicate's own terms, -1 for the time scope.
     scope : TimeScope or None
         The time window in ticks, None for count windows.
-    axis : Axis or None
-        How the keys of the indexed term are spread over cells; None if its ranges are not narrow.
+    axes : dict or None
+        How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
     """
 
     config: JoinConfig
@@ -107,7 +107,7 @@ class Plan:
     numbers: tuple[int, ...]
     scope: TimeScope | None
     layout: Layout
-    axis: Axis | None
+    axes: dict[Side, Axis] | None
     _kept: dict[Side, pa.Schema] = field(default_factory=dict)
 
     def schema(self, side: Side) -> pa.Schema:
@@ -117,6 +117,11 @@ class Plan:
     def kept_schema(self, side: Side) -> pa.Schema:
         """Return the schema of what the window holds of that side: the columns that are put out or compared."""
         return self._kept[side]
+
+    @property
+    def axis(self) -> Axis | None:
+        """How the left side's keys are spread over cells, see `axes`."""
+        return None if self.axes is None else self.axes["left"]
 
     def seen_from(self, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
@@ -151,7 +156,7 @@ class Plan:
             return f"algorithm={self.config.algorithm!r} was asked for"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows need no sorting or merging"
-        return "its ranges are not narrow and equally wide, which cells need"
+        return "its ranges are not narrow and equally wide everywhere, which cells need"
 
     @property
     def loose(self) -> frozenset[int]:
@@ -241,11 +246,11 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
         check_holdable(side, schema, names)
         kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, numbers = zip(*numbered, strict=True)
-    axis = cell_axis(terms[0], config.window)
-    if config.algorithm == "band_cells" and axis is None:
+    axes = cell_axes(terms[0], config.window)
+    if config.algorithm == "band_cells" and axes is None:
         msg = (
             "algorithm='band_cells' needs an equality or a band of fixed width, in a window of up to "
             f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
         )
         raise PredicateError(msg)
-    return Plan(config, (left, right), bound, terms, numbers, scope, layout, axis, kept)
+    return Plan(config, (left, right), bound, terms, numbers, scope, layout, axes, kept)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.kernels import doubles as keyed
 from slidejoin.kernels import ends
 from slidejoin.predicate.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
 
@@ -107,7 +108,7 @@ def test_instructions() -> None:
 @given(values=st.lists(doubles, max_size=8))
 def test_keys(values: list[float]) -> None:
     data, keys = np.array(values, np.float64), np.empty(len(values), np.int64)
-    wrong = ends.double_keys(data, keys)
+    wrong = keyed.double_keys(data, keys)
     known = ~np.isnan(data)
     assert keys[known].tolist() == float_keys(data)[known].tolist()
     assert wrong == int((~known).sum())
@@ -123,7 +124,7 @@ def test_places_keep_the_order(values: list[float], power: int) -> None:
         last = int(float_keys(np.array([edge / scale]))[0])
     places = np.empty(keys.size, np.int64)
     with np.errstate(all="ignore"):
-        ends.double_places(keys, scale, last, edge, places)
+        keyed.double_places(keys, scale, last, edge, places)
     assert (np.diff(places) >= 0).all()
     calm = (keys <= last) & (keys >= -last - 1)
     near = np.clip(np.floor(from_keys(keys[calm]) * scale), -edge, edge)

@@ -34,6 +34,7 @@ from tests.law.test_positions import assert_positions
 from tests.narrow import CELLS, A, B, limits, narrow_cases, set_limits
 from tests.oracle import CountScope, TimeScope
 from tests.strategies import FAMILIES, Case, Push, WindowCase, array
+from tests.tables import ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,12 +185,40 @@ def test_places_of_doubles_keep_the_order_and_tell_far_ones_apart(width: float) 
     assert spans.max() >> axis.shift <= 2
 
 
-@pytest.mark.parametrize(("factor", "cells"), [(1, True), (13, True), (1000, False)])
-def test_ranges_of_very_unequal_width_are_left_to_sorted_runs(factor: int, cells: bool) -> None:
+@pytest.mark.parametrize("factor", [1, 13, 1000])
+def test_ranges_of_unequal_width_have_cells_of_their_own(factor: int) -> None:
     schema = pa.schema([("a", pa.int64())])
-    for on in (f"l.a * {factor} BETWEEN r.a - 50 AND r.a + 50", f"abs(l.a - r.a * {factor}) <= 50"):
+    for on in (f"l.a * {factor} BETWEEN r.a - 50 AND r.a + 50", f"abs(l.a * {factor} - r.a) <= 50"):
         join = sj.StreamJoin(on=on, window=sj.CountWindow(9), schemas=(schema, schema))
-        assert join._state.engine.windows["left"].index.name == ("band_cells" if cells else "bi_sort")
+        indexes = [join._state.engine.windows[side].index for side in ("left", "right")]
+        assert [index.axis.shift for index in indexes] == [max(100 // factor - 1, 0).bit_length(), 7]
+
+
+UNEQUAL = {
+    "integers": ("l.a * 1000 BETWEEN r.a - 700 AND r.a + 700", pa.int64(), pa.int64()),
+    "doubles": ("l.a BETWEEN (r.a - 700) / 1000 AND (r.a + 700) / 1000", pa.float64(), pa.float64()),
+    "doubles, scaled": ("abs(l.a * 1000 - r.a) <= 700", pa.float64(), pa.float64()),
+    "integers against doubles": ("l.a * 1000 BETWEEN r.a - 700 AND r.a + 700", pa.int32(), pa.float64()),
+    "doubles against integers": ("abs(l.a * 1000 - r.a) <= 700", pa.float64(), pa.int64()),
+}
+
+
+@pytest.mark.parametrize("case", UNEQUAL)
+def test_unequal_ranges_and_kinds_find_what_sorted_runs_find(case: str) -> None:
+    on, *kinds = UNEQUAL[case]
+    rng, found = np.random.default_rng(1), []
+    values = [rng.integers(-900, 900, 600) / 2, 1000 * rng.integers(-900, 900, 600) / 2 + rng.normal(0, 500, 600)]
+    columns = [
+        pa.array(np.rint(side).astype(np.int64)).cast(kind) if pa.types.is_integer(kind) else pa.array(side)
+        for side, kind in zip(values, kinds, strict=True)
+    ]
+    left, right = (pa.table({"id": range(600), "a": column}) for column in columns)
+    for algorithm in ("band_cells", "bi_sort"):
+        join = sj.StreamJoin(on=on, window=sj.CountWindow(250), algorithm=algorithm, order="strict")
+        pushes = [join.push(left=left.slice(at, 60), right=right.slice(at, 60)) for at in range(0, 600, 60)]
+        found.append(ids(pa.concat_tables(pushes)))
+    assert found[0] == found[1]
+    assert len(found[0]) > 100
 
 
 def _count(left: int, right: int | None = None, slide: int = 1) -> WindowCase:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,3 +94,28 @@ def test_columns_are_loaded_once() -> None:
     assert len(batch) == 2
     assert batch.rows == 2
     assert batch["b"].to_pylist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [1, 2]),
+        (pa.int8(), [-128, 127]),
+        (pa.uint32(), [0, 2**32 - 1]),
+        (pa.date32(), [-1, 20_000]),
+        (pa.timestamp("s"), [0, 1]),
+        (pa.time32("ms"), [0, 1]),
+        (pa.decimal128(18, 2), [Decimal("0.01"), Decimal("-5.00")]),
+    ],
+    ids=str,
+)
+def test_keys_of_plain_columns_of_every_type(kind: pa.DataType, values: list[object]) -> None:
+    schemas = [pa.schema([(name, kind)]) for name in "ab"]
+    (term,) = bind(as_predicate("l.a = r.b", ("l", "r")), *schemas).terms
+    around = term.around("left")
+    assert around is not None
+    for column in (pa.chunked_array([pa.array(values, kind)]), pa.chunked_array([[one] for one in values], kind)):
+        keys = around.keys(column)
+        assert keys is not None
+        assert keys.tolist() == term.key("left", {"a": column}).values.tolist()
+    assert around.keys(pa.chunked_array([pa.array([None, *values], kind)])) is None

@@ -359,6 +359,20 @@ def test_band_width(on, width):
     assert bound_to(on).terms[0].band_width == width
 
 
+@pytest.mark.parametrize(
+    ("on", "widths"),
+    [
+        ("l.k * 1000 BETWEEN r.k - 5 AND r.k + 5", (0, 10)),
+        ("l.f BETWEEN (r.f - 5) / 1000 AND (r.f + 5) / 1000", (0.01, 10)),
+        ("l.f * 1000 BETWEEN r.f - 5 AND r.f + 5", (10, 10)),
+        ("l.k BETWEEN r.f - 1 AND r.f + 1", (2, 2)),
+        ("l.s = r.s", None),
+    ],
+)
+def test_widths_on_either_side(on, widths):
+    assert bound_to(on).terms[0].widths == widths
+
+
 ROUTES = """
 import pyarrow as pa
 from slidejoin.predicate.bind import bind

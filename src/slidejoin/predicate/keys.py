@@ -10,7 +10,7 @@ import numpy as np
 
 from slidejoin.predicate import exact
 from slidejoin.predicate.evaluate import Source, evaluate
-from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Values, both_valid
+from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Column, Values, both_valid, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,19 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
     from slidejoin.predicate.tree import Node
+    from slidejoin.predicate.types import Type
 
-__all__ = ["Key", "Keys", "clip", "exact_key", "key_values", "node_key", "stored_keys"]
+__all__ = [
+    "Key",
+    "Keys",
+    "clip",
+    "exact_key",
+    "key_values",
+    "keys_of_doubles",
+    "node_key",
+    "plain_keys",
+    "stored_keys",
+]
 
 _UINT64_REACH = (1 << 64) - 1
 _HALF = 1 << 63
@@ -122,14 +133,36 @@ def key_values(key: Key, source: Source) -> Values:
     if key.space == "hash":
         return source.hashes(node)
     values = evaluate(node, source)
-    keys = np.empty(values.data.shape, np.int64)
-    wrong = _double_keys()(np.ascontiguousarray(values.data), keys)
+    keys, wrong = keys_of_doubles(values.data)
     return Values(keys, without_nan(values) if wrong else values.valid)
+
+
+def keys_of_doubles(data: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool]:
+    """Return the keys of doubles, (n,) int64, and whether some are NaN, whose keys mean nothing."""
+    keys = np.empty(data.shape, np.int64)
+    return keys, _double_keys()(np.ascontiguousarray(data), keys) > 0
+
+
+def plain_keys(column: Column, meaning: Type) -> NDArray[np.int64] | None:
+    """Return the keys of a column that is an exact key by itself, (n,) int64; None if NULLs or clipped ones need more.
+
+    Shares the memory of 64-bit columns in one chunk; others are converted, dates to their midnight.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slidejoin.predicate.types import type_of
+    >>> plain_keys(pa.array([1, 2], pa.date32()), type_of(pa.date32())).tolist()
+    [86400, 172800]
+    """
+    values = load(column, meaning)
+    fits = values.valid is None and values.data.dtype == np.int64
+    return np.ascontiguousarray(values.data) if fits else None
 
 
 @cache
 def _double_keys() -> Callable[..., int]:
-    from slidejoin.kernels.ends import double_keys  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.kernels.doubles import double_keys  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return double_keys
 

@@ -60,10 +60,14 @@ class Program:
         """Return one range of keys of doubles for each of n probes."""
         rows, valid, exact = self._rows(source, n)
         lo, hi = np.empty((1, n), np.int64), np.empty((1, n), np.int64)
-        odd = _kernel()(rows, *self.assembled, lo[0], hi[0])
+        exact &= self.find(rows, lo[0], hi[0])
         if valid is not None:
             lo[0, ~valid], hi[0, ~valid] = 1, 0
-        return ranges.Ranges(lo, hi, exact and not odd)
+        return ranges.Ranges(lo, hi, exact)
+
+    def find(self, rows: NDArray[np.float64], lo: NDArray[np.int64], hi: NDArray[np.int64]) -> bool:
+        """Write the ranges of probes whose inputs are `rows` (r, n); lo and hi (n,). Returns whether they are exact."""
+        return _kernel()(rows, *self.assembled, lo, hi) == 0
 
     def has(self, step: str) -> bool:
         """Whether an instruction occurs."""

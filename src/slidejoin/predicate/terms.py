@@ -14,12 +14,13 @@ from slidejoin.predicate.evaluate import Source
 from slidejoin.predicate.floats import from_keys
 from slidejoin.predicate.formula import Choice, Formula, Group, formula, group, leaves, pair_of, settled
 from slidejoin.predicate.hashes import mix
-from slidejoin.predicate.keys import Keys, stored_keys
+from slidejoin.predicate.keys import Keys, keys_of_doubles, plain_keys, stored_keys
 from slidejoin.predicate.monotone import Monotone, estimated
 from slidejoin.predicate.programs import Draft, Program
 from slidejoin.predicate.shifts import CALM, Shift, shift_of
 from slidejoin.predicate.tree import Node, column_of, other
-from slidejoin.predicate.values import rows_of, values_of
+from slidejoin.predicate.types import Kind, Type
+from slidejoin.predicate.values import load, rows_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges import Found, Ranges
     from slidejoin.predicate.values import Column
 
-__all__ = ["Around", "RangeTerm", "Shape", "make_terms"]
+__all__ = ["Around", "OfDoubles", "RangeTerm", "Shape", "make_terms"]
 
 MOST_PIECES = 16
+DOUBLE = Type(Kind.FLOAT)
 Shape = Literal["equality", "band", "ranges", "not-equal"]
 _PREFERENCE: tuple[Shape, ...] = ("equality", "band", "ranges", "not-equal")
 
@@ -43,6 +45,31 @@ class Around(NamedTuple):
     column: str
     below: int
     above: int
+    meaning: Type
+
+    def keys(self, column: Column) -> NDArray[np.int64] | None:
+        """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
+        return plain_keys(column, self.meaning)
+
+
+class OfDoubles(NamedTuple):
+    """Ranges of doubles around the values of a probe's column, by whose bits its own rows are stored."""
+
+    column: str
+    program: Program
+
+    def keys(self, column: Column) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return that column's values and their keys, (n,) each; None if some are NULL or NaN."""
+        values = load(column, DOUBLE)
+        keys, wrong = keys_of_doubles(values.data)
+        return None if values.valid is not None or wrong else (values.data, keys)
+
+    def ends(self, values: NDArray[np.float64], lo: NDArray[np.int64], hi: NDArray[np.int64]) -> bool:
+        """Write the ranges of keys [lo, hi], both ends included, of the probes with those values; all (n,).
+
+        Empty ranges are [1, 0]. Returns False if pairs have to be tried again, which an infinity may cause.
+        """
+        return self.program.find(values.reshape(1, values.size), lo, hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +89,9 @@ class RangeTerm:
         Whether a stored key within the ranges means that the comparisons hold, unless `Keys` or `Ranges` say otherwise.
     conjuncts
         The parts of the predicate that this term stands for.
-    band_width
-        Of a band that is equally wide everywhere: its width on the axis of the left key (see `axis`); 0 for equality of
-        numbers; None otherwise.
+    widths
+        Of a band that is equally wide everywhere: how wide the ranges of left keys are on their axis (see `axis`), and
+        those of right keys on theirs; zeros for equality of numbers; None otherwise.
     """
 
     pair: KeyPair
@@ -74,7 +101,7 @@ class RangeTerm:
     label: str
     exact: bool
     conjuncts: tuple[Expr, ...]
-    band_width: float | int | None
+    widths: tuple[float | int, float | int] | None
     _bare: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
     _shift: dict[Side, Shift] = field(init=False, repr=False, compare=False, default_factory=dict)
     _programs: dict[Side, Program] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -144,12 +171,24 @@ class RangeTerm:
             return None
         low, high = int(shift.lows[0]), int(shift.highs[0])
         near = -CALM <= low <= 0 <= high <= CALM
-        return Around(column_of(own)[1], -low, high) if near else None
+        return Around(column_of(own)[1], -low, high, own.type) if near else None
+
+    def around_doubles(self, probe_side: Side) -> OfDoubles | None:
+        """Return how ranges of doubles follow from a probe's column alone, by which its rows are stored; else None."""
+        program, own = self._programs.get(probe_side), self.pair[0 if probe_side == "left" else 1]
+        node = own.parts[0][1]
+        if program is None or own.space != "float" or node.op != "column":
+            return None
+        return OfDoubles(column_of(node)[1], program) if [one.node for one in program.inputs] == [node] else None
 
     @property
-    def of_doubles(self) -> bool:
-        """Whether keys are the order-preserving bits of doubles, whose differences mean nothing."""
-        return self.pair[0].space == "float"
+    def band_width(self) -> float | int | None:
+        """How wide the ranges of left keys are, see `widths`."""
+        return None if self.widths is None else self.widths[0]
+
+    def of_doubles(self, side: Side) -> bool:
+        """Whether that side's keys are the order-preserving bits of doubles, whose differences mean nothing."""
+        return self.pair[0 if side == "left" else 1].space == "float"
 
     def axis(self, keys: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.float64]:
         """Return the positions of left keys, or of ends of ranges of left keys, on an axis with a meaningful distance.
@@ -198,7 +237,7 @@ def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> R
     shape = _shape(what, pair)
     label = f"{shape} {pair[0].text} ~ {pair[1].text}"
     exact = not capped and pair[0].space != "hash"
-    return RangeTerm(pair, what, shape, pieces, label, exact, conjuncts, _width(what, pair, shape))
+    return RangeTerm(pair, what, shape, pieces, label, exact, conjuncts, _widths(what, pair, shape))
 
 
 def _count(what: Formula) -> tuple[int, bool]:
@@ -253,14 +292,17 @@ def _closed(what: Formula, pair: KeyPair) -> tuple[bool, bool]:
     return seen in {"=", ">", ">="}, seen in {"=", "<", "<="}
 
 
-def _width(what: Formula, pair: KeyPair, shape: Shape) -> float | int | None:
+def _widths(  # noqa: PLR0911 - one case each
+    what: Formula, pair: KeyPair, shape: Shape
+) -> tuple[float | int, float | int] | None:
     if shape == "equality":
-        return None if pair[0].space == "hash" else 0
+        return None if pair[0].space == "hash" else (0, 0)
     if shape != "band":
         return None
     if isinstance(what, Shifted):
         low, high = what.what.intervals[0] if what.what.intervals else (0, 0)
-        return None if low is None or high is None else (high - low) // what.what.left_factor
+        factors = what.what.left_factor, abs(what.what.right_factor)
+        return None if low is None or high is None else ((high - low) // factors[0], (high - low) // factors[1])
     ends: dict[str, list[Fraction]] = {"<": [], ">": []}
     slopes = set()
     for leaf in leaves(what):
@@ -271,4 +313,8 @@ def _width(what: Formula, pair: KeyPair, shape: Shape) -> float | int | None:
         ends[estimate[0][0]].append(-estimate[2])
     if len(slopes) != 1 or not ends["<"] or not ends[">"]:
         return None
-    return float(max(min(ends["<"]) - max(ends[">"]), Fraction(0)))
+    width, slope = max(min(ends["<"]) - max(ends[">"]), Fraction(0)), abs(slopes.pop())
+    try:
+        return (float(width), float(width / slope)) if slope else None
+    except OverflowError:
+        return None

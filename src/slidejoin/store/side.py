@@ -134,10 +134,10 @@ class SideWindow:
     def _index(self, algorithm: str, coming: int = 0, *, rows: int = 0, wide: bool = False) -> BiSort | BandCells:
         """Return an empty index for the rows from the window's first on, `rows` or those that are here and come."""
         plan, dims = self.plan, len(self.plan.terms) - 1
-        if algorithm != "band_cells" or plan.axis is None:
+        if algorithm != "band_cells" or plan.axes is None:
             return BiSort(dims, merge=self.merge)
         self._made_at = self.rows_seen
-        return BandCells(plan.axis, dims, rows or self._cell_rows(coming), self.first, wide=wide)
+        return BandCells(plan.axes[self.side], dims, rows or self._cell_rows(coming), self.first, wide=wide)
 
     def _cell_rows(self, more: int = 0) -> int:
         """Rows that a table of cells should be made for, with so many rows to come."""
