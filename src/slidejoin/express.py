@@ -7,30 +7,28 @@ the engine's way. The steps are the same: insert, probe, weave, expire; tests pu
 
 from __future__ import annotations
 
-from operator import is_
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of, values_in
 from slidejoin.arrival import arrange
+from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
 from slidejoin.intake import Push
 from slidejoin.kernels.atomics import address_of
-from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, MARGIN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.pushing import (
     AFTER,
     ASIDE,
     BEFORE,
     BEGAN,
     COUNTING,
-    COUNTS,
     ENDED,
     FIRST,
     FLOOR_OF,
-    FOUND,
     INSERTED,
     LEFT,
     ORDINAL,
@@ -38,8 +36,6 @@ from slidejoin.kernels.pushing import (
     RIGHT,
     STORED,
     TIMES,
-    TOTAL,
-    VIEWED,
     WEAVING,
     WORK,
     WOVEN,
@@ -52,6 +48,7 @@ from slidejoin.parallel.partner import NO_MAILBOX, partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
 from slidejoin.questions import EVERYTHING
+from slidejoin.roles import Role
 from slidejoin.ticking import Ticking
 from slidejoin.window import CountWindow
 
@@ -220,7 +217,7 @@ class Express:
         memory = self._engine.meeting.memory
         if self._counting:
             return memory.take(rows), np.empty(-(-rows // 8), np.int64)
-        places = min(self._pairs + self._pairs // 8 + 2 * rows, self._engine.chunk_rows)
+        places = min(self._pairs + self._pairs // 8 + rows, self._engine.chunk_rows)
         return memory.take(places), memory.take(places)
 
     def _account(self) -> None:
@@ -247,21 +244,35 @@ class Express:
             index = engine.windows[other(role)].index
             assert isinstance(index, BandCells)  # noqa: S101 - `push` has looked
             index.insert(keys[other(role)], NO_ROWS, words[self._roles[role].at + INSERTED])
-            whole = whole and index.narrow
+            whole = self._roles[role].answered(words) and index.narrow and whole
         pairs = words[WOVEN]
-        if not whole or pairs < 0:
-            self._pairs = sum(words[one.at + TOTAL] for one in self._roles.values())
+        if not whole:
             return self._concatenated(engine.meeting.again(push, before), push)
+        if pairs < 0:
+            return self._concatenated(iter([self._found(push, before)]), push)
         self._pairs = pairs
         start = perf_counter()
         if self._counting:
             marks = room[1].view(np.bool_)[: push.rows]
             out = engine.count_tables.table(room[0], push.tables, push.arrivals, marks)
         else:
-            out = self._matches.table(room[0][:pairs], room[1][:pairs])
+            # Who keeps a table keeps all memory behind it.
+            few = 2 * pairs < room[0].size
+            left, right = (places[:pairs].copy() if few else places[:pairs] for places in room)
+            out = self._matches.table(left, right)
         engine.stats.since("payload", start)
         engine.stats.pairs += pairs
         return out
+
+    def _found(self, push: Push, before: dict[Side, int]) -> WovenCells:
+        """Return what was found as candidates yet to be written, in bounded parts: there was no room for all."""
+        engine = self._engine
+        self._pairs = sum(one.found.total for one in self._roles.values())
+        sides = {
+            role: (push.arrivals.rank(role), one.found, before[role], engine.meeting.floor(other(role)))
+            for role, one in self._roles.items()
+        }
+        return WovenCells(sides, 0, push.rows, engine.workers, engine.meeting.memory)
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
         chunk_rows, schema = self._engine.chunk_rows, self._engine.plan.layout.schema
@@ -271,36 +282,6 @@ class Express:
         else:
             tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
         return pa.concat_tables(tables) if tables else empty_of(schema)
-
-
-class Role:
-    """What one side's probes need, kept from push to push: `at` is where its words begin, `place` its key's column."""
-
-    def __init__(self, at: int, place: int, view: NDArray[np.int64], found: FoundInCells) -> None:
-        self.at = at
-        self.place = place
-        self.view = view
-        self.found = found
-        self._table: tuple[NDArray[Any], ...] = ()
-
-    def look_at(self, index: BandCells, words: memoryview) -> None:
-        """Write down where the table lies that is probed."""
-        known = self._table
-        table: tuple[NDArray[Any], ...] = (index.slots, index.pool, index.state)
-        if known and all(map(is_, table, known)):
-            return
-        self._table = table
-        for number, array in enumerate(table):
-            words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
-
-    def make_room(self, probes: int, words: memoryview) -> None:
-        """Make room for answers."""
-        found, places = self.found, 4 * probes + 2 * MARGIN
-        if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
-            found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
-            found.room(places)
-            words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
-            words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
 
 
 def _plain(plan: Plan) -> dict[Side, Around]:

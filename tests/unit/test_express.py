@@ -206,6 +206,35 @@ def test_wrong_batches_are_refused_as_before() -> None:
         short.push(left=batch([1], [1]))
 
 
+@pytest.mark.parametrize("order_by", [None, "i"])
+def test_many_matches_at_once_are_searched_once_more_and_not_again(
+    monkeypatch: pytest.MonkeyPatch, order_by: str | None
+) -> None:
+    short, long = joins("l.k = r.k", sj.CountWindow(500), output="positions")
+    meeting = short._state.engine.meeting
+    again, calls = meeting.again, []
+
+    def watched(*args: Any) -> Any:
+        calls.append(args)
+        return again(*args)
+
+    monkeypatch.setattr(meeting, "again", watched)
+    different, same = [*range(300)], [7] * 300
+    rows = 0
+    for keys in (different, same, same, different, same, same, same, different, same):
+        push = {"left": batch(keys, [*range(300)]), "right": batch(keys, [*range(300)])}
+        calls.clear()
+        ours, theirs = (join.push(**push, order_by=order_by) for join in (short, long))
+        order = [("left", "ascending"), ("right", "ascending")]
+        assert ours.sort_by(order).equals(theirs.sort_by(order))
+        rows = max(rows, ours.num_rows)
+        if keys is different:
+            # A small result does not keep the room that there was for a large one.
+            assert ours.get_total_buffer_size() <= 32 * ours.num_rows
+    assert not calls
+    assert rows > 100_000
+
+
 def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     short, _ = joins("l.k = r.k", sj.CountWindow(5))
 

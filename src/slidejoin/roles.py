@@ -1,0 +1,61 @@
+"""What the probes of one side need on the short way, kept from push to push."""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slidejoin.index.band_cells import MOST_FOUND
+from slidejoin.kernels.atomics import address_of
+from slidejoin.kernels.probing_cells import MARGIN
+from slidejoin.kernels.pushing import COUNTS, DONE, FOUND, PROBES, TOTAL, VIEWED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.band_cells import BandCells, FoundInCells
+
+__all__ = ["Role"]
+
+
+class Role:
+    """One side as probes: `at` is where its words of the work begin, `place` which column has its keys."""
+
+    def __init__(self, at: int, place: int, view: NDArray[np.int64], found: FoundInCells) -> None:
+        self.at = at
+        self.place = place
+        self.view = view
+        self.found = found
+        self._table: tuple[NDArray[Any], ...] = ()
+
+    def look_at(self, index: BandCells, words: memoryview) -> None:
+        """Write down where the table lies that is probed."""
+        known = self._table
+        table: tuple[NDArray[Any], ...] = (index.slots, index.pool, index.state)
+        if known and all(map(is_, table, known)):
+            return
+        self._table = table
+        for number, array in enumerate(table):
+            words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
+
+    def make_room(self, probes: int, words: memoryview) -> None:
+        """Make room for answers: four a probe, or what was needed before."""
+        found, places = self.found, 4 * probes + 2 * MARGIN
+        if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
+            found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
+            found.room(places)
+            words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
+            words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
+
+    def answered(self, words: memoryview) -> bool:
+        """Whether all probes were answered; if not, there will be more room the next time."""
+        found, asked = self.found, words[self.at + PROBES + 1]
+        found.begin, found.done, found.total = 0, words[self.at + DONE], words[self.at + TOTAL]
+        if found.done == asked:
+            return True
+        if found.done > 0:
+            found.found = np.empty(min(2 * found.total * asked // found.done, MOST_FOUND) + 2 * MARGIN, np.uint32)
+            words[self.at + VIEWED] = 0
+        return False
