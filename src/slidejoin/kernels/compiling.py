@@ -90,7 +90,7 @@ def load(made: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
 
 
 def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
-    """Let the first call of a kernel, or of one that calls it, load it: most joins need a third of all kernels."""
+    """Let the first call of a kernel, or of one that calls it, load it: a plain join needs a handful."""
 
     def ready() -> None:
         # Numba's own lock: two threads may come at once, one of them out of compiling another kernel.
