@@ -94,9 +94,11 @@ class Question:
         view[[ARRIVED, SIZE, SLIDE, OWN]] = self.arrived, size, slide, plan.config.self_join
         lo, hi, lows, highs, dims = self.lo[0], self.hi[0], self.lows, self.highs, self.dims
         if table.wide:
-            # The key itself is the last thing to check.
-            lows, highs = np.concatenate([lows, self.lo[:1]]), np.concatenate([highs, self.hi[:1]])
-            dims = np.append(dims, table.dims)
+            # The key itself is the last thing to check, and mostly the only one: then nothing is copied.
+            below, above, last = self.lo[:1], self.hi[:1], np.array([table.dims])
+            if dims.size:
+                below, above, last = (np.concatenate(two) for two in ((lows, below), (highs, above), (dims, last)))
+            lows, highs, dims = np.ascontiguousarray(below), np.ascontiguousarray(above), last
         if table.axis.place is not None:
             nobody = lo > hi
             lo, hi = table.axis.places(lo), table.axis.places(hi)
