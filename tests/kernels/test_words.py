@@ -10,22 +10,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slidejoin.kernels.ages import OFFSETS, count_from_low
 from slidejoin.kernels.compiling import inlined
-from slidejoin.kernels.merging import merge_beside, merge_wide, merge_words
+from slidejoin.kernels.merging import drop_words, merge_beside, merge_wide, merge_words
 from slidejoin.kernels.searching import close_directory, mark_directory
 from slidejoin.kernels.sorting import rough_order, settle, sort_words
 from slidejoin.kernels.words import (
-    HALF_LANES,
     LANES,
     PAD,
-    count_below,
+    copy_positions,
+    count_lines,
     count_seen,
-    keep_offsets,
-    keep_pairs,
+    keep_positions,
+    keep_seen,
     load_key,
     spread,
-    write_kept,
     write_ordinals,
+    write_seen,
 )
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -49,17 +50,17 @@ def padded(words: list[int]) -> Any:
 
 
 @inlined
-def _below(address: int, bound: Any) -> Any:
-    return count_below(address, bound)
+def count_lines_of(address: int, bound: Any) -> Any:
+    return count_lines(address, bound)
 
 
 @pytest.mark.nojit
 def test_eight_words_at_once() -> None:
     words = [7 << 32, (7 << 32) | 5, 8 << 32, (9 << 32) | (2**32 - 1), 2**63, 2**64 - 2, 3, (6 << 32) | 2**31]
-    array = u64(words)
+    array = u64(words * 2)
     at, offsets = array.ctypes.data, [word & (2**32 - 1) for word in words]
     for bound in (0, 4, (7 << 32) + 1, 2**63, 2**64 - 1):
-        assert _below(at, np.uint64(bound)) == sum(word < bound for word in words)
+        assert count_lines_of(at, np.uint64(bound)) == 2 * sum(word < bound for word in words)
     for lanes in range(LANES + 1):
         for low, high in ((0, 6), (0, 2**32), (5, 5), (2**31, 2**31 + 1)):
             assert count_seen_of(at, lanes, low, high) == sum(low <= offset < high for offset in offsets[:lanes])
@@ -68,14 +69,22 @@ def test_eight_words_at_once() -> None:
         assert out.tolist() == [-1, *(2**40 + o for o in offsets[:lanes]), *[-1] * (LANES + 1 - lanes)]
         spread_of(-9, lanes, out.ctypes.data + 8)
         assert out.tolist() == [-1, *[-9] * lanes, *[-1] * (LANES + 1 - lanes)]
-        kept, out = np.zeros(LANES, np.uint32), np.full(LANES + 2, -1, np.int64)
-        keep_offsets_of(at, kept.ctypes.data)
-        assert kept.tolist() == offsets
-        write_kept_of(kept.ctypes.data, lanes, 11, out.ctypes.data + 8)
-        assert out.tolist() == [-1, *(11 + o for o in offsets[:lanes]), *[-1] * (LANES + 1 - lanes)]
-    pairs = np.zeros(HALF_LANES + 1, np.uint64)
-    keep_pairs_of(at, np.uint64(2**33 + 3), np.uint64(77 << 32), pairs.ctypes.data)
-    assert pairs.tolist() == [*(77 << 32 | (o + 3) % 2**32 for o in offsets[:HALF_LANES]), 0]
+        for low, high in ((0, 6), (0, 2**32), (5, 5), (2**31, 2**31 + 1), (-4, 4)):
+            seen = [offset for offset in offsets[:lanes] if low <= offset < high]
+            out, kept = np.full(LANES + 2, -1, np.int64), np.zeros(LANES, np.uint32)
+            assert write_seen_of(at, lanes, low, high, -3, out.ctypes.data + 8) == len(seen)
+            assert out.tolist() == [-1, *(o - 3 for o in seen), *[-1] * (LANES + 1 - len(seen))]
+            assert keep_seen_of(at, lanes, low, high, np.uint64(2**33 + 3), kept.ctypes.data) == len(seen)
+            assert kept[: len(seen)].tolist() == [(o + 3) % 2**32 for o in seen]
+    kept, copied = np.zeros(LANES, np.uint32), np.zeros(LANES + 1, np.uint32)
+    keep_positions_of(at, np.uint64(2**33 + 3), kept.ctypes.data)
+    assert kept.tolist() == [(o + 3) % 2**32 for o in offsets]
+    copy_positions_of(kept.ctypes.data, copied.ctypes.data)
+    assert copied.tolist() == [*kept.tolist(), 0]
+    halves = np.array([0, 7, 2**32 - 1, *range(13)], np.uint32)
+    for lanes in (0, 1, 3, OFFSETS):
+        for low in (0, 7, 2**31):
+            assert count_from_low_of(halves.ctypes.data, lanes, low) == int((halves[:lanes] >= low).sum())
     keys = i64([LOW, -1, HIGH])
     assert [load_key_of(keys.ctypes.data + 8 * i) for i in range(3)] == keys.tolist()
 
@@ -96,18 +105,28 @@ def spread_of(value: int, lanes: int, to: int) -> None:
 
 
 @inlined
-def keep_offsets_of(address: int, to: int) -> None:
-    keep_offsets(address, to)
+def write_seen_of(address: int, lanes: int, low: int, high: int, base: int, to: int) -> Any:
+    return write_seen(address, lanes, low, high, base, to)
 
 
 @inlined
-def keep_pairs_of(address: int, add: Any, upper: Any, to: int) -> None:
-    keep_pairs(address, add, upper, to)
+def keep_seen_of(address: int, lanes: int, low: int, high: int, add: Any, to: int) -> Any:
+    return keep_seen(address, lanes, low, high, add, to)
 
 
 @inlined
-def write_kept_of(address: int, lanes: int, base: int, to: int) -> None:
-    write_kept(address, lanes, base, to)
+def keep_positions_of(address: int, add: Any, to: int) -> None:
+    keep_positions(address, add, to)
+
+
+@inlined
+def copy_positions_of(address: int, to: int) -> None:
+    copy_positions(address, to)
+
+
+@inlined
+def count_from_low_of(address: int, lanes: int, low: int) -> Any:
+    return count_from_low(address, lanes, low)
 
 
 @inlined
@@ -222,6 +241,15 @@ def test_merge_of_long_runs() -> None:
         a, b = ([chosen.randrange(10**6) for _ in range(size)] for size in sizes)
         for cut in (1000, 64, 5):
             check_merge(a, b, 1, cut)
+
+
+@given(st.lists(st.tuples(NEAR, st.integers(0, 9)), max_size=40), st.integers(0, 11))
+@pytest.mark.nojit
+def test_rows_are_left_out_by_their_place(rows: list[tuple[int, int]], cut: int) -> None:
+    words = padded([(key << 32) | row for key, row in rows])
+    out = np.zeros(len(rows) + 1, np.uint64)
+    kept = drop_words(words, len(rows), np.uint64(cut), out)
+    assert out[:kept].tolist() == [(key << 32) | (row - cut) for key, row in rows if row >= cut]
 
 
 # -- directories -------------------------------------------------------------------------------------------------------

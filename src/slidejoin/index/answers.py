@@ -10,7 +10,8 @@ from slidejoin.index.buffers import Buffers
 from slidejoin.index.runs import words_pool
 from slidejoin.kernels.matching import fill
 from slidejoin.kernels.pairing import find_few, gather
-from slidejoin.kernels.searching import CHECKS, FIELDS, find
+from slidejoin.kernels.ranging import count_matches, find_ranges
+from slidejoin.kernels.searching import AGES, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.kernels.sorting import BITS, rough_order
 from slidejoin.kernels.words import LANES
 
@@ -31,7 +32,7 @@ kept_pool = Buffers(np.uint32, kept=8)
 class FoundInRuns:
     """The ranges found by `BiSort.search`, and how many rows of each are matches."""
 
-    __slots__ = ("_kept", "_lease", "_order", "_probes", "_ranges", "_runs", "_table", "counts")
+    __slots__ = ("_lease", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
 
     def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
@@ -40,21 +41,15 @@ class FoundInRuns:
         self._table = _table(runs, checks)
         self._lease: Lease = ranges_pool.lease(columns * n)
         self._ranges: NDArray[np.int64] = self._lease.array[: columns * n].reshape(n, columns)
-        self._kept: Lease = kept_pool.lease((columns * n + 1) * LANES)
-        checks_of = probes.checks
-        if n <= IN_ORDER or not runs:
-            lo, hi, seen = probes.lo, probes.hi, checks_of[:2]
-            self._order = _every[:n] if n <= IN_ORDER else np.arange(n, dtype=np.int32)
-        else:
-            self._order = _in_stretches(probes.lo[0], probes.hi[0], runs)
-            lo, hi = probes.lo.take(self._order, axis=1), probes.hi.take(self._order, axis=1)
-            seen = checks_of[0].take(self._order), checks_of[1].take(self._order)
-        counts: NDArray[np.int64] = np.empty(n, np.int64)
-        find(self._table, lo, hi, self._order, *seen, *checks_of[2:], self._ranges, self._kept.array, counts)
-        self.counts: NDArray[np.int64] = counts
-        if n > IN_ORDER:
-            self.counts = np.empty(n, np.int64)
-            self.counts[self._order] = counts
+        self._order = _order_of(probes, runs)
+        sums = np.empty(columns, np.int64)
+        find_ranges(self._table, probes.lo, probes.hi, self._order, self._ranges, sums)
+        self.candidates = int(sums.sum())
+        for r, run in enumerate(runs):
+            if checks[r] == CHECK_SEEN:
+                self._table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
+        self.counts: NDArray[np.int64] = np.empty(n, np.int64)
+        count_matches(self._table, self._ranges, self._order, *probes.checks, self.counts)
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
@@ -67,7 +62,7 @@ class FoundInRuns:
             which = np.empty(n, np.int32)
             which[self._order] = np.arange(n, dtype=np.int32)
         fill(
-            self._table, self._ranges, self._kept.array, which, whole, *asked.checks, asked.ordinals, self.counts,
+            self._table, self._ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
             first, last, places, probes, stored,
         )  # fmt: skip
 
@@ -78,16 +73,14 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundInC
     `checks` says what is checked of candidates in each run.
     """
     n = len(probes)
-    order = _every[:n]
-    if n > IN_ORDER:
-        order = _in_stretches(probes.lo[0], probes.hi[0], runs) if runs else np.arange(n, dtype=np.int32)
-    pairs = words_pool.lease(FEW * n + SPARE)
-    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, pairs.array)
+    order = _order_of(probes, runs)
+    kept, places = kept_pool.lease(FEW * n + SPARE), np.empty(n, np.int32)
+    counts = into.counts[into.done : into.done + n]
+    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept.array, places, counts)
     if size < 0:
         return False
     into.room(into.total + size + LANES)
-    counts = into.counts[into.done : into.done + n]
-    gather(pairs.array, size, into.total, counts, np.empty(n, np.int32), into.found)
+    gather(kept.array, places, counts, into.total, into.found)
     into.done, into.total = into.done + n, into.total + size
     return True
 
@@ -104,13 +97,21 @@ FEW = 8
 SPARE = 1 << 10
 """Pairs for which there is room besides, so that one probe of many does not stop all."""
 
-TOGETHER = 1 << 14
-"""Probes that are searched together: their pairs stay in the cache until they are sorted by probe."""
+TOGETHER = 1 << 17
+"""Probes that are searched together at most: the more, the more often do neighbours read the same line of a run."""
 
 IN_ORDER = 512
 """Probes that are worth an order: fewer read their lines one by one anyway."""
 
 _every = np.arange(IN_ORDER, dtype=np.int32)
+
+
+def _order_of(probes: Probes, runs: list[Run]) -> NDArray[np.int32]:
+    """Return the order in which probes are taken."""
+    n = len(probes)
+    if n <= IN_ORDER:
+        return _every[:n]
+    return _in_stretches(probes.lo[0], probes.hi[0], runs) if runs else np.arange(n, dtype=np.int32)
 
 
 def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:

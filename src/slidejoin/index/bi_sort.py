@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answers import TOGETHER, FoundInRuns, write_few
-from slidejoin.index.runs import Merge, Run, build_run, merge_runs
+from slidejoin.index.merging import Merge, merge_runs
+from slidejoin.index.runs import Run, build_run
 from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN
 
 if TYPE_CHECKING:
@@ -33,23 +34,42 @@ class BiSort:
     def __init__(self, dims: int, *, merge: bool = True) -> None:
         self.dims = dims
         self.merge = merge
+        self.counted = False
+        """Whether ranges were searched for: whole runs leave then, as telling when rows of a large one came is dear."""
+        self.apart = False
+        """Whether rows of the newest push stay apart until the next one comes, because ranges are wide:
+        which of them a probe sees is looked up row by row, all others are not."""
         self.runs: list[Run] = []
         self._merges: list[Merge] = []
+        # Ordinal before which rows are no longer seen; None while rows leave by another order than that of arrival.
+        self._leaving: int | None = None
 
     def append(self, run: Run, live_rows: int) -> None:
         """Add the newest run; merge neighbours while the older is less than `FAN_OUT` times the newer.
 
-        Merged runs stay under half of the window's `live_rows`, because only whole runs expire. A merge that is long
-        beside the push is spread over the next ones (PIM-Tree, section 4.2): searches read its two runs until it is
-        done, which is before as many rows again have come.
+        Rows that left are left out of what is merged, so that one run may hold nearly the whole window. Where rows
+        leave by their times or pushes are small, merged runs stay under half of the window's `live_rows` instead, and
+        whole runs leave. A merge that is long beside the push is spread over the next ones (PIM-Tree, section 4.2):
+        searches read its two runs until it is done, which is before as many rows again have come.
         """
-        runs = self.runs
-        runs.append(run)
-        if not self.merge:
+        if self.apart:
+            self._merge(run.rows, live_rows)
+            self.runs.append(run)
+        else:
+            self.runs.append(run)
+            self._merge(run.rows, live_rows)
+        for each in self.runs:
+            _ = each.line  # several threads may ask for it at once
+
+    def _merge(self, rows: int, live_rows: int) -> None:
+        """Merge what is to be merged once so many rows have come."""
+        runs, at_once = self.runs, max(AT_ONCE, SHARE * rows)
+        if not self.merge or not runs:
             return
-        at_once = max(AT_ONCE, SHARE * run.rows)
-        self._advance(run.rows)
-        limit = max(SMALLEST_LIMIT, live_rows // 2)
+        self._advance(rows)
+        limit, floor = max(SMALLEST_LIMIT, live_rows // 2), 0
+        if self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted:
+            limit, floor = LONGEST, self._leaving
         busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
         place = len(runs) - 1
         while place > 0:
@@ -57,14 +77,14 @@ class BiSort:
             if place + 1 >= len(runs):
                 continue
             older, newer = runs[place], runs[place + 1]
-            if older.rows >= FAN_OUT * newer.rows or older.rows + newer.rows > limit:
-                continue
-            if newer.base + newer.rows - older.base > LONGEST:
+            alive = older.base + older.rows - max(older.base, floor)
+            if alive >= FAN_OUT * newer.rows or newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
                 continue
             if id(older) in busy or id(newer) in busy:
                 continue
-            merge = Merge(older, newer)
-            if merge.size <= at_once:
+            whole = older.size + newer.size <= at_once
+            merge = Merge(older, newer, floor, whole=whole)
+            if whole:
                 merge.advance(merge.size)
                 runs[place : place + 2] = [merge.result()]
             else:
@@ -83,6 +103,7 @@ class BiSort:
 
     def expire(self, ordinal: int) -> None:
         """Drop the runs whose rows all come before that ordinal."""
+        self._leaving = ordinal
         keep = 0
         while keep < len(self.runs) and self.runs[keep].base + self.runs[keep].rows <= ordinal:
             keep += 1
@@ -97,7 +118,9 @@ class BiSort:
 
     def search(self, probes: Probes) -> FoundInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for keys that are spread evenly."""
-        return FoundInRuns(probes, *self._reached(probes))
+        found = FoundInRuns(probes, *self._reached(probes))
+        self.counted, self.apart = True, found.candidates > WIDE * len(probes)
+        return found
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundInCells) -> None:
         """Write down the matches of probes begin…end-1, up to where they have more than a few each.
@@ -163,6 +186,13 @@ LONGEST = (1 << 31) - 1
 """Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is so far off."""
 
 FAN_OUT = 4
+WIDE = 128
+"""Candidates a probe from which on ranges are wide, see `BiSort.apart`."""
+
+LAZY_PUSHES = 96
+"""Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another
+search; and leaving rows out of it is one piece of work, which would stall a small push."""
+
 AT_ONCE = 1 << 13
 """Rows that a push may merge besides its own: as many take 15 µs."""
 

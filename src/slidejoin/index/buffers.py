@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Buffers", "Lease"]
 
+LINE = 64
+"""Bytes of a line of the cache."""
+
+SMALL_CHANGE = 1 << 26
+"""Bytes of idle arrays, in any number."""
+
 SMALLEST = 1 << 10
 """Items below which arrays are simply made: the allocator has them at hand."""
 
@@ -30,7 +36,9 @@ class Lease:
 
 
 class Buffers:
-    """Arrays of one type, given out and taken back; `kept` bounds how many lie idle.
+    """Arrays of one type, given out and taken back.
+
+    As many as `kept` may lie idle however large they are, and more of them while all are small.
 
     Examples
     --------
@@ -51,7 +59,7 @@ class Buffers:
     def lease(self, size: int) -> Lease:
         """Return an array of `size` items or more, up to twice as many, with any content."""
         if size < SMALLEST:
-            return Lease(np.empty(size, self.dtype), None)
+            return Lease(_aligned(size, self.dtype), None)
         idle: list[NDArray[Any]] = []
         while self._idle:
             try:
@@ -59,15 +67,26 @@ class Buffers:
             except IndexError:  # another thread was faster
                 break
         fitting = [array for array in idle if size <= array.size <= 2 * size]
-        found = min(fitting, key=len) if fitting else np.empty(_rounded(size), self.dtype)
-        idle = [array for array in idle if array is not found]
-        self._idle.extend(sorted(idle, key=len)[-self.kept :])
+        found = min(fitting, key=len) if fitting else _aligned(_rounded(size), self.dtype)
+        idle = sorted((array for array in idle if array is not found), key=len, reverse=True)
+        total = 0
+        for number, array in enumerate(idle):
+            total += array.nbytes
+            if number < self.kept or total <= SMALL_CHANGE:
+                self._idle.append(array)
         return Lease(found, self._idle)
 
     @property
     def nbytes(self) -> int:
         """Bytes of what lies idle."""
         return sum(array.nbytes for array in self._idle)
+
+
+def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array that begins with a line of the cache, so that searches read as few lines as they can."""
+    array = np.empty(size + LINE // dtype.itemsize, dtype)
+    first = -array.__array_interface__["data"][0] % LINE // dtype.itemsize
+    return array[first : first + size]
 
 
 def _rounded(size: int) -> int:

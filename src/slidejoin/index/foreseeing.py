@@ -86,8 +86,14 @@ def runs_growth(runs: BiSort, rows: int, keys: NDArray[np.int64] | None = None) 
         ends += [(int(keys.min()), int(keys.max()))] if keys.size else []
         far = bool(ends) and max(high for _, high in ends) - min(low for low, _ in ends) >= LOW_32
     narrow = rows + sum(run.size for run in known if run.wide is None)
-    return rows * A_NUMBER * (1 + runs.dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
+    ages = (AGES * held if runs.counted else 0) - sum(run.nbytes_of_ages for run in runs.runs)
+    return (
+        max(ages, 0) + rows * A_NUMBER * (1 + runs.dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
+    )
 
+
+AGES = 10
+"""Bytes a row by which runs that are counted tell when their rows came; few runs need them."""
 
 SMALL_CHANGE = 256
 """Bytes of a run whatever its size: it is read a little behind its end."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.buffers import Buffers, Lease
-from slidejoin.kernels.merging import merge_beside, merge_wide, merge_words
+from slidejoin.kernels.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
+from slidejoin.kernels.merging import drop_words
 from slidejoin.kernels.searching import close_directory, mark_directory
 from slidejoin.kernels.sorting import BITS, SMALL, settle, sort_words, sorted_order
 from slidejoin.kernels.words import PAD
@@ -15,7 +16,7 @@ from slidejoin.kernels.words import PAD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Merge", "Run", "build_run", "merge_runs"]
+__all__ = ["Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool"]
 
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -25,6 +26,31 @@ KEYS_A_BUCKET = 3
 EVERY_ROW = np.empty(0, np.int32)
 
 words_pool = Buffers(np.uint64)
+
+
+LOOKED_AT = 8
+"""Candidates, for each row of a run, that are looked at before their number is told by ages: to make these takes a row
+about as long."""
+
+
+class Ages:
+    """What `kernels.ages` reads of a run: some nine bytes a row; made for runs of whose rows some are not seen."""
+
+    __slots__ = ("_arrays", "_line", "address")
+
+    def __init__(self, words: NDArray[np.uint64], size: int, rows: int) -> None:
+        groups, shift = groups_of(size), class_shift(rows)
+        codes, younger = np.zeros(groups * GROUP, np.uint8), np.empty(groups * (CLASSES + 1), np.uint32)
+        offsets, begins = np.empty(size + OFFSETS, np.uint32), np.empty(CLASSES + 1, np.int64)
+        fill_ages(_address(words), size, shift, codes, younger, offsets, begins)
+        self._arrays = (codes, younger, offsets, begins)
+        self._line = np.array([*(_address(array) for array in (codes, younger, offsets, begins)), shift], np.int64)
+        self.address = _address(self._line)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self._arrays)
 
 
 class Run:
@@ -53,8 +79,8 @@ class Run:
     """
 
     __slots__ = (
-        "_lease", "aux", "aux_max", "aux_min", "base", "directory", "inexact", "largest_key", "line", "rows", "shift",
-        "size", "smallest", "step", "wide", "words",
+        "_ages", "_directory", "_lease", "_line", "_looked_at", "aux", "aux_max", "aux_min", "base", "inexact",
+        "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
     )  # fmt: skip
 
     def __init__(
@@ -100,20 +126,33 @@ class Run:
         self.wide = wide
         self.aux, (self.aux_min, self.aux_max) = aux, aux_ends
         self.inexact = inexact
-        if directory is None:
-            directory = new_directory(*ends, shift, self.step)
-            mark_directory(self.words, 0, size, self.step, directory)
-        close_directory(directory)
-        self.directory = directory
-        self._line()
+        if directory is not None:
+            close_directory(directory)
+        self._directory = directory
+        self._line: tuple[int, ...] | None = None
+        self._ages: Ages | None = None
+        self._looked_at = 0
 
-    def _line(self) -> None:
-        """Write down what kernels take of the run, see `kernels.searching.FIELDS`; addresses are slow to ask for."""
-        self.line = (
-            _address(self.words), self.size, self.smallest, self.largest_key, self.shift, self.step,
-            _address(self.directory), self.base, self.rows, 0 if self.wide is None else _address(self.wide),
-            _address(self.aux) if self.aux.size else 0, self.aux.shape[1], 0,
-        )  # fmt: skip
+    @property
+    def directory(self) -> NDArray[np.uint32]:
+        """The first place of each bucket, made when it is first asked for: a run merged in the same push needs none."""
+        if self._directory is None:
+            directory = new_directory(self.smallest, self.largest_key, self.shift, self.step)
+            mark_directory(self.words, 0, self.size, self.step, directory)
+            close_directory(directory)
+            self._directory = directory
+        return self._directory
+
+    @property
+    def line(self) -> tuple[int, ...]:
+        """What kernels take of the run, see `kernels.searching.FIELDS`; written down, because addresses are slow."""
+        if self._line is None:
+            self._line = (
+                _address(self.words), self.size, self.smallest, self.largest_key, self.shift, self.step,
+                _address(self.directory), self.base, self.rows, 0 if self.wide is None else _address(self.wide),
+                _address(self.aux) if self.aux.size else 0, self.aux.shape[1], 0, 0,
+            )  # fmt: skip
+        return self._line
 
     @property
     def keys(self) -> NDArray[np.int64]:
@@ -127,6 +166,18 @@ class Run:
         """(m,) int32, the row within the sub-window of each key."""
         return (self.words[: self.size] & LOW_HALF).astype(np.int32)
 
+    def ages_for(self, candidates: int) -> int:
+        """Return the address of what tells how many rows of a range came when, see `kernels.ages`; 0 if there is none.
+
+        It is made once so many candidates have been looked at one by one that making it would have cost less.
+        """
+        if self._ages is None:
+            self._looked_at += candidates
+            if self._looked_at < LOOKED_AT * self.size:
+                return 0
+            self._ages = Ages(self.words, self.size, self.rows)
+        return self._ages.address
+
     def largest(self, dimension: int) -> int:
         """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
         return int(self.largest_key if dimension < 0 else self.aux_max[dimension])
@@ -135,7 +186,12 @@ class Run:
     def nbytes(self) -> int:
         """Bytes of the arrays, without the room for others that lent memory may have."""
         wide = 0 if self.wide is None else self.wide.nbytes
-        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide)
+        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide + self.nbytes_of_ages)
+
+    @property
+    def nbytes_of_ages(self) -> int:
+        """Bytes by which it is told when rows came, 0 until that is asked for."""
+        return 0 if self._ages is None else self._ages.nbytes
 
     def rebased(self, base: int) -> Run:
         """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""
@@ -145,7 +201,35 @@ class Run:
         for name in Run.__slots__:
             setattr(run, name, getattr(self, name))
         run.base = base
-        run._line()
+        run._line = None
+        return run
+
+    def trimmed(self, ordinal: int) -> Run:
+        """Return the run without its rows before an ordinal of it or before it; in memory of its own, if any go."""
+        if ordinal <= self.base or self.size == 0:
+            return self
+        cut, lease = ordinal - self.base, words_pool.lease(self.size + PAD)
+        size = drop_words(self.words, self.size, np.uint64(cut), lease.array)
+        origin, wide, aux = self.smallest, self.wide, self.aux
+        if wide is not None or aux.shape[1]:
+            stays = (self.words[: self.size] & LOW_HALF) >= np.uint64(cut)
+            wide, aux = None if wide is None else wide[stays], aux[stays]
+        words = lease.array[:size]
+        ends = (0, 0)
+        if size:
+            ends = (origin + int(words[0] >> HALF), origin + int(words[-1] >> HALF))
+            if wide is not None:
+                ends = (int(wide[0]), int(wide[-1]))
+        shift = shift_of(*ends)
+        if wide is not None:
+            upper = (wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF
+            words[:] = upper | (words & LOW_HALF)
+            wide = wide if shift else None
+        elif ends[0] != origin:
+            words -= np.uint64((ends[0] - origin) << 32)
+        run = object.__new__(Run)
+        rows = self.rows - cut
+        run._set(ordinal, rows, size, lease, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
         return run
 
 
@@ -217,80 +301,13 @@ def build_run(
                 words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
     beside = aux[(words & LOW_HALF).astype(np.int64)] if aux.shape[1] else np.empty((size, 0), np.int64)
     run = object.__new__(Run)
-    run._set(base, rows, size, lease, ends, shift, wide, beside, _ends(beside), inexact, None)
+    run._set(base, rows, size, lease, ends, shift, wide, beside, ends_of(beside), inexact, None)
     return run
 
 
-def _ends(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def ends_of(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest and the largest value of each further dimension, the wrong way round if there is no row."""
     if aux.size == 0:
         empty = np.zeros(aux.shape[1], np.int64)
         return empty + 1, empty
     return aux.min(axis=0), aux.max(axis=0)
-
-
-class Merge:
-    """The merge of two neighbouring runs, done a stretch at a time; both runs stay as they are.
-
-    Parameters
-    ----------
-    older, newer : Run
-        Neighbours in arrival order, nothing between them.
-    """
-
-    def __init__(self, older: Run, newer: Run) -> None:
-        self.older, self.newer = older, newer
-        self.done, self.size = 0, older.size + newer.size
-        present = [run for run in (older, newer) if run.size]
-        self.ends = (
-            min((run.smallest for run in present), default=0),
-            max((run.largest_key for run in present), default=0),
-        )
-        self.shift = shift_of(*self.ends)
-        self.step = step_of(*self.ends, self.shift, self.size)
-        self.directory = new_directory(*self.ends, self.shift, self.step)
-        self.lease = words_pool.lease(self.size + PAD)
-        self.aux = np.empty((self.size, older.aux.shape[1]), np.int64)
-        self.wide = np.empty(self.size, np.int64) if self.shift else None
-        self._keys = (older.keys, newer.keys) if self.shift else None
-        self._taken, self._taken_beside = 0, 0
-
-    def advance(self, rows: int) -> bool:
-        """Merge so many rows more, and tell whether all are merged."""
-        a, b = self.older, self.newer
-        first, last = self.done, min(self.done + rows, self.size)
-        border, words = b.base - a.base, self.lease.array
-        if self._keys is None or self.wide is None:
-            up_a = np.uint64((a.smallest - self.ends[0]) << 32 if a.size else 0)
-            up_b = np.uint64(((b.smallest - self.ends[0]) << 32 if b.size else 0) + border)
-            merge_words(a.words, b.words, a.size, b.size, up_a, up_b, first, last, words)
-        else:
-            self._taken = merge_wide(
-                self._keys[0], a.words, self._keys[1], b.words, np.uint64(border), self.ends[0], self.shift,
-                self._taken, first, last, self.wide, words,
-            )  # fmt: skip
-        if self.aux.shape[1]:
-            self._taken_beside = merge_beside(words, border, self._taken_beside, first, last, a.aux, b.aux, self.aux)
-        mark_directory(words, first, last, self.step, self.directory)
-        self.done = last
-        return last == self.size
-
-    def result(self) -> Run:
-        """Return the merged run; all rows are merged."""
-        a, b = self.older, self.newer
-        if a.size == 0 or b.size == 0:
-            ends = _ends(self.aux)
-        else:
-            ends = np.minimum(a.aux_min, b.aux_min), np.maximum(a.aux_max, b.aux_max)
-        run = object.__new__(Run)
-        run._set(
-            a.base, b.base + b.rows - a.base, self.size, self.lease, self.ends, self.shift, self.wide, self.aux, ends,
-            a.inexact | b.inexact, self.directory,
-        )  # fmt: skip
-        return run
-
-
-def merge_runs(a: Run, b: Run) -> Run:
-    """Merge the runs of two sub-windows, `a` the older, nothing between them. O(|a| + |b|)."""
-    merge = Merge(a, b)
-    merge.advance(merge.size)
-    return merge.result()

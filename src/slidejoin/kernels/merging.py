@@ -13,7 +13,7 @@ from slidejoin.kernels.words import OUT_WORDS, WORDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["merge_beside", "merge_wide", "merge_words"]
+__all__ = ["drop_words", "merge_beside", "merge_wide", "merge_words"]
 
 SHORTEST = 64
 """Rows below which one chain takes all: splitting costs a binary search for each chain."""
@@ -127,6 +127,21 @@ def merge_words(
     _rest(a, b, up_a, up_b, i1, o1, a2, a2 + b2, out)
     _rest(a, b, up_a, up_b, i2, o2, a3, a3 + b3, out)
     _rest(a, b, up_a, up_b, i3, o3, end, last, out)
+
+
+@kernel(WORDS, types.int64, types.uint64, OUT_WORDS, returns=types.int64)
+def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArray[np.uint64]) -> int:
+    """Write those of the first `size` words whose offset is `cut` or more, less `cut`; return how many.
+
+    `out` has room for all: what is left out is written over, so that no branch depends on it. O(size).
+    """
+    kept = 0
+    for place in range(size):
+        word = words[U64(place)]
+        stays = (word & U64(0xFFFFFFFF)) >= cut
+        out[U64(kept)] = word - cut * U64(stays)
+        kept += stays
+    return kept
 
 
 @kernel(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "HALF_LANES", "LANES", "OUT_WORDS", "PAD", "WORDS", "count_below", "count_seen", "keep_offsets", "keep_pairs",
-    "load_key", "spread", "write_kept", "write_ordinals",
+    "LANES", "OUT_WORDS", "PAD", "WORDS", "copy_positions", "count_lines",
+    "count_seen", "keep_positions", "keep_seen", "load_key", "spread", "write_ordinals", "write_seen",
 ]  # fmt: skip
 
 WORDS = types.Array(types.uint64, 1, "C", readonly=True)
@@ -27,21 +27,19 @@ OUT_WORDS = types.Array(types.uint64, 1, "C")
 """How kernels declare arrays of words."""
 
 LANES = 8
-HALF_LANES = LANES // 2
-PAD = 2 * LANES
+PAD = 3 * LANES
 """Words of all ones behind a run's last: a search may read and compare them, and finds none of them below a bound."""
 
 WORD = ir.IntType(64)
 BIT = ir.IntType(1)
 VECTOR = ir.VectorType(WORD, LANES)
-FOUR = ir.VectorType(WORD, HALF_LANES)
 HALVES = ir.VectorType(ir.IntType(32), LANES)
 LOW_HALF = 0xFFFFFFFF
 if TYPE_CHECKING:
     Primitive = Callable[..., Any]
 
 
-def _splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 - LLVM's builder is untyped
+def _splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 - LLVM's is untyped
     undefined = ir.Constant(ir.VectorType(WORD, lanes), ir.Undefined)
     one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
@@ -60,8 +58,27 @@ def _offsets(builder: Any, words: Any) -> Any:  # noqa: ANN401
     return builder.and_(words, ir.Constant(VECTOR, [LOW_HALF] * LANES))
 
 
-def _count(builder: Any, mask: Any) -> Any:  # noqa: ANN401
-    return builder.zext(builder.ctpop(builder.bitcast(mask, ir.IntType(LANES))), WORD)
+def _count(builder: Any, mask: Any, lanes: int = LANES) -> Any:  # noqa: ANN401
+    return builder.zext(builder.ctpop(builder.bitcast(mask, ir.IntType(lanes))), WORD)
+
+
+def _positions(builder: Any, words: Any, add: Any) -> Any:  # noqa: ANN401
+    return builder.trunc(builder.add(words, _splat(builder, add)), HALVES)
+
+
+def _seen(builder: Any, words: Any, low: Any, high: Any) -> Any:  # noqa: ANN401
+    offsets = _offsets(builder, words)
+    above = builder.icmp_signed(">=", offsets, _splat(builder, low))
+    return builder.and_(above, builder.icmp_signed("<", offsets, _splat(builder, high)))
+
+
+def _compressed(builder: Any, values: Any, mask: Any, kind: Any) -> Any:  # noqa: ANN401
+    """Emit the lanes in `mask` side by side, the others hold anything."""
+    name = f"llvm.experimental.vector.compress.v{LANES}i{kind.element.width}"
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(kind, [kind, ir.VectorType(BIT, LANES), kind]), name)
+    return builder.call(function, [values, mask, ir.Constant(kind, ir.Undefined)])
 
 
 def _store(builder: Any, values: Any, address: Any, mask: Any) -> None:  # noqa: ANN401
@@ -77,18 +94,21 @@ def _words(address: int, lanes: int = LANES) -> list[int]:
     return list((ctypes.c_uint64 * int(lanes)).from_address(int(address)))
 
 
-def _make_count_below() -> Primitive:
+def _make_count_line() -> Primitive:
     if numba.config.DISABLE_JIT:
-        return lambda address, bound: sum(word < int(bound) for word in _words(address))
+        return lambda address, bound: sum(word < int(bound) for word in _words(address, 2 * LANES))
 
     @intrinsic
-    def count_below(_typing: Any, address: Any, bound: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at names
+    def count_two(_typing: Any, address: Any, bound: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            return _count(builder, builder.icmp_unsigned("<", _load(builder, args[0]), _splat(builder, args[1])))
+            both = ir.VectorType(WORD, 2 * LANES)
+            words = builder.load(builder.inttoptr(args[0], both.as_pointer()), align=8)
+            below = builder.icmp_unsigned("<", words, _splat(builder, args[1], 2 * LANES))
+            return _count(builder, below, 2 * LANES)
 
         return types.int64(types.int64, types.uint64), generate
 
-    compiled: Primitive = count_below
+    compiled: Primitive = count_two
     return compiled
 
 
@@ -99,10 +119,8 @@ def _make_count_seen() -> Primitive:
     @intrinsic
     def count_seen(_typing: Any, address: Any, lanes: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            offsets = _offsets(builder, _load(builder, args[0]))
-            above = builder.icmp_signed(">=", offsets, _splat(builder, args[2]))
-            below = builder.icmp_signed("<", offsets, _splat(builder, args[3]))
-            return _count(builder, builder.and_(_first(builder, args[1]), builder.and_(above, below)))
+            seen = _seen(builder, _load(builder, args[0]), args[2], args[3])
+            return _count(builder, builder.and_(_first(builder, args[1]), seen))
 
         return types.int64(types.int64, types.int64, types.int64, types.int64), generate
 
@@ -132,75 +150,100 @@ def _make_write_ordinals() -> Primitive:
     return compiled
 
 
-def _make_keep_offsets() -> Primitive:
+def _make_keep_positions() -> Primitive:
     if numba.config.DISABLE_JIT:
 
-        def keep(address: int, to: int) -> None:
+        def keep(address: int, add: int, to: int) -> None:
             for lane, word in enumerate(_words(address)):
-                ctypes.c_uint32.from_address(int(to) + 4 * lane).value = word & LOW_HALF
+                ctypes.c_uint32.from_address(int(to) + 4 * lane).value = (word + int(add)) & LOW_HALF
 
         return keep
 
     @intrinsic
-    def keep_offsets(_typing: Any, address: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
+    def keep_positions(_typing: Any, address: Any, add: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            halves = builder.trunc(_load(builder, args[0]), HALVES)
-            builder.store(halves, builder.inttoptr(args[1], HALVES.as_pointer()), align=4)
+            positions = _positions(builder, _load(builder, args[0]), args[1])
+            builder.store(positions, builder.inttoptr(args[2], HALVES.as_pointer()), align=4)
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64), generate
+        return types.void(types.int64, types.uint64, types.int64), generate
 
-    compiled: Primitive = keep_offsets
+    compiled: Primitive = keep_positions
     return compiled
 
 
-def _make_keep_pairs() -> Primitive:
+def _make_keep_seen() -> Primitive:
     if numba.config.DISABLE_JIT:
 
-        def keep(address: int, add: int, upper: int, to: int) -> None:
-            for lane, word in enumerate(_words(address, HALF_LANES)):
-                ctypes.c_uint64.from_address(int(to) + 8 * lane).value = (word + int(add)) & LOW_HALF | int(upper)
+        def keep(address: int, lanes: int, low: int, high: int, add: int, to: int) -> int:
+            kept = [word for word in _words(address, lanes) if low <= word & LOW_HALF < high]
+            for lane, word in enumerate(kept):
+                ctypes.c_uint32.from_address(int(to) + 4 * lane).value = (word + int(add)) & LOW_HALF
+            return len(kept)
 
         return keep
 
     @intrinsic
-    def keep_pairs(_typing: Any, address: Any, add: Any, upper: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            pointer = FOUR.as_pointer()
-            words = builder.load(builder.inttoptr(args[0], pointer), align=8)
-            positions = builder.add(words, _splat(builder, args[1], HALF_LANES))
-            lower = builder.and_(positions, ir.Constant(FOUR, [LOW_HALF] * HALF_LANES))
-            pairs = builder.or_(lower, _splat(builder, args[2], HALF_LANES))
-            builder.store(pairs, builder.inttoptr(args[3], pointer), align=8)
-            return context.get_dummy_value()
+    def keep_seen(_typing: Any, address: Any, lanes: Any, low: Any, high: Any, add: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            words = _load(builder, args[0])
+            seen = builder.and_(_first(builder, args[1]), _seen(builder, words, args[2], args[3]))
+            positions = _compressed(builder, _positions(builder, words, args[4]), seen, HALVES)
+            builder.store(positions, builder.inttoptr(args[5], HALVES.as_pointer()), align=4)
+            return _count(builder, seen)
 
-        return types.void(types.int64, types.uint64, types.uint64, types.int64), generate
+        return types.int64(types.int64, types.int64, types.int64, types.int64, types.uint64, types.int64), generate
 
-    compiled: Primitive = keep_pairs
+    compiled: Primitive = keep_seen
     return compiled
 
 
-def _make_write_kept() -> Primitive:
+def _make_write_seen() -> Primitive:
     if numba.config.DISABLE_JIT:
 
-        def write(address: int, lanes: int, base: int, to: int) -> None:
-            for lane in range(int(lanes)):
-                offset = ctypes.c_uint32.from_address(int(address) + 4 * lane).value
+        def write(address: int, lanes: int, low: int, high: int, base: int, to: int) -> int:
+            kept = [word & LOW_HALF for word in _words(address, lanes) if low <= word & LOW_HALF < high]
+            for lane, offset in enumerate(kept):
                 ctypes.c_int64.from_address(int(to) + 8 * lane).value = int(base) + offset
+            return len(kept)
 
         return write
 
     @intrinsic
-    def write_kept(_typing: Any, address: Any, lanes: Any, base: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
+    def write_seen(_typing: Any, address: Any, lanes: Any, low: Any, high: Any, base: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            words = _load(builder, args[0])
+            seen = builder.and_(_first(builder, args[1]), _seen(builder, words, args[2], args[3]))
+            ordinals = builder.add(_offsets(builder, words), _splat(builder, args[4]))
+            count = _count(builder, seen)
+            _store(builder, _compressed(builder, ordinals, seen, VECTOR), args[5], _first(builder, count))
+            return count
+
+        return types.int64(*[types.int64] * 6), generate
+
+    compiled: Primitive = write_seen
+    return compiled
+
+
+def _make_copy_positions() -> Primitive:
+    if numba.config.DISABLE_JIT:
+
+        def copy(address: int, to: int) -> None:
+            ctypes.memmove(int(to), bytes((ctypes.c_uint32 * LANES).from_address(int(address))), 4 * LANES)
+
+        return copy
+
+    @intrinsic
+    def copy_positions(_typing: Any, address: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            halves = builder.load(builder.inttoptr(args[0], HALVES.as_pointer()), align=4)
-            ordinals = builder.add(builder.zext(halves, VECTOR), _splat(builder, args[2]))
-            _store(builder, ordinals, args[3], _first(builder, args[1]))
+            pointer = HALVES.as_pointer()
+            positions = builder.load(builder.inttoptr(args[0], pointer), align=4)
+            builder.store(positions, builder.inttoptr(args[1], pointer), align=4)
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, types.int64, types.int64), generate
+        return types.void(types.int64, types.int64), generate
 
-    compiled: Primitive = write_kept
+    compiled: Primitive = copy_positions
     return compiled
 
 
@@ -240,8 +283,8 @@ def _make_load_key() -> Primitive:
     return compiled
 
 
-count_below = _make_count_below()
-"""``count_below(address, bound)``: how many of the eight uint64 words at an address are smaller than a uint64 bound."""
+count_lines = _make_count_line()
+"""``count_lines(address, bound)``: how many of the sixteen uint64 words at an address are smaller than a bound."""
 
 count_seen = _make_count_seen()
 """``count_seen(address, lanes, low, high)``: how many of the first `lanes` (0 to 8) words have low <= offset < high."""
@@ -251,16 +294,19 @@ write_ordinals = _make_write_ordinals()
 
 Eight words are read, wherever; only `lanes` integers are written."""
 
-keep_offsets = _make_keep_offsets()
-"""``keep_offsets(address, to)``: write the offsets of eight words as uint32 at the address `to`."""
+keep_positions = _make_keep_positions()
+"""``keep_positions(address, add, to)``: write ``(word + add) % 2**32`` of eight words as uint32 at the address `to`."""
 
-keep_pairs = _make_keep_pairs()
-"""``keep_pairs(address, add, upper, to)``: write ``(word + add) % 2**32 | upper`` of four words as uint64 at `to`.
+keep_seen = _make_keep_seen()
+"""``keep_seen(address, lanes, low, high, add, to)``: as `keep_positions`, of those of the first `lanes` (0 to 8) words
+that have low <= offset < high, side by side; returns how many. Eight are written, the others with any values."""
 
-Four, because stores of eight nearly always cross a line of the cache."""
+write_seen = _make_write_seen()
+"""``write_seen(address, lanes, low, high, base, to)``: as `write_ordinals`, of those of the first `lanes` words that
+have low <= offset < high, side by side; returns how many, and no more are written."""
 
-write_kept = _make_write_kept()
-"""``write_kept(address, lanes, base, to)``: as `write_ordinals`, of offsets that `keep_offsets` wrote."""
+copy_positions = _make_copy_positions()
+"""``copy_positions(address, to)``: copy eight uint32 from one address to another."""
 
 spread = _make_spread()
 """``spread(value, lanes, to)``: write an int64 `lanes` (0 to 8) times at the address `to`."""
