@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import empty_of, values_in
+from slidejoin.arrays import empty_of
 from slidejoin.arrival import arrange
 from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
@@ -65,9 +65,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Express"]
 
-PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
-"""Types whose values are keys as they lie in memory."""
-
 SIDES: tuple[Side, Side] = ("left", "right")
 NO_ROWS = np.empty(0, np.bool_)
 NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
@@ -84,7 +81,8 @@ class Express:
         self._address = address_of(self._work)
         self._roles: dict[Side, Role] = {}
         self._ticking = None if plan.scope is None else Ticking(plan, plan.scope)
-        for role, plain in _plain(plan).items():
+        self._plain = _plain(plan)
+        for role, plain in self._plain.items():
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
             size, slide = (
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
@@ -131,14 +129,14 @@ class Express:
         helper = partner() if total >= SMALLEST_SPREAD and engine.workers.threads > 1 else None
         if helper is not None:
             helper.rouse()
-        indexes, arrivals = self._indexes(kept), arrange(rows["left"], rows["right"], by)
-        if not (indexes and arrivals.straight):
+        indexes, keys = self._indexes(kept), self._keys(kept)
+        arrivals = arrange(rows["left"], rows["right"], by)
+        if not (indexes and keys and arrivals.straight):
             return None
         ticking = self._ticking
         times = None if ticking is None else ticking.take(kept, arrivals, engine.clock)
         if ticking is not None and (times is None or engine.slice_rows(total, times) < total):
             return None
-        keys = {side: values_in(kept[side].column(self._roles[side].place), np.int64) for side in SIDES}
         # From here on rows are taken.
         before = {side: engine.windows[side].rows_seen for side in SIDES}
         now = engine.stats.since("arrive", start)
@@ -202,6 +200,11 @@ class Express:
                 return {}
             indexes[side] = index
         return indexes
+
+    def _keys(self, kept: dict[Side, pa.Table]) -> dict[Side, NDArray[np.int64]]:
+        """Return the keys of both sides; nothing if some do not fit."""
+        left, right = (self._plain[side].keys(kept[side].column(self._roles[side].place)) for side in SIDES)
+        return {} if left is None or right is None else {"left": left, "right": right}
 
     def _ask(self, role: Side, index: BandCells, rows: int, before: dict[Side, int]) -> None:
         """Write down what one side's probes need, and what was before them."""
@@ -286,10 +289,6 @@ class Express:
 
 def _plain(plan: Plan) -> dict[Side, Around]:
     """Return, for each side that has it, the column whose values are keys, and the ends of ranges around them."""
-    found: dict[Side, Around] = {}
     term = plan.terms[0]
-    for role in SIDES:
-        plain = term.around(role) if isinstance(term, RangeTerm) else None
-        if plain is not None and plan.kept_schema(role).field(plain.column).type.id in PLAIN:
-            found[role] = plain
-    return found
+    found = {role: term.around(role) if isinstance(term, RangeTerm) else None for role in SIDES}
+    return {role: plain for role, plain in found.items() if plain is not None}

@@ -201,7 +201,9 @@ def test_ranges_by_values_alone(values, kind):
         (term,) = bound(predicate, rows, rows).terms
         for side in ("left", "right"):
             doubles = term.around_doubles(side)
-            found, keys = doubles.keys(rows[doubles.column])
+            plain = doubles.keys(rows[doubles.column])
+            assert plain is not None
+            found, keys = plain
             lo, hi = np.empty(found.size, np.int64), np.empty(found.size, np.int64)
             expected = term.ranges(side, columns(rows))
             assert doubles.ends(found, lo, hi) == expected.exact
