@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from slidejoin.index import band_cells
 from slidejoin.index.band_cells import Asked, Axis, BandCells, FoundInCells
-from slidejoin.kernels.cells import SPILLS, WORDS
+from slidejoin.kernels.cells import LINES, WORDS
+from slidejoin.kernels.placing import SPILLS, reach_of
 from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.vectors import LOW_32
 
@@ -221,14 +222,19 @@ def test_a_table_by_hand(axis: str, first: int) -> None:
         table.expire(table.next - 20)
 
 
-@pytest.mark.parametrize("base", [LOW, -5, 0, HIGH - 2**32])
-def test_keys_2_to_the_32_apart_are_one_too_many(base: int) -> None:
-    table = Listed(AXES["widest"])
-    table.append([(base, ()), (base + 1, ()), (base + 2**32 - 1, ())])
-    assert table.index.narrow
-    table.check([(LOW, base), (base, base), (base + 1, base + 2**32 - 1), (base + 2**31, HIGH), (LOW, HIGH)])
-    table.append([(base + 2**32, ())])
-    assert not table.index.narrow
+@pytest.mark.parametrize("axis", ["equality", "widest"])
+@pytest.mark.parametrize("base", [LOW, -5, 0, HIGH - 2**36])
+def test_keys_further_apart_than_a_table_reaches_are_too_many(base: int, axis: str) -> None:
+    table = Listed(AXES[axis])
+    last = base + table.index.reach
+    assert table.index.reach == reach_of(16) == 2**35 - 1
+    table.append([(base, ()), (base + 1, ()), (base + 2**32, ()), (last - 2**32, ()), (last, ())])
+    narrow = [table.index.narrow]
+    table.check([(LOW, base), (base, base), (base + 1, last), (base + 2**31, HIGH), (LOW, HIGH), (last, last)])
+    table.append([(last + 1, ())])
+    assert [*narrow, table.index.narrow] == [True, False]
+    assert not table.index.fits(20)
+    assert table.index.fits(2000)  # a larger table reaches further
 
 
 # -- dead rows stay dead -----------------------------------------------------------------------------------------------
@@ -268,7 +274,8 @@ def test_every_position_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch, rows
         if table.next > 2 * band_cells.SWEEP + 400:
             for words in (table.index.slots, table.index.pool):
                 positions = words.reshape(-1, WORDS)[:, WORDS // 2 :].astype(np.int64)
-                assert table.index.floor - positions.min() <= 1.2 * band_cells.SWEEP
+                oldest = positions.min(initial=table.index.floor)
+                assert table.index.floor - oldest <= 1.2 * band_cells.SWEEP
 
 
 @pytest.mark.parametrize("first", [0, 2**30, 2**31, 2**31 + 5, 2**32, 3 * 2**30])
@@ -278,7 +285,7 @@ def test_fresh_memory_is_dead_at_any_ordinal(first: int) -> None:
     table.check([(0, 0), (LOW, HIGH)])
     table.append([(0, ())] * 40)
     table.check([(0, 0), (LOW, HIGH), (1, HIGH)])
-    assert table.index.state[SPILLS] == 40 // 7
+    assert table.index.state[SPILLS] == 40 - 7
     table.expire(table.next)
     table.check([(0, 0)])
 
@@ -310,7 +317,7 @@ def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> N
             sizes.add(table.nbytes)
     # The pool doubles when it is full, so it has at most twice the buckets that the rows of window and push fill.
     assert len(sizes) <= 2
-    assert table.pool.size // WORDS <= 2 * ((window + push) // 7 + 2)
+    assert table.pool.size // WORDS <= 2 * ((window + push) // 7 + LINES)
     assert into.found.nbytes <= 2**17
 
 

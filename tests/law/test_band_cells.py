@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.band_cells import BandCells
+from slidejoin.kernels.placing import BUCKETS
 from slidejoin.predicate.floats import float_keys
 from slidejoin.store import side
 from tests.law.checks import (
@@ -319,7 +320,7 @@ def test_tables_grow_and_stay_as_large_as_their_windows(monkeypatch: pytest.Monk
     buckets = set()
     for parts in cut(left, right, [1, 3, 60, 2, 11]):
         assert cells.push(**parts).equals(runs.push(**parts))
-        buckets.add((cells_of(cells, "left").slots.size // 16, cells_of(cells).slots.size // 16))
+        buckets.add((int(cells_of(cells, "left").state[BUCKETS]), int(cells_of(cells).state[BUCKETS])))
     assert len(buckets) >= 3
     assert max(buckets) == (150, 20)  # two rows a bucket
     assert cells.stats.pairs == runs.stats.pairs > 1000

@@ -1,8 +1,9 @@
 """Band cells: a window as a hash table of cells as wide as the band, in which expiry is overwriting.
 
 A probe of a band looks at two cells, a probe of an equality at one: two or one random cache lines. There is no order,
-so nothing is sorted or merged, and no push pays for the past. What the table cannot know by 32 bits of a key, or by
-keys alone, is checked afterwards on the few rows found (`BandCells.stored`).
+so nothing is sorted or merged, and no push pays for the past. 32 bits of a key and the place where they stand are the
+whole key, unless keys lie very far apart. What the table cannot know by that, or by keys alone, is checked afterwards
+on the few rows found (`BandCells.stored`).
 """
 
 from __future__ import annotations
@@ -13,18 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.kernels.cells import (
-    BUCKETS,
-    CURSOR,
-    FLOOR,
-    LARGEST,
     LINES,
-    SHIFT,
-    SMALLEST,
-    STATE,
     WORDS,
     insert_cells,
     sweep_cells,
 )  # fmt: skip
+from slidejoin.kernels.placing import BUCKETS, CURSOR, FLOOR, LARGEST, SMALLEST, SPREAD, new_state, reach_of
 from slidejoin.kernels.probing_cells import MARGIN, count_cells, find_cells
 from slidejoin.kernels.vectors import LOW_32, aligned
 from slidejoin.kernels.weaving import check_found
@@ -37,8 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BYTES_A_ROW", "LONGEST", "Asked", "Axis", "BandCells", "FoundInCells"]
 
 ROWS_A_BUCKET = 2.0
-"""With seven slots a bucket this many rows on average spill 8 of 1,000 inserts; with 3 rows 21, and probes took a third
-longer."""
+"""With seven slots a bucket, 10 of 1,000 uniform rows find theirs full and go to a line behind it."""
 
 BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
 
@@ -149,7 +143,7 @@ class BandCells:
     first : int
         Ordinal of the first row to come.
     wide : bool
-        Whether keys may lie 2**32 apart, so that 32 bits of them are not enough.
+        Whether keys may lie further apart than `reach`, so that rows found have to be checked by their whole keys.
     """
 
     name = "band_cells"
@@ -161,14 +155,15 @@ class BandCells:
         self.wide = wide or axis.place is not None
         self.next = first
         self.inexact: frozenset[int] = frozenset()
-        buckets = max(int(rows / ROWS_A_BUCKET), 16)
-        self.state = np.zeros(STATE, np.int64)
-        ends = np.iinfo(np.int64)
-        self.state[[FLOOR, SMALLEST, LARGEST, SHIFT, BUCKETS]] = first, ends.max, ends.min, axis.shift, buckets
-        self.slots = self._empty(buckets)
+        self.state = new_state(first, axis.shift, self._buckets(rows))
+        self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
         self.pool = self._reserved = self._empty(0)
         self.stored: NDArray[np.int64] | None = None
         self._swept, self._owed = 0, 0.0
+
+    @staticmethod
+    def _buckets(rows: int) -> int:
+        return max(int(rows / ROWS_A_BUCKET), 16)
 
     def _empty(self, buckets: int) -> NDArray[np.uint32]:
         words = aligned(buckets * WORDS)
@@ -268,10 +263,18 @@ class BandCells:
         self.next = max(self.next, ordinal)
 
     @property
+    def reach(self) -> int:
+        """How far apart keys may lie to be told apart by what a table holds of them, see `reach_of`."""
+        return reach_of(int(self.state[BUCKETS]))
+
+    @property
     def narrow(self) -> bool:
-        """Whether 32 bits tell all keys that ever came apart."""
-        smallest, largest = int(self.state[SMALLEST]), int(self.state[LARGEST])
-        return largest - smallest <= LOW_32
+        """Whether the table tells all keys that ever came apart."""
+        return int(self.state[LARGEST]) - int(self.state[SMALLEST]) <= self.reach
+
+    def fits(self, rows: int) -> bool:
+        """Whether a table made for so many rows would tell all keys that ever came apart: larger ones reach further."""
+        return int(self.state[LARGEST]) - int(self.state[SMALLEST]) <= reach_of(self._buckets(rows))
 
     @property
     def nbytes(self) -> int:

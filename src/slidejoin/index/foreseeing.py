@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.band_cells import ROWS_A_BUCKET, BandCells
-from slidejoin.kernels.cells import (
+from slidejoin.kernels.cells import CHAINED, HALF, LINES, LINK, NEWEST, SLOTS, WORDS
+from slidejoin.kernels.placing import (
     BUCKETS,
     CURSOR,
-    GOLDEN,
-    HALF,
     LARGEST,
-    LINES,
-    LINK,
-    NEWEST,
+    MULTIPLIER,
     SHIFT,
-    SLOTS,
     SMALLEST,
-    WORDS,
+    SPREAD,
+    spread_of,
 )  # fmt: skip
 from slidejoin.kernels.vectors import LOW_32
 
@@ -57,21 +54,22 @@ def cells_growth(table: BandCells, rows: int, keys: NDArray[np.int64] | None = N
 
 def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
     """Return the most bytes of a table that is made for so many rows and gets `rows` that span so many ordinals."""
-    # A bucket opens a chunk of the pool with its eighth row, and the pool has half more than it needs.
+    # A bucket opens a chunk of the pool when it is full, and the pool has half more than it needs.
     chunks = rows // (SLOTS + 1)
-    slots = max(int(made_for / ROWS_A_BUCKET), 16) * LINE
+    buckets = max(int(made_for / ROWS_A_BUCKET), 16)
+    slots = (buckets + spread_of(buckets) - 1) * LINE
     pool = (chunks + chunks // 2 + 2) * LINES * LINE if chunks else 0
     return slots + pool + columns * BandCells.stored_rows(span) * A_NUMBER
 
 
 def widens(table: BandCells, keys: NDArray[np.int64] | None) -> bool:
-    """Whether a table has to be made anew because keys come that 32 bits do not tell apart; with None they may."""
+    """Whether a table has to be made anew because keys come that it does not tell apart; with None they may."""
     if table.wide or keys is None:
         return not table.wide
     if not keys.size:
         return False
     smallest = min(int(table.state[SMALLEST]), int(keys.min()))
-    return max(int(table.state[LARGEST]), int(keys.max())) - smallest > LOW_32
+    return max(int(table.state[LARGEST]), int(keys.max())) - smallest > table.reach
 
 
 def runs_growth(runs: BiSort, rows: int, keys: NDArray[np.int64] | None = None) -> int:
@@ -86,31 +84,42 @@ def runs_growth(runs: BiSort, rows: int, keys: NDArray[np.int64] | None = None) 
         ends += [(int(keys.min()), int(keys.max()))] if keys.size else []
         far = bool(ends) and max(high for _, high in ends) - min(low for low, _ in ends) >= LOW_32
     narrow = rows + sum(run.size for run in known if run.wide is None)
-    ages = (AGES * held if runs.counted else 0) - sum(run.nbytes_of_ages for run in runs.runs)
-    return (
-        max(ages, 0) + rows * A_NUMBER * (1 + runs.dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
-    )
+    return rows * A_NUMBER * (1 + runs.dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
 
-
-AGES = 10
-"""Bytes a row by which runs that are counted tell when their rows came; few runs need them."""
 
 SMALL_CHANGE = 256
 """Bytes of a run whatever its size: it is read a little behind its end."""
 
 
 def _chunks_opened(table: BandCells, keys: NDArray[np.int64]) -> int:
-    """Return how many chunks the buckets open that these keys fall into."""
+    """Return how many chunks the buckets open at most that these keys fall into."""
     state = table.state
     cells = (table.axis.places(keys) >> state[SHIFT]).view(np.uint64)
-    hashed = (cells * np.uint64(GOLDEN)) >> np.uint64(32)
-    buckets, rows = np.unique((hashed * np.uint64(state[BUCKETS])) >> np.uint64(32), return_counts=True)
-    lines = table.slots.reshape(-1, WORDS)[buckets.astype(np.int64)]
-    free = _dead(lines[:, LINK + 1 : NEWEST], table.floor).sum(axis=1)
-    spills = np.maximum(-((free - rows) // SLOTS), 0)
-    line = lines[:, LINK].astype(np.int64) + 1
-    open_lines = np.where(_dead(lines[:, NEWEST], table.floor), 0, -line % LINES)
-    return int(np.maximum(-((open_lines - spills) // LINES), 0).sum())
+    hashed = (cells * state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)) >> np.uint64(32)
+    places, rows = np.unique((hashed * np.uint64(state[BUCKETS])) >> np.uint64(32), return_counts=True)
+    buckets, spread, slots = places.astype(np.int64), int(state[SPREAD]), table.slots.reshape(-1, WORDS)
+    # Rows that do not fit into their bucket, as it is now or when others have put theirs there.
+    coming = np.concatenate([[0], np.cumsum(rows)])
+    near = coming[np.searchsorted(buckets, buckets + spread)] - coming[np.searchsorted(buckets, buckets - spread + 1)]
+    full = _free(slots[buckets], table.floor) < near
+    buckets, rows, near = buckets[full], rows[full], near[full]
+    free = np.zeros(buckets.size, np.int64)
+    for behind in range(spread):
+        free += _free(slots[buckets + behind], table.floor)
+    link = np.where(_dead(slots[buckets, NEWEST], table.floor), 0, slots[buckets, LINK].astype(np.int64))
+    chained = link >= CHAINED
+    line = np.where(chained, (link & (CHAINED - 1)) >> 4, 0)
+    room = np.zeros(buckets.size, np.int64)
+    room[chained] = _free(table.pool.reshape(-1, WORDS)[line[chained]], table.floor)
+    room += np.where(chained, SLOTS * (LINES - 1 - line % LINES), 0)
+    opened = np.maximum(-((room - rows) // (SLOTS * LINES)), 0)
+    return int(opened[chained | (near > free)].sum())
+
+
+def _free(lines: NDArray[np.uint32], floor: int) -> NDArray[np.int64]:
+    """Return how many slots of each of these lines, (n, 16) uint32, are free."""
+    free: NDArray[np.int64] = _dead(lines[:, LINK + 1 : NEWEST], floor).sum(axis=1)
+    return free
 
 
 def _free_chunks(table: BandCells, wanted: int) -> int:

@@ -6,13 +6,14 @@ as on Arm, lanes are stored one by one, without branches. Which of the two is de
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +24,16 @@ __all__ = [
     "LANES",
     "LOW_32",
     "aligned",
+    "borrowed",
     "count_ones",
+    "count_up_lanes",
     "dead_lanes",
     "fill_lanes",
     "first_one",
     "matching_lanes",
     "put_lanes",
+    "repeat_lanes",
+    "scratch_words",
     "widen_lanes",
 ]
 
@@ -60,6 +65,40 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any, vect
     """Emit the address of ``array[place]`` as that of a vector."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
+
+
+# -- arrays without an owner -------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _borrowed(_typing: Any, array: Any) -> Any:  # noqa: ANN401
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        view.meminfo = ir.Constant(view.meminfo.type, None)
+        view.parent = ir.Constant(view.parent.type, None)
+        return view._getvalue()  # noqa: SLF001 - Numba's way to read a structure
+
+    return array(array), generate
+
+
+def _scratch(words: int) -> Any:  # noqa: ANN401
+    """Return the primitive that gives that many words of the stack."""
+    kind = types.Array(types.uint32, 1, "C")
+
+    @intrinsic
+    def take(_typing: Any) -> Any:  # noqa: ANN401
+        def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:  # noqa: ANN401
+            with builder.goto_entry_block():
+                memory = builder.alloca(ir.ArrayType(WORD, words))
+                memory.align = 64
+            view = context.make_array(kind)(context, builder)
+            data = builder.bitcast(memory, WORD.as_pointer())
+            populate_array(view, data, [WIDE(words)], [WIDE(4)], WIDE(4), None)
+            return view._getvalue()  # noqa: SLF001 - Numba's way to read a structure
+
+        return kind(), generate
+
+    return take
 
 
 # -- buckets of 16 words: eight lanes of keys, then eight lanes of positions -------------------------------------------
@@ -183,6 +222,27 @@ def _fill_lanes(_typing: Any, out: Any, at: Any, value: Any) -> Any:  # noqa: AN
     return types.void(out, types.int64, types.int64), generate
 
 
+def _store_word_lanes(steps: list[int]) -> Any:  # noqa: ANN401
+    """Return the primitive that stores a number of 32 bits in eight lanes, one of `steps` added to each."""
+
+    @intrinsic
+    def store(_typing: Any, out: Any, at: Any, value: Any) -> Any:  # noqa: ANN401, ARG001
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+            lanes = builder.add(_splat(builder, args[2], EIGHT), ir.Constant(EIGHT, steps))
+            target = _pointer(context, builder, signature.args[0], args[0], args[1], EIGHT)
+            builder.store(lanes, target, align=4)
+            return context.get_dummy_value()
+
+        return types.void(out, types.int64, types.uint32), generate
+
+    return store
+
+
+def scratch_words(words: int) -> Callable[[], NDArray[np.uint32]]:
+    """Return what gives a kernel that many words of memory to note things in, (words,) uint32, until it returns."""
+    return (lambda: np.zeros(words, np.uint32)) if numba.config.DISABLE_JIT else cast("Any", _scratch(words))
+
+
 def _has_avx2() -> bool:
     # Kernels are compiled for this machine unless Numba is told otherwise.
     told = numba.config.CPU_NAME or numba.config.CPU_FEATURES
@@ -208,6 +268,15 @@ def _plain_widen(words: NDArray[np.uint32], place: int, first: int, base: int, o
         out[at + lane] = int(base) + ((int(words[place + lane]) - int(first)) & LOW_32)
 
 
+def _plain_count_up(out: NDArray[np.uint32], at: int, value: int) -> None:
+    for lane in range(8):
+        out[at + lane] = (int(value) + lane) & LOW_32
+
+
+def _plain_repeat(out: NDArray[np.uint32], at: int, value: int) -> None:
+    out[at : at + 8] = value
+
+
 def _plain_fill(out: NDArray[np.int64], at: int, value: int) -> None:
     out[at : at + 8] = value
 
@@ -221,7 +290,15 @@ if numba.config.DISABLE_JIT:
     put_lanes: Callable[..., None] = _stored_one_by_one
     widen_lanes: Callable[..., None] = _plain_widen
     fill_lanes: Callable[..., None] = _plain_fill
+    borrowed: Callable[[Any], Any] = lambda array: array  # noqa: E731
+    count_up_lanes: Callable[..., None] = _plain_count_up
+    repeat_lanes: Callable[..., None] = _plain_repeat
 else:
     first_one, count_ones, dead_lanes, matching_lanes = _first_one, _count_ones, _dead_lanes, _matching_lanes
     widen_lanes, fill_lanes = _widen_lanes, _fill_lanes
+    borrowed = _borrowed
+    count_up_lanes, repeat_lanes = _store_word_lanes(list(range(8))), _store_word_lanes([0] * 8)
     put_lanes = numba.njit(inline="always")(_stored_one_by_one) if PORTABLE else _permuted
+
+# borrowed: the same array without an owner, for as long as the kernel runs. Numba counts references to arrays in
+# memory, also at both ends of each helper that is compiled into a kernel, some 5 ns each; for these it does not.

@@ -231,10 +231,11 @@ class SideWindow:
         return rows.keys if rows.kept is None else rows.keys[rows.kept]
 
     def rebuild_cells(self, coming: int = 0, rows: int = 0) -> None:
-        """Make the table anew: for more rows or fewer, or for keys that 32 bits do not tell apart."""
+        """Make the table anew: for more rows or fewer, or for keys that it does not tell apart."""
         old = self.index
         assert isinstance(old, BandCells)  # noqa: S101 - its callers have looked
-        new = self._index("band_cells", coming, rows=rows, wide=old.wide or not old.narrow)
+        wide = not old.fits(rows or self._cell_rows(coming))
+        new = self._index("band_cells", coming, rows=rows, wide=wide)
         new.expire(old.floor)
         self._refill(new)
 
