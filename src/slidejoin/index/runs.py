@@ -209,7 +209,7 @@ class Run:
         if ordinal <= self.base or self.size == 0:
             return self
         cut, lease = ordinal - self.base, words_pool.lease(self.size + PAD)
-        size = drop_words(self.words, self.size, np.uint64(cut), lease.array)
+        size = int(drop_words(self.words, self.size, np.uint64(cut), lease.array))
         origin, wide, aux = self.smallest, self.wide, self.aux
         if wide is not None or aux.shape[1]:
             stays = (self.words[: self.size] & LOW_HALF) >= np.uint64(cut)
