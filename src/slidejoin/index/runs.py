@@ -225,7 +225,7 @@ class Run:
             upper = (wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF
             words[:] = upper | (words & LOW_HALF)
             wide = wide if shift else None
-        elif ends[0] != origin:
+        elif size and ends[0] != origin:
             words -= np.uint64((ends[0] - origin) << 32)
         run = object.__new__(Run)
         rows = self.rows - cut
