@@ -148,7 +148,7 @@ class Express:
         room = self._room(total)
         arrays = (keys["left"], keys["right"], arrivals.left_rank, arrivals.right_rank, *room)
         self._words[ASIDE] = by is None or engine.plan.config.order == "none"
-        now = engine.stats.since("insert", now)
+        engine.stats.since("insert", now)
         if helper is None:
             meet(self._work, NO_MAILBOX, *arrays)
         else:
@@ -192,9 +192,9 @@ class Express:
         """Return the tables of both sides; nothing if they, or these rows, need the engine's way."""
         indexes: dict[Side, BandCells] = {}
         for side in SIDES:
-            window, column = self._engine.windows[side], kept[side].column(self._roles[side].place)
+            window = self._engine.windows[side]
             index = window.index
-            if column.null_count or not isinstance(index, BandCells) or index.wide:
+            if not isinstance(index, BandCells) or index.wide:
                 return {}
             if window.outgrown(kept[side].num_rows) or window.stretched(kept[side].num_rows):
                 return {}
@@ -202,7 +202,7 @@ class Express:
         return indexes
 
     def _keys(self, kept: dict[Side, pa.Table]) -> dict[Side, NDArray[np.int64]]:
-        """Return the keys of both sides; nothing if some do not fit."""
+        """Return the keys of both sides; nothing if some are NULL or do not fit."""
         left, right = (self._plain[side].keys(kept[side].column(self._roles[side].place)) for side in SIDES)
         return {} if left is None or right is None else {"left": left, "right": right}
 

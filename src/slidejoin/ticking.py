@@ -29,7 +29,6 @@ class Ticking:
     """What a time window needs of a push beside its keys."""
 
     def __init__(self, plan: Plan, scope: TimeScope) -> None:
-        self.scope = scope
         self._places = {side: plan.kept_schema(side).get_field_index(scope.window.on(side)) for side in SIDES}
         self._clocks = np.empty(2, np.int64)
 
