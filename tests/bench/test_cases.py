@@ -91,6 +91,34 @@ def test_baselines_find_the_same_pairs(case: str):
         assert f"{one.checked_pairs:,} pairs of one more are the same" in one.text()
 
 
+def test_two_joins_are_measured_in_turns():
+    report = quick(beside="output=count,match-rate=8")
+    beside = report.beside
+    assert beside is not None
+    assert beside.ratio.count == beside.rows_per_second.count == beside.other_rows_per_second.count == 8  # pushes
+    slowest, fastest = (getattr(beside.rows_per_second, name) for name in ("smallest", "largest"))
+    assert slowest / beside.other_rows_per_second.largest <= beside.ratio.smallest
+    assert beside.ratio.largest <= fastest / beside.other_rows_per_second.smallest
+    assert "with output=count,match-rate=8; in turns with it" in report.text()
+    assert report.to_json()["beside"]["options"] == "output=count,match-rate=8"
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ("thread=1", r"beside: got 'thread=1', expected name=value with a name of window, .* Did you mean 'threads'\?"),
+        ("threads", "beside: got 'threads', expected name=value"),
+        ("operation=equi", "beside: got 'operation=equi', expected name=value"),
+        ("threads=one", "beside: threads is 'one', expected a whole number"),
+        ("match_rate=2,match_rate=x", "beside: match_rate is 'x', expected a number"),
+        ("order=any", "order: got 'any', expected one of"),
+    ],
+)
+def test_what_is_measured_beside_must_be_possible(beside: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        quick(beside=beside)
+
+
 def test_a_baseline_with_other_pairs_is_an_error(monkeypatch: pytest.MonkeyPatch):
     def one_less(self: Any, left: Any, right: Any) -> Any:
         seconds, pairs = original(self, left, right)
@@ -200,7 +228,11 @@ def test_every_case_has_a_line():
         ("equality", {}, "unknown case 'equality'; the cases are band, equi"),
         ("bnad", {}, r"Did you mean 'band'\?"),
         ("machine", {"window": 5}, "bench machine: takes no window; it takes threads"),
-        ("band", {"windows": (5,)}, "bench band: takes no windows; it takes runs, rows, baselines, window, push"),
+        (
+            "band",
+            {"windows": (5,)},
+            "bench band: takes no windows; it takes runs, rows, baselines, beside, window",
+        ),
         ("band", {"window": 1}, "window: got 1, expected at least 2"),
         ("band", {"push": 0}, "push: got 0, expected at least 2"),
         ("band", {"threads": -1}, "threads: got -1, expected at least 1"),

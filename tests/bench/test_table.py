@@ -14,7 +14,10 @@ from slidejoin.errors import SlideJoinError
 def canned(words: tuple[str, ...]) -> dict[str, Any]:
     """A report of the right form, whose figures follow from the command."""
     distribution = words[words.index("--distribution") + 1] if "--distribution" in words else "uniform"
-    speed = {"uniform": 60e6, "zipf": 12e6, "shifting": 5e6}.get(distribution, 30e6)
+    speeds = {"uniform": 60e6, "zipf": 12e6, "shifting": 5e6}
+    speed = speeds.get(distribution, 30e6)
+    other = words[words.index("--beside") + 1].rpartition("=")[2] if "--beside" in words else ""
+    theirs = speeds.get(other, 30e6 if other == "gaussian" else speed)
     if words[0] == "startup":
         return {"imported": {"median": 0.1}, "first_push": {"median": 1.0}, "all_kernels": 100.0}
     if words[0] == "latency":
@@ -27,6 +30,7 @@ def canned(words: tuple[str, ...]) -> dict[str, Any]:
     ]
     return {
         "rows_per_second": {"median": speed},
+        "beside": {"ratio": {"median": speed / theirs}, "other_rows_per_second": {"median": theirs}},
         "baselines": [] if "--no-baselines" in words else others,
         "nanoseconds_per_pair": 9.0,
         "pairs_per_row": 4.5,
@@ -96,7 +100,7 @@ def test_commands_say_what_the_row_says():
     options = {"window": 1 << 20, "threads": 2}
     shown = [" ".join(arguments(command, options)) for target in TARGETS for command in target.commands]
     assert "equi --no-baselines --match-rate 1 --push 1048576 --runs 1 --threads 2 --window 134217728" in shown
-    assert "band --no-baselines --threads 1 --window 1048576" in shown
+    assert "band --no-baselines --beside threads=1 --threads 2 --window 1048576" in shown
     assert "scaling --threads 2 --windows 16384,65536,262144,1048576,4194304,16777216,67108864" in shown
     assert "startup" in shown
 

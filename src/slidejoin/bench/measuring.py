@@ -12,10 +12,12 @@ from slidejoin.bench.figures import in_order, resident_memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
+
     from slidejoin.bench.relation import Relation
     from slidejoin.bench.workload import Workload
 
-__all__ = ["Run", "by_step", "measure", "rows_to_measure"]
+__all__ = ["Course", "Run", "by_step", "measure", "rows_to_measure"]
 
 FEWEST_PUSHES = 3
 LEAST_ROWS, MOST_ROWS = 1 << 21, 1 << 24
@@ -71,8 +73,8 @@ def rows_to_measure(load: Workload, rows: int | None) -> int:
     return max(wanted, FEWEST_PUSHES * 2 * load.half)
 
 
-def measure(load: Workload, relation: Relation, rows: int, between: Callable[[list[float]], None] | None = None) -> Run:
-    """Fill the windows of a new join, then time so many rows, and check the last push.
+class Course:
+    """A new join whose windows are full, pushed into one push at a time.
 
     Parameters
     ----------
@@ -81,6 +83,84 @@ def measure(load: Workload, relation: Relation, rows: int, between: Callable[[li
         As `Workload.relation` gives it.
     rows : int
         To be measured.
+    """
+
+    def __init__(self, load: Workload, relation: Relation, rows: int) -> None:
+        self.load, self.relation = load, relation
+        self.pushes = -(-rows // (2 * load.half))
+        self.seconds: list[float] = []
+        streams = self._streams = load.streams(relation)
+        # Loads the kernels, whose memory is not the window's.
+        load.join(relation).push(*streams.tables(0, 1), order_by="i")
+        self._before, self._join, ordinal = resident_memory(), load.join(relation), 0
+        for count, half in load.filling:
+            for left, right in streams.pushes(ordinal, half, count):
+                self._join.push(left, right, order_by="i")
+                ordinal += half
+        self._steps, self._pairs, self._first = dict(self._join.stats.seconds), self._join.stats.pairs, ordinal
+        self._coming = streams.pushes(ordinal, load.half, self.pushes)
+        self._out: pa.Table | None = None
+        self._processor, self._window_bytes, self._resident = 0.0, 0, self._before
+
+    @property
+    def over(self) -> bool:
+        """Whether all rows were pushed."""
+        return len(self.seconds) == self.pushes
+
+    def push(self) -> None:
+        """Time one push."""
+        left, right = next(self._coming)
+        self._out = None  # its memory is free again before the clock starts
+        start_of_processor, start = process_time(), perf_counter()
+        self._out = self._join.push(left, right, order_by="i")
+        self.seconds.append(perf_counter() - start)
+        self._processor += process_time() - start_of_processor
+        self._window_bytes = max(self._window_bytes, self._join.stats.window_bytes)
+
+    def look(self) -> None:
+        """Look at the memory of the process."""
+        self._resident = max(self._resident, resident_memory())
+
+    def run(self) -> Run:
+        """Check the last push and return what was measured.
+
+        Raises
+        ------
+        SlideJoinError
+            If the last push gave other pairs than NumPy finds.
+        """
+        load, stats = self.load, self._join.stats
+        first = self._first + (self.pushes - 1) * load.half
+        return Run(
+            seconds=tuple(self.seconds),
+            rows=2 * load.half * self.pushes,
+            pairs=stats.pairs - self._pairs,
+            steps=in_order({name: took - self._steps.get(name, 0.0) for name, took in stats.seconds.items()}),
+            processor=self._processor,
+            stored_rows=2 * load.window,
+            window_bytes=self._window_bytes,
+            grown=self._resident - self._before,
+            first=first,
+            verified_pairs=check_push(
+                self._out,
+                self._streams,
+                self.relation,
+                window=load.window,
+                first=first,
+                last=first + load.half,
+                output="pairs" if load.output == "payload" else load.output,
+                order=load.order,
+            ),
+        )
+
+
+def measure(load: Workload, relation: Relation, rows: int, between: Callable[[list[float]], None] | None = None) -> Run:
+    """Fill the windows of a new join, then time so many rows, and check the last push.
+
+    Parameters
+    ----------
+    load, relation, rows
+        See `Course`.
     between : callable, optional
         Called with the seconds of each tenth of the pushes after it; what it does is not timed.
 
@@ -89,48 +169,13 @@ def measure(load: Workload, relation: Relation, rows: int, between: Callable[[li
     SlideJoinError
         If the last push gave other pairs than NumPy finds.
     """
-    streams = load.streams(relation)
-    load.join(relation).push(*streams.tables(0, 1), order_by="i")  # loads the kernels, whose memory is not the window's
-    before, join, ordinal = resident_memory(), load.join(relation), 0
-    for count, half in load.filling:
-        for left, right in streams.pushes(ordinal, half, count):
-            join.push(left, right, order_by="i")
-            ordinal += half
-    steps, pairs = dict(join.stats.seconds), join.stats.pairs
-    pushes = -(-rows // (2 * load.half))
-    seconds: list[float] = []
-    out, processor, window_bytes, resident, reported = None, 0.0, 0, before, 0
-    for left, right in streams.pushes(ordinal, load.half, pushes):
-        out = None  # its memory is free again before the clock starts
-        start_of_processor, start = process_time(), perf_counter()
-        out = join.push(left, right, order_by="i")
-        seconds.append(perf_counter() - start)
-        processor += process_time() - start_of_processor
-        window_bytes = max(window_bytes, join.stats.window_bytes)
-        if len(seconds) - reported >= pushes / 10 or len(seconds) == pushes:
-            resident = max(resident, resident_memory())
+    course, reported = Course(load, relation, rows), 0
+    while not course.over:
+        course.push()
+        count = len(course.seconds)
+        if count - reported >= course.pushes / 10 or course.over:
+            course.look()
             if between is not None:
-                between(seconds[reported:])
-            reported = len(seconds)
-    first = ordinal + (pushes - 1) * load.half
-    return Run(
-        seconds=tuple(seconds),
-        rows=2 * load.half * pushes,
-        pairs=join.stats.pairs - pairs,
-        steps=in_order({name: took - steps.get(name, 0.0) for name, took in join.stats.seconds.items()}),
-        processor=processor,
-        stored_rows=2 * load.window,
-        window_bytes=window_bytes,
-        grown=resident - before,
-        first=first,
-        verified_pairs=check_push(
-            out,
-            streams,
-            relation,
-            window=load.window,
-            first=first,
-            last=first + load.half,
-            output="pairs" if load.output == "payload" else load.output,
-            order=load.order,
-        ),
-    )
+                between(course.seconds[reported:])
+            reported = count
+    return course.run()

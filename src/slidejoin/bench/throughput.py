@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.baselines import LARGEST_WINDOW, Baseline, measure_baselines
+from slidejoin.bench.beside import Beside, measure_beside, other_load
 from slidejoin.bench.figures import Spread, environment, million, peak_memory
 from slidejoin.bench.gathering import Gather, measure_gather
 from slidejoin.bench.machine import Machine, measure_machine
@@ -48,6 +49,8 @@ class ThroughputReport:
         Largest resident memory of the process, measured before the baselines ran.
     payload : Gather or None
         For ``output="payload"`` what the payload costs.
+    beside : Beside or None
+        How fast it is beside the same join with other options, both pushed into in turns.
     """
 
     load: Workload
@@ -67,6 +70,7 @@ class ThroughputReport:
     peak_memory_bytes: int
     machine: Machine
     payload: Gather | None
+    beside: Beside | None
     baselines: tuple[Baseline, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -101,6 +105,8 @@ class ThroughputReport:
             lines.append(f"{'baselines':<18} left out: windows of more than {LARGEST_WINDOW:,} rows")
         if self.payload is not None:
             lines.append(self.payload.text())
+        if self.beside is not None:
+            lines.append(self.beside.text())
         return "\n".join(
             [
                 *lines,
@@ -124,6 +130,7 @@ def run(
     runs: int = 3,
     rows: int | None = None,
     baselines: bool = True,
+    beside: str | None = None,
     **options: Any,
 ) -> ThroughputReport:
     """Measure one join.
@@ -138,6 +145,8 @@ def run(
         Rows to measure in each run; see `slidejoin.bench.measuring.rows_to_measure`.
     baselines : bool
         Measure Polars, DuckDB, sorted NumPy windows and a nested loop too.
+    beside : str, optional
+        Options of another join, as ``name=value,name=value``, that is measured in turns with this one after its runs.
     **options
         Of `Workload`.
 
@@ -150,6 +159,8 @@ def run(
     """
     load = Workload.of(operation, **options)
     relation = load.relation()
+    if beside is not None:
+        other_load(load, beside)  # what is wrong with it is said before anything is measured
     count = rows_to_measure(load, rows)
     done = [measure(load, relation, count) for _ in range(runs)]
     peak = peak_memory()
@@ -160,6 +171,7 @@ def run(
         **report,
         machine=measure_machine(load.threads),
         payload=measure_gather(load, relation, count, done[-1], speed) if positions else None,
+        beside=None if beside is None else measure_beside(load, beside, rows),
         baselines=measure_baselines(load, relation, done[-1].first, speed) if baselines else (),
     )
 

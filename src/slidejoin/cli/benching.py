@@ -66,6 +66,13 @@ def bench(
         bool | None,
         typer.Option("--baselines/--no-baselines", help="Band, equi, less: measure the others too (default)."),
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,…",
+            help="Band, equi, less: the same join with other options too, pushed into in turns with the first.",
+        ),
+    ] = None,
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs of which the median is quoted; band, equi, less: 3 by default.")
     ] = None,
@@ -108,6 +115,7 @@ def bench(
             output=output,
             order=order,
             baselines=baselines,
+            beside=beside,
             runs=runs,
             rows=rows,
             seed=seed,
