@@ -1,4 +1,4 @@
-"""What all tests share: reproducible random examples, a compile cache that processes do not fight over, Spark's Python.
+"""What all tests share: reproducible random examples, one cache of compiled kernels, Spark's Python.
 
 This module is loaded before any test imports Numba or Spark, which read their settings as they are imported.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
@@ -35,27 +37,25 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 
 def compile_cache() -> Path:
-    """Return the folder for this process and its children to keep compiled kernels in.
+    """Return the folder that all processes of the tests keep compiled kernels in.
 
-    Two processes that add to one cache at once may mix up its entries (numba issue 4807), so every xdist worker has
-    its own. Numba looks only at the file of a kernel itself, not at what that calls in other files, so the folder
-    belongs to one state of all files beside those that import Numba.
+    A kernel's file is named after what the kernel is made of, as far as that can be told; the folder belongs to one
+    state of all files beside those that import Numba, so that nothing old is ever tested.
     """
     folders = {path.parent for path in SOURCES.rglob("*.py") if "numba" in path.read_text(encoding="utf-8")}
     state = hashlib.sha256(sys.version.encode())
     for path in sorted(path for folder in folders for path in folder.glob("*.py")):
         state.update(path.read_bytes())
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    return ROOT / ".cache" / "numba" / state.hexdigest()[:16] / worker
+    return ROOT / ".cache" / "numba" / state.hexdigest()[:16]
 
 
 def use_compile_cache() -> None:
-    """Point Numba to this process's cache and drop those of earlier states of the sources."""
+    """Point Numba to that folder and drop those of earlier states of the sources."""
     cache = compile_cache()
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
-    for other in cache.parent.parent.iterdir():
-        if other != cache.parent:
+    for other in cache.parent.iterdir():
+        if other != cache:
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -65,6 +65,27 @@ use_compile_cache()
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+# Java optimises only lightly: it would spend most of a test on code that is soon done with.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+COMPILE_ALL = "from slidejoin.kernels.warming import compile_all; compile_all()"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before several workers start, compile all kernels on all cores; a worker compiles those of tests as it runs them.
+
+    Otherwise each worker would compile the kernels of all tests, since each imports all of them.
+    """
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        from slidejoin.kernels.compiling import compiled_later
+
+        until_the_end = ExitStack()
+        until_the_end.enter_context(compiled_later())
+        config.add_cleanup(until_the_end.close)
+    elif getattr(config.option, "numprocesses", None):
+        # What is wrong with a kernel is told by the tests.
+        subprocess.run([sys.executable, "-c", COMPILE_ALL], check=False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

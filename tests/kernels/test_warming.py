@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.kernels.caching import KernelCache, _parts
+from slidejoin.kernels.caching import KernelCache, _Files, _parts
 from slidejoin.kernels.compiling import KERNELS
 from slidejoin.kernels.warming import warm_up
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_kernels_are_found_by_the_next_process() -> None:
@@ -112,3 +117,64 @@ def test_no_key_holds_an_address(place: int) -> None:
         function = getattr(kernel, "py_func", kernel)
         assert isinstance(getattr(kernel, "_cache", None), KernelCache)
         assert not any(b" at 0x" in part for part in _parts(function))
+
+
+def test_files_appear_whole_and_those_of_earlier_sources_go(tmp_path: Path) -> None:
+    old, new, other = (_Files(tmp_path, *named) for named in (("m.f.tag", "0a"), ("m.f.tag", "1b"), ("m.ff.tag", "0a")))
+    for files in (old, other):
+        files.save("aa", {"code": b"old"})
+    assert new.load("aa") is None
+    for key in ("aa", "bb"):
+        new.save(key, {"code": key})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "m.f.tag-1b-aa.nbc",
+        "m.f.tag-1b-bb.nbc",
+        "m.ff.tag-0a-aa.nbc",
+    ]
+    assert (new.load("aa"), old.load("aa"), other.load("aa")) == ({"code": "aa"}, None, {"code": b"old"})
+
+
+def test_a_damaged_file_is_no_file(tmp_path: Path) -> None:
+    files = _Files(tmp_path, "m.f.tag", "0a")
+    files.save("aa", list(range(100)))
+    whole = files.path("aa").read_bytes()
+    for size in range(len(whole)):
+        files.path("aa").write_bytes(whole[:size])
+        assert files.load("aa") is None
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = _Files(tmp_path, "m.f.tag", "0a")
+
+    def refuse(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("pathlib.Path.replace", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        files.save("aa", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+SHARED = """
+import json, sys
+from slidejoin.kernels import warming
+names = {module.name for module in warming.pkgutil.iter_modules(warming.slidejoin.kernels.__path__)}
+others = names - {"clocks", "hashing", "shifting"}  # all would take long
+missing = len(warming.uncompiled(others))
+if sys.argv[1] == "broken":
+    warming.HELPER = "raise SystemExit(1)"
+spent = warming.compile_all(3, others)
+left = len(warming.uncompiled(others))
+print(json.dumps([missing, sorted(spent), left, len(warming.compile_all(3, others))]))
+"""
+
+
+@pytest.mark.parametrize("helpers", ["whole", "broken"])
+def test_processes_share_what_is_to_be_compiled(tmp_path: Path, helpers: str) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    command = [sys.executable, "-c", SHARED, helpers]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    missing, spent, left, again = json.loads(done.stdout)
+    assert missing == len(spent) == 4
+    assert spent == sorted(path.name for path in tmp_path.rglob("*.*"))
+    assert (left, again) == (0, 0)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +20,6 @@ from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
 from tests.spark.stores import Query, wire
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
 L, R = ("col", "left", "x"), ("col", "right", "x")
@@ -240,3 +243,30 @@ def test_damaged_manifest_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StateError, match="the manifest of a bucket's state is damaged"):
         damaged(tmp_path, cut)
+
+
+CALLED = """
+import sys
+from pathlib import Path
+from slidejoin.kernels.compiling import KERNELS
+from slidejoin.spark.workers import TABLES, ready
+ready(sys.argv[1])
+from tests.spark import test_operator as here
+for strategy, (on, _) in here.CASES.items():
+    for told in ({}, {"output": "count"}, {"self_join": True}):
+        wiring = here.wire(Path(sys.argv[1]) / strategy / str(len(told)), on, here.WINDOW, strategy, **told)
+        query = here.Query(wiring, here.LATENESS)
+        for batch in here.rich_batches():
+            query.micro_batch({"left": batch["left"]} if "self_join" in told else batch)
+        assert query.rows
+called = {kernel.__module__.rpartition(".")[2] for kernel, _ in KERNELS if kernel.overloads}
+assert called, "nothing was called"
+print(sorted(called & set(TABLES)))
+"""
+
+
+def test_kernels_that_workers_do_not_compile_are_not_called(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "NUMBA_DISABLE_JIT": "0"}
+    command = [sys.executable, "-c", CALLED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout == "[]\n", done.stderr

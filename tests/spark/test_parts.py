@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from slidejoin.errors import StateError
-from slidejoin.spark import checks
+from slidejoin.spark import checks, workers
 from slidejoin.spark.blocks import canonical, open_block, open_sealed, seal, to_block
 from slidejoin.spark.results import to_frame
 from slidejoin.spark.tasks import JoinTask, PackTask
@@ -127,22 +128,51 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     assert sorted(name.strip(" '[]\n") for name in told.split(",")) == names
 
 
-def test_worker_that_cannot_keep_kernels_still_works(tmp_path: Path) -> None:
-    """Neither the cache folder nor any place that Numba knows can be written."""
+NO_PLACE = """
+import sys
+from numba.core import caching
+nowhere = classmethod(lambda cls, function, file: None)
+caching.InTreeCacheLocator.from_function = caching.UserWideCacheLocator.from_function = nowhere
+from slidejoin.spark.workers import ready
+ready(sys.argv[1])
+import slidejoin as sj
+join = sj.StreamJoin(on="l.a = r.b", window=sj.CountWindow(9), threads=1, algorithm="bi_sort")
+print(join.push(left={"a": [1, 2]}, right={"b": [2]}).to_pydict())
+"""
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+def test_worker_without_a_place_of_its_own_keeps_kernels_in_the_nodes_folder(tmp_path: Path, compiled: str) -> None:
+    """Neither the package nor the home folder can be written."""
+    (tmp_path / "kernels").symlink_to(os.environ["NUMBA_CACHE_DIR"])
+    told = no_place(tmp_path, NUMBA_DISABLE_JIT=str(1 - int(compiled)))
+    assert told.stdout == "{'a': [2], 'b': [2]}\n", told.stderr
+
+
+def no_place(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TMPDIR": str(folder), **more}
+    del environment["NUMBA_CACHE_DIR"]
+    command = [sys.executable, "-c", NO_PLACE, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_worker_that_can_keep_kernels_nowhere_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from numba import config
+
+    def compile_in(folder: Path) -> None:
+        if not str(config.CACHE_DIR).startswith(str(tmp_path / "slidejoin-kernels-")):
+            raise RuntimeError("cannot cache function 'f': no locator available")
+
     blocked = tmp_path / "blocked"
     blocked.write_text("")
-    code = (
-        "from numba.core import caching\n"
-        "caching._CacheLocator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError('read-only'))\n"
-        "from numba import config\n"
-        f"from slidejoin.spark.workers import ready\nready({str(blocked)!r})\n"
-        "import slidejoin as sj\n"
-        "join = sj.StreamJoin(on='l.a = r.b', window=sj.CountWindow(9), threads=1)\n"
-        "print(join.push(left={'a': [1, 2]}, right={'b': [2]}).to_pydict())"
-    )
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "TMPDIR": str(tmp_path)}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
-    assert told.stdout == "{'a': [2], 'b': [2]}\n", told.stderr
+    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
+    monkeypatch.setattr(workers, "_compile", compile_in)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    workers.compile_ahead(str(blocked))
+    assert "this worker compiles for itself" in caplog.text
 
 
 def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,23 +180,32 @@ def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) 
     assert default_folder().endswith("slidejoin-ann")
 
 
+WAITING = """
+import fcntl, sys
+from slidejoin.kernels import warming
+from slidejoin.spark import workers
+compiled, locks, flock = [], [], fcntl.flock
+warming.compile_all = lambda leave_out: compiled.append(leave_out)
+workers.fcntl.flock = lambda *args: locks.append(flock(*args))
+workers.ready(sys.argv[1])
+print(len(locks), *compiled)
+"""
+
+
 def test_workers_wait_for_each_other_only_until_all_is_compiled(tmp_path: Path) -> None:
-    code = (
-        "import fcntl, sys\n"
-        "from slidejoin.spark import workers\n"
-        "locks = []\n"
-        "fcntl_flock = fcntl.flock\n"
-        "workers.fcntl.flock = lambda *args: locks.append(fcntl_flock(*args))\n"
-        "workers.ready(sys.argv[1])\n"
-        "print(len(locks))"
-    )
     kept = tmp_path / "compiled"
+    workers.compile_ahead(str(tmp_path))  # where this test runs alone, nothing is compiled yet
+    shutil.copytree(os.environ["NUMBA_CACHE_DIR"], kept)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(kept), "NUMBA_DISABLE_JIT": "0"}
 
     def waited() -> str:
-        command = [sys.executable, "-c", code, str(tmp_path)]
+        command = [sys.executable, "-c", WAITING, str(tmp_path)]
         return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
-    assert [waited(), waited()] == ["1\n", "0\n"]
-    next(kept.rglob("*.nbi")).unlink()
-    assert waited() == "1\n"
+    assert waited() == "0\n"
+    for table in ("cells.insert_cells", "pushing.meet"):
+        for file in kept.rglob(f"{table}.*"):
+            file.unlink()
+    assert waited() == "0\n"
+    next(kept.rglob("sorting.sort_words.*")).unlink()
+    assert waited() == "1 ('cells', 'probing_cells', 'pushing')\n"

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from slidejoin.cli.job import Job
+    from slidejoin.cli.job import Job, Session
     from slidejoin.cli.progress import Reporter
 
 __all__ = ["run_job"]
 
 OBSERVED = "slidejoin"
+CACHE_DIR = "spark.slidejoin.cacheDir"
 POLL_SECONDS = 0.25
 
 
@@ -40,10 +42,26 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> T
         If Spark does not start, or the query fails.
     """
     reporter.starting(name, planned_batches(job))
-    with spark_session(job.session, f"slidejoin {name}", json=json) as spark, _stop_signals() as stop:
+    with (
+        _compiling(job.session),
+        spark_session(job.session, f"slidejoin {name}", json=json) as spark,
+        _stop_signals() as stop,
+    ):
         totals = _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, json=json)
     reporter.done(totals)
     return totals
+
+
+@contextmanager
+def _compiling(session: Session) -> Iterator[None]:
+    """Compile kernels while Spark starts, if a local one is going to need them; the join waits for that."""
+    if not session.master.startswith("local") or find_spec("pyspark") is None:
+        yield  # which the session says
+        return
+    from slidejoin.spark.workers import compiling_ahead  # noqa: PLC0415 - belongs to an extra
+
+    with compiling_ahead(session.conf.get(CACHE_DIR)):
+        yield
 
 
 @contextmanager

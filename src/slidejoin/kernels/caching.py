@@ -1,30 +1,50 @@
-"""Where compiled kernels are found again: a key on disk that is the same in every process.
+"""Where compiled kernels are found again: one file for each, whose name says all that decides its contents.
 
-Numba tells kernels that are made by one function apart by pickles of what they close over, and a helper pickles to
-other bytes in every process. Such kernels were compiled whenever a process began, one to four seconds of its first
-push, and each left another file behind.
+Numba keeps the forms of a function in numbered files and lists them in another one. Two processes that compile at once
+give one number to two of them (numba issue 4807), and one that is killed between the two files leaves old code under a
+new entry. Kernels that are made by one function it tells apart by pickles of what they close over, and a helper pickles
+to other bytes in every process: such kernels were compiled whenever a process began. Here any number of processes may
+compile into one folder: whatever two of them write to one name is the same.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import pickle
+import re
+import sys
+import uuid
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import numba
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 
 __all__ = ["KernelCache"]
+
+DAMAGED = (OSError, EOFError, ValueError, pickle.UnpicklingError)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     """Numba's cache of one kernel's compiled forms; kernels are told apart by the code that they close over."""
 
-    def holds(self, signature: Any, context: Any) -> bool:  # noqa: ANN401 - Numba's types are untyped
-        """Whether the compiled form for this signature lies on disk."""
-        return self._index_key(signature, context.codegen()) in self._cache_file._load_index()  # noqa: SLF001
+    def __init__(self, function: Any) -> None:  # noqa: ANN401 - the plain function of any kernel
+        super().__init__(function)
+        stamp = repr(self._cache_file._source_stamp).encode()  # noqa: SLF001 - Numba's own, of the function's file
+        name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}".replace("<", "").replace(">", "")
+        sources = hashlib.sha256(_sources() + stamp).hexdigest()
+        self._cache_file: Any = _Files(Path(self.cache_path), f"{name}.{sys.implementation.cache_tag}", sources[:12])
+
+    def file(self, signature: Any, context: Any) -> Path:  # noqa: ANN401 - Numba's types are untyped
+        """Return where the compiled form for this signature lies, or would."""
+        path: Path = self._cache_file.path(self._index_key(signature, context.codegen()))
+        return path
 
     def load_overload(self, signature: Any, context: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
         """Load a compiled form; None if there is none.
@@ -36,11 +56,49 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         with self._guard_against_spurious_io_errors():
             return self._load_overload(signature, context)
 
-    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:  # noqa: ANN401 - Numba's types are untyped
-        digest = hashlib.sha256(_sources())
-        for part in _parts(self._py_func):
-            digest.update(part)
-        return signature, codegen.magic_tuple(), digest.hexdigest()
+    def _index_key(self, signature: Any, codegen: Any) -> str:  # noqa: ANN401 - Numba's types are untyped
+        digest = hashlib.sha256()
+        for part in (numba.__version__, sys.version, repr(signature), repr(codegen.magic_tuple())):
+            digest.update(part.encode())
+        for code in _parts(self._py_func):
+            digest.update(code)
+        return digest.hexdigest()[:24]
+
+
+class _Files:
+    """The files of one function, in the place of Numba's numbered ones: one for each key."""
+
+    def __init__(self, folder: Path, name: str, sources: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._sources = sources
+
+    def path(self, key: str) -> Path:
+        return self._folder / f"{self._name}-{self._sources}-{key}.nbc"
+
+    def save(self, key: str, data: Any) -> None:  # noqa: ANN401 - whatever Numba keeps
+        """Write a file, which appears whole or not at all, and remove those of earlier sources."""
+        path = self.path(key)
+        part = path.with_suffix(f".{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+        try:
+            part.write_bytes(dumps(data))
+            part.replace(path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
+            raise
+        old = re.compile(rf"{re.escape(self._name)}-(?!{self._sources})[0-9a-f]+-[0-9a-f]+\.nbc")
+        for other in self._folder.iterdir():
+            if old.fullmatch(other.name):
+                with suppress(OSError):
+                    other.unlink()
+
+    def load(self, key: str) -> Any:  # noqa: ANN401 - whatever Numba keeps
+        """Read a file; None if there is no whole one."""
+        try:
+            return pickle.loads(self.path(key).read_bytes())  # noqa: S301 - written above, into the user's own folder
+        except DAMAGED:
+            return None
 
 
 @cache

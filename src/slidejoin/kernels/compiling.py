@@ -1,13 +1,15 @@
 """How kernels are compiled: the one place that knows Numba's switches.
 
 Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. What is not in
-the cache is compiled when its module is imported, so that no push in the middle of a stream waits for that; what is
-there is loaded by its first call.
+the cache is compiled when its module is imported, so that no push in the middle of a stream waits for that (or later,
+by whoever asks for `compiled_later`: `warming` does, to share the work among processes); what is there is loaded by its
+first call.
 ``NUMBA_DISABLE_JIT=1`` runs them as plain Python.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,7 +23,8 @@ from numba.extending import intrinsic
 from slidejoin.kernels.caching import KernelCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -36,7 +39,9 @@ __all__ = [
     "OUT_U32",
     "U32",
     "U64",
+    "compiled_later",
     "emit_prefetch",
+    "file_of",
     "inlined",
     "kernel",
     "load",
@@ -64,14 +69,10 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
         start = perf_counter()
         made = numba.njit(nogil=True)(function)
         if not numba.config.DISABLE_JIT:
-            cached = KernelCache(function)
-            made._cache = cached  # noqa: SLF001 - Numba has no way to choose the key
-            whole = returns(*signature)
-            if cached.holds(whole, made.targetctx):
-                _load_later(made, whole)
-            else:
-                made.compile(whole)
-                made.disable_compile()
+            made._cache = KernelCache(function)  # noqa: SLF001 - Numba has no way to choose the key
+            _load_later(made, returns(*signature))
+            if not (_later or file_of(made).is_file()):
+                load(made)
         KERNELS.append((made, perf_counter() - start))
         return cast("F", made)
 
@@ -82,8 +83,28 @@ KERNELS: list[tuple[Callable[..., Any], float]] = []
 """All kernels so far and the seconds that each took to compile or to be found in the cache, see `warming`."""
 
 
+_later = False
+
+
+@contextmanager
+def compiled_later() -> Iterator[None]:
+    """Import modules without compiling their kernels: each is compiled by `load`, or by its first call."""
+    global _later  # noqa: PLW0603 - the decorator has no other way to know
+    before, _later = _later, True
+    try:
+        yield
+    finally:
+        _later = before
+
+
+def file_of(made: Any) -> Path:  # noqa: ANN401 - Numba's kernels are untyped
+    """Return where the compiled form of a kernel lies, or will."""
+    path: Path = made._file  # noqa: SLF001 - the form of this instance
+    return path
+
+
 def load(made: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
-    """Load a kernel from the cache now; otherwise its first call does."""
+    """Load a kernel from the cache now, or compile it; otherwise its first call does."""
     ready = vars(made).get("_ready")
     if ready is not None:
         ready()
@@ -110,6 +131,7 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
 
     # Numba asks these two when it has no compiled form: for a call, and for one inside another kernel.
     made._ready, made._compile_for_args, made.get_call_template = ready, called, called_compiled  # noqa: SLF001
+    made._file = made._cache.file(signature, made.targetctx)  # noqa: SLF001
 
 
 def inlined(function: F) -> F:

@@ -24,4 +24,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name != "stream_join":
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    from slidejoin.spark.workers import without_compiling
+
+    with without_compiling():
+        return import_module(f"{__name__}.join").stream_join

@@ -126,6 +126,14 @@ def cores(session: SparkSession) -> int | None:
         return None
 
 
+def is_local(session: SparkSession) -> bool:
+    """Whether the executors are in the driver's own process; not known to be so with Spark Connect."""
+    try:
+        return str(session.sparkContext.master).startswith("local")
+    except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
+        return False
+
+
 def check_session(session: SparkSession) -> None:
     """Warn about settings that make each micro-batch slow."""
     partitions, known = shuffle_partitions(session), cores(session)

@@ -9,9 +9,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from slidejoin.config import make_config
 from slidejoin.spark.assembly import bound_to, pipeline, result_type, wired
 from slidejoin.spark.buckets import bucket_ids
-from slidejoin.spark.checks import SparkJoinError, check_packages, check_session, check_state_store, shuffle_partitions
+from slidejoin.spark.checks import (
+    SparkJoinError,
+    check_packages,
+    check_session,
+    check_state_store,
+    is_local,
+    shuffle_partitions,
+)
 from slidejoin.spark.marking import DELAY, check_time_column, marked
 from slidejoin.spark.results import MATCH_TIME
+from slidejoin.spark.workers import compile_ahead
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
@@ -87,6 +95,9 @@ def stream_join(
     below the watermark with which its micro-batch began. Rows with a NULL event time are left out. A static frame is
     one large micro-batch in which nothing is late.
 
+    With a local master, kernels that no process on this machine has compiled yet are compiled before this returns, on
+    all cores; on a cluster the first worker of a node does that.
+
     Examples
     --------
     >>> from slidejoin.spark import stream_join
@@ -126,6 +137,8 @@ def stream_join(
         for side in tuple(frames):
             frames[side], ms = marked(frames[side], side, window)
             delay = max(delay, ms)
+    if is_local(session):
+        compile_ahead(wiring.cache)
     joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
     if not streaming:
         return joined

@@ -1,9 +1,8 @@
-"""Making a Python worker ready: compiled kernels, without two workers writing one compile cache at a time.
+"""Making a Python worker ready: all kernels compiled and on disk, each once on a node.
 
-Kernels are compiled when their modules are imported, all of them. The driver has imported them before a query starts,
-so on its machine workers read what is there. On another node the first worker compiles, the others wait at a lock
-and then read (concurrent writers are a known hazard of Numba's cache, numba issue 4807); a note beside the lock says
-that all is compiled, and then nobody waits. A worker that finds no place to keep compiled kernels compiles for itself.
+With a local master the driver has compiled them before a query starts, and workers load what is there. On another node
+the first worker compiles with the help of further processes, the others wait at a lock. A worker that finds no place to
+keep compiled kernels compiles for itself.
 
 This module imports none of them, and neither does `tasks`, which is what Spark unpickles.
 """
@@ -12,26 +11,37 @@ from __future__ import annotations
 
 import fcntl
 import getpass
-import hashlib
 import json
 import logging
 import os
-import pkgutil
+import signal
+import subprocess
 import sys
 import tempfile
 import warnings
-from contextlib import contextmanager
-from importlib import import_module, metadata
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile, mkdtemp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["default_folder", "ready"]
+__all__ = ["compile_ahead", "compiling_ahead", "default_folder", "ready", "without_compiling"]
 
 log = logging.getLogger(__name__)
 _ready = False
+
+TABLES = ("cells", "probing_cells", "pushing")
+"""Modules of kernels that no bucket calls, half of the time that all take: the operator keeps sorted runs only."""
+
+COMPILE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from slidejoin.spark.workers import compile_ahead
+compile_ahead(json.loads(sys.argv[2]))
+"""
 
 
 def default_folder() -> str:
@@ -58,7 +68,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def ready(cache: str | None) -> None:
-    """Load the kernels, once in each process.
+    """Have the kernels on disk, once in each process; those that a join calls are loaded then.
 
     Parameters
     ----------
@@ -68,83 +78,80 @@ def ready(cache: str | None) -> None:
     global _ready  # noqa: PLW0603 - a fact about the process
     if _ready:
         return
-    folder = Path(cache or default_folder())
     # Once on the driver is enough: every worker would say it again.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    note = folder / f"kernels-{_state_of_kernels()}.json"
-    if _all_compiled(note):
-        _load()
-    else:
-        with _one_at_a_time(folder):
-            _load()
-            _note_compiled(note)
+    compile_ahead(cache)
     _ready = True
 
 
-def _load() -> None:
+def compile_ahead(cache: str | None) -> None:
+    """Compile what is not on disk; if another process does that now, wait for it.
+
+    Parameters
+    ----------
+    cache : str, optional
+        The node's cache folder, where the lock lies; the default one if None.
+    """
+    folder = Path(cache or default_folder())
     try:
-        _load_all()
+        _compile(folder)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        # Neither the package nor the home folder can be written: compile into a folder of this process alone.
-        import numba
-
-        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="slidejoin-kernels-")
-        for name in [name for name in sys.modules if name.startswith("slidejoin.kernels.")]:
-            del sys.modules[name]
-        _load_all()
+        _compile_elsewhere(folder)
 
 
-def _load_all() -> None:
-    """Import the engine, and kernels that others import only when they need them: then nothing compiles later."""
-    import_module("slidejoin.engine")
-    for name in _kernel_modules():
-        import_module(name)
+@contextmanager
+def compiling_ahead(cache: str | None) -> Iterator[None]:
+    """Let another process call `compile_ahead` meanwhile, if anything is to be compiled; it ends with the block."""
+    if not import_module("slidejoin.kernels.warming").uncompiled(TABLES):
+        yield
+        return
+    command = [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(cache)]
+    # A group of its own, because it has helpers, and they are to end with it.
+    with subprocess.Popen(  # noqa: S603 - this interpreter, this package
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the second
+                os.killpg(process.pid, signal.SIGKILL)
 
 
-def _kernel_modules() -> list[str]:
-    kernels = import_module("slidejoin.kernels")
-    return [module.name for module in pkgutil.iter_modules(kernels.__path__, "slidejoin.kernels.")]
+@contextmanager
+def without_compiling() -> Iterator[None]:
+    """Import kernels without compiling them, as the driver does, which calls few."""
+    with import_module("slidejoin.kernels.compiling").compiled_later():
+        yield
 
 
-def _state_of_kernels() -> str:
-    """Return a digest of what decides whether compiled kernels fit: sources, versions, and where they are kept."""
-    kernels = import_module("slidejoin.kernels")
-    sources = sorted(path for folder in kernels.__path__ for path in Path(folder).glob("*.py"))
-    stats = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in sources]
-    kept = [os.environ.get(name) for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "HOME")]
-    return hashlib.sha256(repr([stats, kept, sys.version, metadata.version("numba")]).encode()).hexdigest()[:16]
+def _compile(folder: Path) -> None:
+    warming = import_module("slidejoin.kernels.warming")
+    if warming.uncompiled(TABLES):
+        with _one_at_a_time(folder):
+            warming.compile_all(leave_out=TABLES)
 
 
-def _compiled() -> dict[str, int]:
-    """Return how many indexes of compiled kernels there are in each folder that Numba keeps them in."""
-    folders = set()
-    for name in _kernel_modules():
-        for value in vars(sys.modules[name]).values():
-            folder = getattr(getattr(value, "_cache", None), "cache_path", None)
-            if isinstance(folder, str):
-                folders.add(folder)
-    return {folder: _indexes_in(folder) for folder in folders}
+def _compile_elsewhere(folder: Path) -> None:
+    """Keep kernels in the node's cache folder, neither the package nor the home folder being writable.
 
+    Where that cannot be written either, in a folder of this process alone.
+    """
+    import numba
 
-def _indexes_in(folder: str) -> int:
-    return sum(1 for _ in Path(folder).glob("*.nbi"))
-
-
-def _note_compiled(note: Path) -> None:
-    """Note that all kernels are compiled, so that later workers need not wait for each other."""
-    part = note.with_suffix(f".{os.getpid()}.part")
+    kept = folder / "kernels"
     try:
-        part.write_text(json.dumps(_compiled()))
-        part.replace(note)
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        TemporaryFile(dir=kept).close()
     except OSError as error:
-        log.warning("%s takes no note of compiled kernels (%s)", note.parent, error)
-
-
-def _all_compiled(note: Path) -> bool:
-    try:
-        told: dict[str, int] = json.loads(note.read_text())
-    except (OSError, ValueError):
-        return False
-    return all(_indexes_in(folder) >= count for folder, count in told.items())
+        log.warning("%s cannot keep compiled kernels (%s); this worker compiles for itself", kept, error)
+        kept = Path(mkdtemp(prefix="slidejoin-kernels-"))
+    numba.config.CACHE_DIR = str(kept)
+    for name in [name for name in sys.modules if name.startswith("slidejoin.kernels.")]:
+        del sys.modules[name]
+    _compile(folder)
