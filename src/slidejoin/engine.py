@@ -184,7 +184,8 @@ class Engine:
     def _matched(self, part: Push) -> Iterator[pa.Table]:
         found, inexact = self.meeting.meet(part)
         if self.plan.bound.never:
-            found = iter([FoundInWindows(part.rows * (2 if self.plan.config.self_join else 1))])
+            slots = part.rows * (2 if self.plan.config.self_join else 1)
+            found = iter([FoundInWindows(slots, self.workers, self.meeting.memory)])
         matches = Matches(self.plan, self.windows, self.stats, inexact, self.count_tables, self.workers)
         if self.plan.config.output == "count":
             yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)

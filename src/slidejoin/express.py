@@ -123,7 +123,7 @@ class Express:
         start, engine = perf_counter(), self._engine
         rows = {side: tables[side].num_rows for side in SIDES}
         total = rows["left"] + rows["right"]
-        if not 0 < total <= engine.largest_slice:
+        if not 0 < total <= engine.largest_slice or not isinstance(engine.windows["left"].index, BandCells):
             return None
         kept = {side: engine.intake.held(side, tables[side]) for side in SIDES}
         helper = partner() if total >= SMALLEST_SPREAD and engine.workers.threads > 1 else None

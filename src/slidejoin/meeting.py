@@ -235,7 +235,7 @@ class Meeting:
         self, questions: dict[Side, Question], answers: dict[Side, Found | FoundInCells], slots: int
     ) -> FoundInWindows:
         """Answer by ranges of runs, for both sides: some probes have more matches than are worth writing down twice."""
-        whole = FoundInWindows(slots)
+        whole = FoundInWindows(slots, self._workers, self.memory)
         for role, answer in answers.items():
             question = questions[role]
             if isinstance(answer, FoundInCells):

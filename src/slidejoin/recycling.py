@@ -15,6 +15,9 @@ __all__ = ["Recycled"]
 KEPT = 4
 """Arrays that are kept: two columns of the last result, and two of the one before, which may still be read."""
 
+LARGEST = 1 << 27
+"""Bytes up to which more arrays are kept: a push of many pairs gives several tables."""
+
 SMALLEST = 1 << 10
 
 
@@ -43,6 +46,6 @@ class Recycled:
                 arrays.append(arrays.pop(number))
                 return arrays[-1][:size]
         arrays.append(np.empty(size + size // 4 + SMALLEST, np.int64))
-        if len(arrays) > KEPT:
+        while len(arrays) > KEPT and sum(array.nbytes for array in arrays) > LARGEST:
             del arrays[0]
         return arrays[-1][:size]

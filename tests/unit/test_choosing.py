@@ -42,7 +42,12 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "options", [{"output": "pairs"}, {"algorithm": "band_cells"}, {"on": "l.k = r.k AND l.ts + r.ts > r.k * r.k"}]
+    "options",
+    [
+        {"output": "pairs", "window": sj.TimeWindow(300, on="ts")},
+        {"algorithm": "band_cells"},
+        {"on": "l.k = r.k AND l.ts + r.ts > r.k * r.k"},
+    ],
 )
 def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "ENOUGH", 10)
@@ -52,6 +57,34 @@ def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: p
         join.push(left=batch(random, 100 * number, 100, 1), right=batch(random, 100 * number, 100, 1))
     assert "a hash table of cells" in join.explain()
     assert "seen:" not in join.explain()
+
+
+@pytest.mark.parametrize("self_join", [False, True])
+def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    monkeypatch.setattr(choosing, "PUSH_COST", 0.0)
+    options = {"window": sj.CountWindow(300), "order": "strict", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
+    auto = sj.StreamJoin(on="l.k = r.k", **options)
+    cells = sj.StreamJoin(on="l.k = r.k", algorithm="band_cells", **options)
+    random, used = np.random.default_rng(3), []
+    for number in range(40):
+        rows = {"left": batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)}
+        if not self_join:
+            rows["right"] = batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)
+        assert auto.push(**rows).equals(cells.push(**rows))
+        assert auto._state.engine is not None
+        used.append(auto._state.engine.windows["left"].index.name)
+    assert used[0] == used[-1] == "band_cells"
+    assert "bi_sort" in used
+    assert "matches a row were found of late" in auto.explain()
+
+
+def test_small_pushes_of_many_pairs_stay_with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    join, random = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300)), np.random.default_rng(3)
+    for number in range(20):
+        join.push(left=batch(random, 50 * number, 50, 2), right=batch(random, 50 * number, 50, 2))
+    assert "a hash table of cells" in join.explain()
 
 
 def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:

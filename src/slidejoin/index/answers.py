@@ -8,11 +8,13 @@ import numpy as np
 
 from slidejoin.index.buffers import Buffers
 from slidejoin.index.runs import words_pool
+from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.matching import fill
 from slidejoin.kernels.pairing import find_few, gather
 from slidejoin.kernels.ranging import count_matches, find_ranges
-from slidejoin.kernels.searching import AGES, CHECK_SEEN, CHECKS, FIELDS
+from slidejoin.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.kernels.sorting import BITS, rough_order
+from slidejoin.kernels.spreading import SIDE
 from slidejoin.kernels.words import LANES
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ kept_pool = Buffers(np.uint32, kept=8)
 class FoundInRuns:
     """The ranges found by `BiSort.search`, and how many rows of each are matches."""
 
-    __slots__ = ("_lease", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
+    __slots__ = ("_lease", "_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
 
     def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
@@ -50,6 +52,41 @@ class FoundInRuns:
                 self._table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
         count_matches(self._table, self._ranges, self._order, *probes.checks, self.counts)
+        self._lines: NDArray[np.int32] | None = None
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which other parts of an answer begin, none."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether candidates are checked by ordinals at most."""
+        return bool((self._table[:, CHECKS] < CHECK_AUX).all())
+
+    @property
+    def lines(self) -> NDArray[np.int32]:
+        """In which line of the ranges each probe's are, (n,) int32."""
+        if self._lines is None:
+            n = len(self._probes)
+            lines = self._order
+            if n > IN_ORDER:
+                lines = np.empty(n, np.int32)
+                lines[self._order] = np.arange(n, dtype=np.int32)
+            self._lines = lines
+        return self._lines
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return what `kernels.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
+
+        `slots` (n,) int64 ascend. The array holds addresses: whoever uses it keeps this answer and the slots.
+        """
+        asked = self._probes
+        described = np.empty(SIDE, np.int64)
+        described[:] = (
+            address_of(self._table), self._table.shape[0], address_of(self._ranges), self._ranges.shape[1],
+            address_of(self.lines), address_of(asked.seen_from), address_of(asked.seen_to),
+            address_of(asked.ordinals), address_of(slots),
+        )  # fmt: skip
+        return described, low, high
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
@@ -57,10 +94,8 @@ class FoundInRuns:
         """Write the pairs of probes first…last-1, see `Found`."""
         asked, n = self._probes, len(self._probes)
         # All probes are taken by their keys again, part of them in arrival order.
-        whole, which = (first, last) == (0, n), self._order
-        if not whole and n > IN_ORDER:
-            which = np.empty(n, np.int32)
-            which[self._order] = np.arange(n, dtype=np.int32)
+        whole = (first, last) == (0, n)
+        which = self._order if whole else self.lines
         fill(
             self._table, self._ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
             first, last, places, probes, stored,

@@ -69,6 +69,16 @@ class Found(Protocol):
     """The first pass's answer, from which the second pass writes pairs."""
 
     counts: NDArray[np.int64]
+    bounds: tuple[int, ...]
+    """Probes at which parts of the answer begin and end that were found apart."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether candidates are checked by ordinals at most."""
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return what `kernels.spreading.fill_both` takes of probes low…high-1 of one part, and how it counts them."""
+        ...
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]

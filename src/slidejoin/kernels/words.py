@@ -39,40 +39,40 @@ if TYPE_CHECKING:
     Primitive = Callable[..., Any]
 
 
-def _splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 - LLVM's is untyped
+def splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 - LLVM's is untyped
     undefined = ir.Constant(ir.VectorType(WORD, lanes), ir.Undefined)
     one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
-def _load(builder: Any, address: Any) -> Any:  # noqa: ANN401
+def load_words(builder: Any, address: Any) -> Any:  # noqa: ANN401
     # Ranges need not begin at a cache line.
     return builder.load(builder.inttoptr(address, VECTOR.as_pointer()), align=8)
 
 
-def _first(builder: Any, lanes: Any) -> Any:  # noqa: ANN401
-    return builder.icmp_unsigned("<", ir.Constant(VECTOR, list(range(LANES))), _splat(builder, lanes))
+def first_lanes(builder: Any, lanes: Any) -> Any:  # noqa: ANN401
+    return builder.icmp_unsigned("<", ir.Constant(VECTOR, list(range(LANES))), splat(builder, lanes))
 
 
-def _offsets(builder: Any, words: Any) -> Any:  # noqa: ANN401
+def offsets_of(builder: Any, words: Any) -> Any:  # noqa: ANN401
     return builder.and_(words, ir.Constant(VECTOR, [LOW_HALF] * LANES))
 
 
-def _count(builder: Any, mask: Any, lanes: int = LANES) -> Any:  # noqa: ANN401
+def count_of(builder: Any, mask: Any, lanes: int = LANES) -> Any:  # noqa: ANN401
     return builder.zext(builder.ctpop(builder.bitcast(mask, ir.IntType(lanes))), WORD)
 
 
 def _positions(builder: Any, words: Any, add: Any) -> Any:  # noqa: ANN401
-    return builder.trunc(builder.add(words, _splat(builder, add)), HALVES)
+    return builder.trunc(builder.add(words, splat(builder, add)), HALVES)
 
 
-def _seen(builder: Any, words: Any, low: Any, high: Any) -> Any:  # noqa: ANN401
-    offsets = _offsets(builder, words)
-    above = builder.icmp_signed(">=", offsets, _splat(builder, low))
-    return builder.and_(above, builder.icmp_signed("<", offsets, _splat(builder, high)))
+def seen_lanes(builder: Any, words: Any, low: Any, high: Any) -> Any:  # noqa: ANN401
+    offsets = offsets_of(builder, words)
+    above = builder.icmp_signed(">=", offsets, splat(builder, low))
+    return builder.and_(above, builder.icmp_signed("<", offsets, splat(builder, high)))
 
 
-def _compressed(builder: Any, values: Any, mask: Any, kind: Any) -> Any:  # noqa: ANN401
+def compressed(builder: Any, values: Any, mask: Any, kind: Any) -> Any:  # noqa: ANN401
     """Emit the lanes in `mask` side by side, the others hold anything."""
     name = f"llvm.experimental.vector.compress.v{LANES}i{kind.element.width}"
     function = builder.module.globals.get(name)
@@ -103,8 +103,8 @@ def _make_count_line() -> Primitive:
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
             both = ir.VectorType(WORD, 2 * LANES)
             words = builder.load(builder.inttoptr(args[0], both.as_pointer()), align=8)
-            below = builder.icmp_unsigned("<", words, _splat(builder, args[1], 2 * LANES))
-            return _count(builder, below, 2 * LANES)
+            below = builder.icmp_unsigned("<", words, splat(builder, args[1], 2 * LANES))
+            return count_of(builder, below, 2 * LANES)
 
         return types.int64(types.int64, types.uint64), generate
 
@@ -119,8 +119,8 @@ def _make_count_seen() -> Primitive:
     @intrinsic
     def count_seen(_typing: Any, address: Any, lanes: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            seen = _seen(builder, _load(builder, args[0]), args[2], args[3])
-            return _count(builder, builder.and_(_first(builder, args[1]), seen))
+            seen = seen_lanes(builder, load_words(builder, args[0]), args[2], args[3])
+            return count_of(builder, builder.and_(first_lanes(builder, args[1]), seen))
 
         return types.int64(types.int64, types.int64, types.int64, types.int64), generate
 
@@ -140,8 +140,8 @@ def _make_write_ordinals() -> Primitive:
     @intrinsic
     def write_ordinals(_typing: Any, address: Any, lanes: Any, base: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            ordinals = builder.add(_offsets(builder, _load(builder, args[0])), _splat(builder, args[2]))
-            _store(builder, ordinals, args[3], _first(builder, args[1]))
+            ordinals = builder.add(offsets_of(builder, load_words(builder, args[0])), splat(builder, args[2]))
+            _store(builder, ordinals, args[3], first_lanes(builder, args[1]))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, types.int64, types.int64), generate
@@ -162,7 +162,7 @@ def _make_keep_positions() -> Primitive:
     @intrinsic
     def keep_positions(_typing: Any, address: Any, add: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            positions = _positions(builder, _load(builder, args[0]), args[1])
+            positions = _positions(builder, load_words(builder, args[0]), args[1])
             builder.store(positions, builder.inttoptr(args[2], HALVES.as_pointer()), align=4)
             return context.get_dummy_value()
 
@@ -186,11 +186,11 @@ def _make_keep_seen() -> Primitive:
     @intrinsic
     def keep_seen(_typing: Any, address: Any, lanes: Any, low: Any, high: Any, add: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            words = _load(builder, args[0])
-            seen = builder.and_(_first(builder, args[1]), _seen(builder, words, args[2], args[3]))
-            positions = _compressed(builder, _positions(builder, words, args[4]), seen, HALVES)
+            words = load_words(builder, args[0])
+            seen = builder.and_(first_lanes(builder, args[1]), seen_lanes(builder, words, args[2], args[3]))
+            positions = compressed(builder, _positions(builder, words, args[4]), seen, HALVES)
             builder.store(positions, builder.inttoptr(args[5], HALVES.as_pointer()), align=4)
-            return _count(builder, seen)
+            return count_of(builder, seen)
 
         return types.int64(types.int64, types.int64, types.int64, types.int64, types.uint64, types.int64), generate
 
@@ -212,11 +212,11 @@ def _make_write_seen() -> Primitive:
     @intrinsic
     def write_seen(_typing: Any, address: Any, lanes: Any, low: Any, high: Any, base: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            words = _load(builder, args[0])
-            seen = builder.and_(_first(builder, args[1]), _seen(builder, words, args[2], args[3]))
-            ordinals = builder.add(_offsets(builder, words), _splat(builder, args[4]))
-            count = _count(builder, seen)
-            _store(builder, _compressed(builder, ordinals, seen, VECTOR), args[5], _first(builder, count))
+            words = load_words(builder, args[0])
+            seen = builder.and_(first_lanes(builder, args[1]), seen_lanes(builder, words, args[2], args[3]))
+            ordinals = builder.add(offsets_of(builder, words), splat(builder, args[4]))
+            count = count_of(builder, seen)
+            _store(builder, compressed(builder, ordinals, seen, VECTOR), args[5], first_lanes(builder, count))
             return count
 
         return types.int64(*[types.int64] * 6), generate
@@ -259,7 +259,7 @@ def _make_spread() -> Primitive:
     @intrinsic
     def spread(_typing: Any, value: Any, lanes: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            _store(builder, _splat(builder, args[0]), args[2], _first(builder, args[1]))
+            _store(builder, splat(builder, args[0]), args[2], first_lanes(builder, args[1]))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, types.int64), generate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
@@ -62,20 +63,31 @@ class Workers:
 class FoundInParts:
     """The answers of neighbouring stretches of one batch of probes, as one answer."""
 
-    __slots__ = ("_bounds", "_parts", "_workers", "counts")
+    __slots__ = ("_parts", "_workers", "bounds", "counts")
 
     def __init__(self, bounds: list[int], parts: list[Found], workers: Workers) -> None:
-        self._bounds = bounds
+        self.bounds = tuple(bounds)
         self._parts = parts
         self._workers = workers
         self.counts: NDArray[np.int64] = np.concatenate([part.counts for part in parts])
+
+    @property
+    def plain(self) -> bool:
+        """Whether candidates are checked by ordinals at most."""
+        return all(part.plain for part in self._parts)
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Describe probes low…high-1, which lie in one part, see `FoundInRuns`."""
+        number = min(max(bisect_right(self.bounds, low) - 1, 0), len(self._parts) - 1)
+        first = self.bounds[number]
+        return self._parts[number].described(slots[first:], low - first, high - first)
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, each part by a thread of its own, see `Found`."""
         tasks = []
-        for part, begin, end in zip(self._parts, self._bounds, self._bounds[1:], strict=False):
+        for part, begin, end in zip(self._parts, self.bounds, self.bounds[1:], strict=False):
             low, high = max(first, begin), min(last, end)
             if low < high:
                 own = places[begin:end]
