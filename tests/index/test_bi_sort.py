@@ -73,15 +73,23 @@ def few_of(index: BiSort, probes: Probes, begin: int = 0) -> tuple[list[tuple[in
 
 def expected_of(rows: list[Row], probes: Probes, dims: int) -> list[tuple[int, int]]:
     found = []
+    ordinals, keys = i64([ordinal for ordinal, _, _ in rows]), i64([key for _, key, _ in rows])
+    aux = [i64([values[d] for _, _, values in rows]) for d in range(dims)]
     for i in range(len(probes)):
-        for ordinal, key, aux in rows:
-            inside = any(low <= key <= high for low, high in zip(probes.lo[:, i], probes.hi[:, i], strict=True))
-            for d in range(dims):
-                mine = np.flatnonzero(probes.aux_dims == d)
-                inside &= any(probes.aux_lo[p, i] <= aux[d] <= probes.aux_hi[p, i] for p in mine)
-            if inside and probes.seen_from[i] <= ordinal < probes.seen_to[i]:
-                found.append((100 + i, ordinal))
+        inside = (probes.seen_from[i] <= ordinals) & (ordinals < probes.seen_to[i])
+        inside &= in_any(keys, probes.lo[:, i], probes.hi[:, i])
+        for d in range(dims):
+            mine = probes.aux_dims == d
+            inside &= in_any(aux[d], probes.aux_lo[mine, i], probes.aux_hi[mine, i])
+        found += [(100 + i, ordinal) for ordinal in ordinals[inside].tolist()]
     return sorted(found)
+
+
+def in_any(values: Any, low: Any, high: Any) -> Any:
+    inside = np.zeros(len(values), np.bool_)
+    for first, last in zip(low, high, strict=True):
+        inside |= (first <= values) & (values <= last)
+    return inside
 
 
 @dataclass
@@ -105,8 +113,7 @@ class Chain:
         self.index.append(run, self.base + len(members) - self.first)
         self.rows += [(self.base + i, key, a) for i, (key, a) in enumerate(members) if key is not None]
         self.base += len(members)
-        # Merging leaves rows out that have left.
-        self.rows = [row for row in self.rows if row[0] >= self.first]
+        self.forget()  # merging leaves rows out that have left
 
     @property
     def first(self) -> int:
@@ -114,7 +121,12 @@ class Chain:
 
     def expire(self, ordinal: int) -> None:
         self.index.expire(ordinal)
-        self.rows = [row for row in self.rows if row[0] >= self.first]
+        self.forget()
+
+    def forget(self) -> None:
+        first = self.first
+        if self.rows and self.rows[0][0] < first:
+            self.rows = [row for row in self.rows if row[0] >= first]
 
 
 MEMBERS = st.lists(
