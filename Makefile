@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.slidejoin-ready
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-# Tests of a Spark module stay together on one worker (tests/conftest.py); the others go where there is room.
+# Tests that share a session of Spark stay together (tests/conftest.py); the others go where there is room.
 PARALLEL := -n $(WORKERS) --dist loadgroup
 # Expanded in the recipe, so that Java is looked for only where it is needed; stops the recipe if there is none.
 JAVA = JAVA_HOME=$$(scripts/java_home.sh) && export JAVA_HOME
