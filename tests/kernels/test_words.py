@@ -248,8 +248,10 @@ def test_merge_of_long_runs() -> None:
 def test_rows_are_left_out_by_their_place(rows: list[tuple[int, int]], cut: int) -> None:
     words = padded([(key << 32) | row for key, row in rows])
     out = np.zeros(len(rows) + 1, np.uint64)
+    out[-1] = 9
     kept = drop_words(words, len(rows), np.uint64(cut), out)
     assert out[:kept].tolist() == [(key << 32) | (row - cut) for key, row in rows if row >= cut]
+    assert out[-1] == 9
 
 
 # -- directories -------------------------------------------------------------------------------------------------------

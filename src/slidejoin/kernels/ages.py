@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.kernels.compiling import OUT_I64, OUT_U32, U64, inlined, kernel
-from slidejoin.kernels.memory import load_32, load_64
+from slidejoin.kernels.memory import ask_for, load_32, load_64
 from slidejoin.kernels.vectors import count_ones
 from slidejoin.kernels.words import load_key
 
@@ -31,6 +31,7 @@ __all__ = [
     "GROUP",
     "OFFSETS",
     "OUT_U8",
+    "ask_for_ages",
     "class_shift",
     "count_from",
     "count_from_low",
@@ -173,6 +174,16 @@ def _before(codes: int, younger: int, place: Any, code: Any) -> tuple[Any, Any]:
     more = count_ones(of_class_or_more(codes + (group << 6), code + 1) & below) + np.int64(load_32(row + 4))
     same = count_ones(of_class_or_more(codes + (group << 6), code) & below) + np.int64(load_32(row)) - more
     return more, same
+
+
+@inlined
+def ask_for_ages(ages: int, start: Any, end: Any, low: Any) -> None:  # noqa: ANN401 - int64
+    """Ask for what `count_from` reads first, ahead of its use: both ends of a wide range have lines of their own."""
+    codes, younger, code = load_key(ages), load_key(ages + 8), low >> load_key(ages + 32)
+    ask_for(codes + (start >> 6 << 6))
+    ask_for(codes + (end >> 6 << 6))
+    ask_for(younger + (((start >> 6) * (CLASSES + 1) + code) << 2))
+    ask_for(younger + (((end >> 6) * (CLASSES + 1) + code) << 2))
 
 
 @inlined

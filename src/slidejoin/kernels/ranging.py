@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.kernels.ages import count_from
-from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, kernel
+from slidejoin.kernels.ages import ask_for_ages, count_from
+from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.kernels.locating import AIMS, BLOCK, locate_block
 from slidejoin.kernels.memory import load_64
 from slidejoin.kernels.searching import (
@@ -31,6 +31,9 @@ __all__ = ["count_matches", "find_ranges"]
 
 SHORT = 4 * LANES
 """Rows up to which looking at each is faster than counting by ages."""
+
+AHEAD = 6
+"""Probes ahead of which what tells ages is asked for."""
 
 
 @kernel(I64_2D, I64_2D, I64_2D, I32, OUT_I64_2D, OUT_I64)
@@ -65,6 +68,25 @@ def find_ranges(
             sums[column] += many
 
 
+@inlined
+def _ask_ahead(table: Any, ranges: Any, line: Any, i: Any, seen_from: Any, seen_to: Any) -> None:  # noqa: ANN401
+    """Ask for what tells ages in the wide ranges of probe i, which are a line of `ranges`."""
+    runs, r = table.shape[0], U64(0)
+    for column in range(ranges.shape[1]):
+        if table[r, CHECKS] == CHECK_SEEN and table[r, AGES] != 0:
+            found = ranges[line, U64(column)]
+            start, end = found >> 32, found & 0xFFFFFFFF
+            if end - start > SHORT:
+                low, high = seen_from[i] - table[r, BASE], seen_to[i] - table[r, BASE]
+                if 0 < low < table[r, ROWS]:
+                    ask_for_ages(table[r, AGES], start, end, low)
+                if 0 < high < table[r, ROWS]:
+                    ask_for_ages(table[r, AGES], start, end, high)
+        r += U64(1)
+        if r == U64(runs):
+            r = U64(0)
+
+
 @kernel(I64_2D, I64_2D, I32, I64, I64, I64_2D, I64_2D, I64, OUT_I64)
 def count_matches(  # noqa: C901, PLR0912 - one loop over what is checked of candidates
     table: NDArray[np.int64],
@@ -83,9 +105,14 @@ def count_matches(  # noqa: C901, PLR0912 - one loop over what is checked of can
     ``seen_from[i] <= ordinal < seen_to[i]``, which AGES tell without looking at each, and dimension ``dims[p]`` in one
     of the ranges [lows[p, i], highs[p, i]]. O(k * runs * n), plus candidates in runs that have no ages.
     """
-    runs, columns = table.shape[0], ranges.shape[1]
+    runs, columns, by_ages = table.shape[0], ranges.shape[1], False
+    for run in range(runs):
+        by_ages |= table[U64(run), AGES] != 0
     for t in range(order.size):
         i = U64(order[U64(t)])
+        if by_ages:
+            later = U64(min(t + AHEAD, order.size - 1))
+            _ask_ahead(table, ranges, later, U64(order[later]), seen_from, seen_to)
         total: Any = np.int64(0)
         r = U64(0)
         for column in range(columns):

@@ -17,9 +17,11 @@ from numba.extending import intrinsic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Primitive = Callable[..., Any]
+
 __all__ = [
     "LANES", "OUT_WORDS", "PAD", "WORDS", "copy_positions", "count_lines",
-    "count_seen", "keep_positions", "keep_seen", "load_key", "spread", "write_ordinals", "write_seen",
+    "count_seen", "keep_positions", "keep_seen", "keep_words", "load_key", "spread", "write_ordinals", "write_seen",
 ]  # fmt: skip
 
 WORDS = types.Array(types.uint64, 1, "C", readonly=True)
@@ -33,10 +35,9 @@ PAD = 3 * LANES
 WORD = ir.IntType(64)
 BIT = ir.IntType(1)
 VECTOR = ir.VectorType(WORD, LANES)
+POINTER = VECTOR.as_pointer()
 HALVES = ir.VectorType(ir.IntType(32), LANES)
 LOW_HALF = 0xFFFFFFFF
-if TYPE_CHECKING:
-    Primitive = Callable[..., Any]
 
 
 def splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 - LLVM's is untyped
@@ -46,8 +47,7 @@ def splat(builder: Any, value: Any, lanes: int = LANES) -> Any:  # noqa: ANN401 
 
 
 def load_words(builder: Any, address: Any) -> Any:  # noqa: ANN401
-    # Ranges need not begin at a cache line.
-    return builder.load(builder.inttoptr(address, VECTOR.as_pointer()), align=8)
+    return builder.load(builder.inttoptr(address, POINTER), align=8)  # ranges need not begin at a cache line
 
 
 def first_lanes(builder: Any, lanes: Any) -> Any:  # noqa: ANN401
@@ -75,19 +75,17 @@ def seen_lanes(builder: Any, words: Any, low: Any, high: Any) -> Any:  # noqa: A
 def compressed(builder: Any, values: Any, mask: Any, kind: Any) -> Any:  # noqa: ANN401
     """Emit the lanes in `mask` side by side, the others hold anything."""
     name = f"llvm.experimental.vector.compress.v{LANES}i{kind.element.width}"
-    function = builder.module.globals.get(name)
-    if function is None:
-        function = ir.Function(builder.module, ir.FunctionType(kind, [kind, ir.VectorType(BIT, LANES), kind]), name)
+    signature = ir.FunctionType(kind, [kind, ir.VectorType(BIT, LANES), kind])
+    function = builder.module.globals.get(name) or ir.Function(builder.module, signature, name)
     return builder.call(function, [values, mask, ir.Constant(kind, ir.Undefined)])
 
 
 def _store(builder: Any, values: Any, address: Any, mask: Any) -> None:  # noqa: ANN401
     """Emit a store of the lanes in `mask`; memory of the others is not touched."""
-    pointer, word = VECTOR.as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [VECTOR, pointer, word, ir.VectorType(BIT, LANES)])
+    kind = ir.FunctionType(ir.VoidType(), [VECTOR, POINTER, ir.IntType(32), ir.VectorType(BIT, LANES)])
     name = f"llvm.masked.store.v{LANES}i64.p0"
     function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-    builder.call(function, [values, builder.inttoptr(address, pointer), word(8), mask])
+    builder.call(function, [values, builder.inttoptr(address, POINTER), ir.IntType(32)(8), mask])
 
 
 def _words(address: int, lanes: int = LANES) -> list[int]:
@@ -162,8 +160,8 @@ def _make_keep_positions() -> Primitive:
     @intrinsic
     def keep_positions(_typing: Any, address: Any, add: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            positions = _positions(builder, load_words(builder, args[0]), args[1])
-            builder.store(positions, builder.inttoptr(args[2], HALVES.as_pointer()), align=4)
+            to = builder.inttoptr(args[2], HALVES.as_pointer())
+            builder.store(_positions(builder, load_words(builder, args[0]), args[1]), to, align=4)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.uint64, types.int64), generate
@@ -236,9 +234,8 @@ def _make_copy_positions() -> Primitive:
     @intrinsic
     def copy_positions(_typing: Any, address: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            pointer = HALVES.as_pointer()
-            positions = builder.load(builder.inttoptr(args[0], pointer), align=4)
-            builder.store(positions, builder.inttoptr(args[1], pointer), align=4)
+            source, to = (builder.inttoptr(address, HALVES.as_pointer()) for address in args)
+            builder.store(builder.load(source, align=4), to, align=4)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), generate
@@ -265,6 +262,30 @@ def _make_spread() -> Primitive:
         return types.void(types.int64, types.int64, types.int64), generate
 
     compiled: Primitive = spread
+    return compiled
+
+
+def _make_keep_words() -> Primitive:
+    if numba.config.DISABLE_JIT:
+
+        def keep(address: int, cut: int, to: int) -> int:
+            kept = [word - int(cut) for word in _words(address) if word & LOW_HALF >= int(cut)]
+            ctypes.memmove(int(to), (ctypes.c_uint64 * len(kept))(*kept), 8 * len(kept))
+            return len(kept)
+
+        return keep
+
+    @intrinsic
+    def keep_words(_typing: Any, address: Any, cut: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            words, cut, to = load_words(builder, args[0]), splat(builder, args[1]), builder.inttoptr(args[2], POINTER)
+            stays = builder.icmp_unsigned(">=", offsets_of(builder, words), cut)
+            builder.store(compressed(builder, builder.sub(words, cut), stays, VECTOR), to, align=8)
+            return count_of(builder, stays)
+
+        return types.int64(types.int64, types.uint64, types.int64), generate
+
+    compiled: Primitive = keep_words
     return compiled
 
 
@@ -310,6 +331,10 @@ copy_positions = _make_copy_positions()
 
 spread = _make_spread()
 """``spread(value, lanes, to)``: write an int64 `lanes` (0 to 8) times at the address `to`."""
+
+keep_words = _make_keep_words()
+"""``keep_words(address, cut, to)``: write ``word - cut`` of those of eight words whose offset is >= `cut`, side by
+side; returns how many. Eight are written, the others with any values."""
 
 load_key = _make_load_key()
 """``load_key(address)``: the int64 at an address."""
