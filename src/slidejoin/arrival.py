@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from slidejoin.kernels.ordering import MERGE_RANKS, split_order
+from slidejoin.kernels.ordering import MERGE_RANKS, RISE, split_order
 from slidejoin.kernels.sorting import sorted_order
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "numbers"]
+__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "merge", "numbers", "rise"]
 
 NO_TIME = int(np.iinfo(np.int64).min)
 """The largest event time of a side that has no row yet."""
@@ -79,18 +79,34 @@ def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | Non
     by : pair of arrays, optional
         A sortable value for each row of each side, of one dtype.
     """
-    left, right = numbers(left_rows), numbers(right_rows)
-    if by is None:
-        return Arrivals(left, right, left, numbers(left_rows + right_rows)[left_rows:], straight=True)
     ranks = np.empty(left_rows, np.int64), np.empty(right_rows, np.int64)
-    merge = MERGE_RANKS.get(by[0].dtype)
-    if merge is not None and merge(*by, *ranks):
-        return Arrivals(left, right, *ranks, straight=True)
+    if by is None or rise(by):
+        return merge(left_rows, right_rows, by, ranks)
     values = np.concatenate(by)
     order = sorted_order(values) if values.dtype == np.int64 else np.argsort(values, kind="stable").astype(np.int32)
     places = np.empty(left_rows, np.int64), np.empty(right_rows, np.int64)
     split_order(order, left_rows, *places, *ranks)
     return Arrivals(*places, *ranks)
+
+
+def rise(by: tuple[Sortable, Sortable]) -> bool:
+    """Tell whether both sides' sort values ascend; of types that have to be looked at one by one, False."""
+    rising = RISE.get(by[0].dtype)
+    return rising is not None and rising(*by)
+
+
+def merge(
+    left_rows: int,
+    right_rows: int,
+    by: tuple[Sortable, Sortable] | None,
+    ranks: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> Arrivals:
+    """Put the rows of sides that `rise` in order, see `arrange`; `ranks` (rows,) of each side are memory for theirs."""
+    left, right = numbers(left_rows), numbers(right_rows)
+    if by is None:
+        return Arrivals(left, right, left, numbers(left_rows + right_rows)[left_rows:], straight=True)
+    MERGE_RANKS[by[0].dtype](*by, *ranks)
+    return Arrivals(left, right, *ranks, straight=True)
 
 
 _numbers: NDArray[np.int64] = np.empty(0, np.int64)

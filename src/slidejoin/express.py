@@ -14,37 +14,36 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of
-from slidejoin.arrival import arrange
+from slidejoin.arrival import merge, rise
 from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
 from slidejoin.intake import Push
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
-from slidejoin.kernels.pushing import (
+from slidejoin.kernels.pushing import UNFINISHED, meet
+from slidejoin.kernels.work import (
     AFTER,
     ASIDE,
     BEFORE,
-    BEGAN,
     COUNTING,
-    ENDED,
     FIRST,
     FLOOR_OF,
     INSERTED,
     LEFT,
     ORDINAL,
-    PROBED,
+    PARTS,
+    PROBE,
     RIGHT,
     STORED,
     TIMES,
-    WEAVING,
+    TOOK,
     WORK,
     WOVEN,
-    WRITTEN,
-    meet,
-)  # fmt: skip
+    WRITE,
+)
 from slidejoin.matching import Matches
 from slidejoin.meeting import SMALLEST_SPREAD
-from slidejoin.parallel.partner import NO_MAILBOX, partner
+from slidejoin.parallel.partner import partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
 from slidejoin.questions import EVERYTHING
@@ -57,8 +56,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.arrival import Arrivals
     from slidejoin.engine import Engine
     from slidejoin.matching import Candidates
+    from slidejoin.parallel.partner import Partner
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
     from slidejoin.predicate.terms import Around
@@ -67,6 +68,7 @@ __all__ = ["Express"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 NO_ROWS = np.empty(0, np.bool_)
+STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
 
@@ -97,6 +99,8 @@ class Express:
         self._work[COUNTING] = self._counting
         self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
         self._pairs = 0  # of the last push: there will be about as many in the next one
+        # Used again for every push: fresh memory costs a page fault for each 4 KiB.
+        self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
     @staticmethod
     def serves(engine: Engine) -> bool:
@@ -125,36 +129,40 @@ class Express:
         total = rows["left"] + rows["right"]
         if not 0 < total <= engine.largest_slice or not isinstance(engine.windows["left"].index, BandCells):
             return None
+        helper = self._helper(total)
         kept = {side: engine.intake.held(side, tables[side]) for side in SIDES}
-        helper = partner() if total >= SMALLEST_SPREAD and engine.workers.threads > 1 else None
-        if helper is not None:
-            helper.rouse()
         indexes, keys = self._indexes(kept), self._keys(kept)
-        arrivals = arrange(rows["left"], rows["right"], by)
-        if not (indexes and keys and arrivals.straight):
+        if not (indexes and keys and (by is None or rise(by))):
             return None
-        ticking = self._ticking
-        times = None if ticking is None else ticking.take(kept, arrivals, engine.clock)
-        if ticking is not None and (times is None or engine.slice_rows(total, times) < total):
-            return None
+        times = arrivals = None
+        if self._ticking is not None:
+            arrivals = self._arrange(rows, by)
+            times = self._ticking.take(kept, arrivals, engine.clock)
+            if times is None or engine.slice_rows(total, times) < total:
+                return None
         # From here on rows are taken.
         before = {side: engine.windows[side].rows_seen for side in SIDES}
-        now = engine.stats.since("arrive", start)
-        self._hold(kept, keys, indexes, times)
-        if helper is not None:
-            helper.rouse()
         for role in SIDES:
-            self._ask(role, indexes[other(role)], keys[role].size, before)
-        room = self._room(total)
-        arrays = (keys["left"], keys["right"], arrivals.left_rank, arrivals.right_rank, *room)
-        self._words[ASIDE] = by is None or engine.plan.config.order == "none"
-        engine.stats.since("insert", now)
-        if helper is None:
-            meet(self._work, NO_MAILBOX, *arrays)
-        else:
-            helper.meet(self._work, self._address, *arrays)
+            self._look_at(role, indexes[other(role)], before)
+        if helper is not None and not helper.begin(self._work, self._address, keys["left"], keys["right"]):
+            helper = None
+        try:
+            # What is done here in Python is done while the helper inserts.
+            arrivals = arrivals or self._arrange(rows, by)
+            now = engine.stats.since("arrive", start)
+            self._hold(kept, keys, indexes, times)
+            for role in SIDES:
+                self._roles[role].make_room(rows[role], self._words)
+            room = self._room(total)
+            self._words[ASIDE] = by is None or engine.plan.config.order == "none"
+            engine.stats.since("insert", now)
+            ranks = arrivals.left_rank, arrivals.right_rank
+            meet(self._work, helper is not None, keys["left"], keys["right"], *ranks, *room)
+        finally:
+            if helper is not None:
+                helper.end(self._work)
         self._account()
-        out = self._written(Push(kept, NO_TIMES, arrivals), before, keys, room)
+        out = self._written(Push(kept, NO_TIMES, arrivals), before, indexes, keys, room)
         now = perf_counter()
         engine.stats.rows_left += rows["left"]
         engine.stats.rows_right += rows["right"]
@@ -163,6 +171,21 @@ class Express:
         engine.settle(before)
         engine.stats.since("expire", now)
         return out
+
+    def _helper(self, rows: int) -> Partner | None:
+        """Return the thread that helps with so many rows, roused, if that pays and there is one."""
+        helper = partner() if rows >= SMALLEST_SPREAD and self._engine.workers.threads > 1 else None
+        if helper is not None:
+            helper.rouse()
+        return helper
+
+    def _arrange(self, rows: dict[Side, int], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None) -> Arrivals:
+        """Put rows in order whose sort values rise."""
+        most = max(rows.values())
+        if by is not None and self._ranks[0].size < most:
+            self._ranks = (np.empty(2 * most, np.int64), np.empty(2 * most, np.int64))
+        left, right = self._ranks
+        return merge(rows["left"], rows["right"], by, (left[: rows["left"]], right[: rows["right"]]))
 
     def _hold(
         self,
@@ -206,14 +229,12 @@ class Express:
         left, right = (self._plain[side].keys(kept[side].column(self._roles[side].place)) for side in SIDES)
         return {} if left is None or right is None else {"left": left, "right": right}
 
-    def _ask(self, role: Side, index: BandCells, rows: int, before: dict[Side, int]) -> None:
-        """Write down what one side's probes need, and what was before them."""
+    def _look_at(self, role: Side, index: BandCells, before: dict[Side, int]) -> None:
+        """Write down where the table lies that one side's probes look into, and what was before them."""
         one, words, stored = self._roles[role], self._words, other(role)
         one.look_at(index, words)
-        one.make_room(rows, words)
-        one.view[ARRIVED] = before[stored]
-        at = one.at
-        words[at + FIRST], words[at + ORDINAL], words[at + FLOOR_OF] = before[stored], before[role], index.floor
+        one.view[ARRIVED] = words[one.at + FIRST] = before[stored]
+        words[one.at + ORDINAL], words[one.at + FLOOR_OF] = before[role], index.floor
 
     def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""
@@ -225,31 +246,30 @@ class Express:
 
     def _account(self) -> None:
         """Count the time of each step, of both threads together."""
-        words, seconds = self._words, self._engine.stats.seconds
-        took = {"insert": 0, "probe": 0, "write": words[WRITTEN] - words[WEAVING]}
-        for at in (LEFT, RIGHT):
-            took["insert"] += words[at + PROBED] - words[at + BEGAN]
-            took["probe"] += words[at + ENDED] - words[at + PROBED]
-        for name, nanoseconds in took.items():
-            seconds[name] = seconds.get(name, 0.0) + nanoseconds / 1e9
+        took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._engine.stats.seconds
+        for name, parts in STEPS:
+            seconds[name] = seconds.get(name, 0.0) + sum(took[parts]) / 1e9
 
     def _written(
         self,
         push: Push,
         before: dict[Side, int],
+        indexes: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> pa.Table:
         """Go on where the kernel had to stop, and put out what it wrote."""
         engine, words = self._engine, self._words
-        whole = True
-        for role in SIDES:
-            index = engine.windows[other(role)].index
-            assert isinstance(index, BandCells)  # noqa: S101 - `push` has looked
-            index.insert(keys[other(role)], NO_ROWS, words[self._roles[role].at + INSERTED])
-            whole = self._roles[role].answered(words) and index.narrow and whole
         pairs = words[WOVEN]
-        if not whole:
+        for role in SIDES:
+            index, rows = indexes[other(role)], keys[other(role)]
+            if pairs == UNFINISHED:
+                index.insert(rows, NO_ROWS, words[self._roles[role].at + INSERTED])
+            else:
+                index.inserted(rows.size)
+        if pairs == UNFINISHED:
+            for one in self._roles.values():
+                one.learn(words)
             return self._concatenated(engine.meeting.again(push, before), push)
         if pairs < 0:
             return self._concatenated(iter([self._found(push, before)]), push)
@@ -270,10 +290,11 @@ class Express:
     def _found(self, push: Push, before: dict[Side, int]) -> WovenCells:
         """Return what was found as candidates yet to be written, in bounded parts: there was no room for all."""
         engine = self._engine
-        self._pairs = sum(one.found.total for one in self._roles.values())
+        found = {role: one.joined(self._words) for role, one in self._roles.items()}
+        self._pairs = sum(one.total for one in found.values())
         sides = {
-            role: (push.arrivals.rank(role), one.found, before[role], engine.meeting.floor(other(role)))
-            for role, one in self._roles.items()
+            role: (push.arrivals.rank(role), found[role], before[role], engine.meeting.floor(other(role)))
+            for role in SIDES
         }
         return WovenCells(sides, 0, push.rows, engine.workers, engine.meeting.memory)
 

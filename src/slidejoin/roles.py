@@ -10,7 +10,7 @@ import numpy as np
 from slidejoin.index.band_cells import MOST_FOUND
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.probing_cells import MARGIN
-from slidejoin.kernels.pushing import COUNTS, DONE, FOUND, PROBES, TOTAL, VIEWED
+from slidejoin.kernels.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, STRETCHES, TOTAL, VIEWED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,25 +37,34 @@ class Role:
         if known and all(map(is_, table, known)):
             return
         self._table = table
+        words[self.at + REACH] = index.reach
         for number, array in enumerate(table):
             words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
 
     def make_room(self, probes: int, words: memoryview) -> None:
         """Make room for answers: four a probe, or what was needed before."""
-        found, places = self.found, 4 * probes + 2 * MARGIN
+        found, places = self.found, 4 * probes + 2 * STRETCHES * MARGIN
         if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
             found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
             found.room(places)
             words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
             words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
 
-    def answered(self, words: memoryview) -> bool:
-        """Whether all probes were answered; if not, there will be more room the next time."""
-        found, asked = self.found, words[self.at + PROBES + 1]
-        found.begin, found.done, found.total = 0, words[self.at + DONE], words[self.at + TOTAL]
-        if found.done == asked:
-            return True
-        if found.done > 0:
-            found.found = np.empty(min(2 * found.total * asked // found.done, MOST_FOUND) + 2 * MARGIN, np.uint32)
+    def learn(self, words: memoryview) -> None:
+        """Make more room the next time if there was too little for what was found."""
+        asked = words[self.at + PROBES + 1]
+        done, total = (sum(words[self.at + name : self.at + name + STRETCHES]) for name in (DONE, TOTAL))
+        if 0 < done < asked:
+            places = min(2 * total * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
+            self.found.found = np.empty(places, np.uint32)
             words[self.at + VIEWED] = 0
-        return False
+
+    def joined(self, words: memoryview) -> FoundInCells:
+        """Return what the probes found, of all stretches side by side; all were answered."""
+        end, found = 0, self.found
+        for stretch in range(STRETCHES):
+            total, beyond = words[self.at + TOTAL + stretch], words[self.at + BEYOND + stretch]
+            found.found[end : end + total] = found.found[beyond : beyond + total]
+            end += total
+        found.begin, found.done, found.total = 0, words[self.at + PROBES + 1], end
+        return found

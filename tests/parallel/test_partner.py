@@ -13,7 +13,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin import express
-from slidejoin.kernels.pushing import AWAKE, FINISHED, WORTH_SHARING
+from slidejoin.kernels.pushing import AWAKE, FINISHED
 from slidejoin.parallel import partner as partners
 from slidejoin.parallel.partner import Partner
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="plain kernels hold the interpreter's lock")
 
 ROWS = 9_000
-"""Of each side in a push: so many find pairs enough that their writing is shared as well."""
+"""Of each side in a push: enough for a second thread."""
 
 
-def batches(seed: int) -> dict[str, dict[str, np.ndarray]]:
+def batches(seed: int, keys: int = 100_000) -> dict[str, dict[str, np.ndarray]]:
     rng = np.random.default_rng(seed)
     return {
-        side: {"k": rng.integers(0, 100_000, ROWS), "i": np.sort(rng.integers(0, 4_000, ROWS))}
+        side: {"k": rng.integers(0, keys, ROWS), "i": np.sort(rng.integers(0, 4_000, ROWS))}
         for side in ("left", "right")
     }
 
@@ -77,7 +77,39 @@ def test_two_threads_find_what_one_finds(own: Partner, output: str, order: str, 
         pairs = max(pairs, together.stats.pairs - before)
         before = together.stats.pairs
     assert together.stats.pairs == alone.stats.pairs
-    assert pairs >= WORTH_SHARING
+    assert pairs > 10_000
+
+
+@pytest.mark.parametrize("order", ["probe", "none"])
+def test_more_pairs_than_there_is_room_for(own: Partner, order: str) -> None:
+    alone, together = (join(threads, order=order, output="positions") for threads in (1, 2))
+    # First the probes find more than there is room to note, then more than is put out at once.
+    for seed, keys in enumerate((100_000, 100_000, 20_000, 20_000, 4_000, 1_000, 4_000, 100_000)):
+        push = batches(seed, keys)
+        expected, got = alone.push(**push, order_by="i"), together.push(**push, order_by="i")
+        assert rows_of(got, order, "positions").equals(rows_of(expected, order, "positions"))
+    assert together.stats.pairs > 1 << 20
+    assert own._words[FINISHED] > 0
+
+
+def test_a_push_that_fails_lets_the_partner_go(own: Partner, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = join(2), join(2), join(1)
+    for one in (first, second, third):
+        one.push(**batches(0), order_by="i")
+
+    def fail(*_args: Any) -> None:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(express.Express, "_hold", fail)
+        with pytest.raises(MemoryError, match="no room"):
+            first.push(**batches(1), order_by="i")
+    with pytest.raises(sj.JoinClosedError, match="interrupted by MemoryError"):
+        first.push(**batches(1), order_by="i")
+    assert not own._lock.locked()
+    before = own._words[FINISHED]
+    assert second.push(**batches(1), order_by="i").equals(third.push(**batches(1), order_by="i"))
+    assert own._words[FINISHED] == before + 1
 
 
 def test_who_finds_the_partner_at_work_for_others_goes_alone(own: Partner) -> None:

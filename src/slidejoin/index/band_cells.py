@@ -195,8 +195,12 @@ class BandCells:
             start < n and (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < n
         ):
             self._enlarge_pool()
-        self.next += n
-        self._sweep(n)
+        self.inserted(n)
+
+    def inserted(self, rows: int) -> None:
+        """Take notice of so many rows, the newest, that a kernel has inserted."""
+        self.next += rows
+        self._sweep(rows)
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
         """Keep what the newest rows are checked by when found, each row at ``position & (rows - 1)``; see `append`."""

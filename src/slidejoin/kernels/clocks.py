@@ -52,27 +52,32 @@ def run_clocks(
     return True
 
 
-@kernel(OUT_U32, OUT_I32, types.int64, I64, I64, types.int64, types.int64, returns=types.int64)
+@kernel(
+    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, I64, types.int64, types.int64, returns=types.int64
+)  # fmt: skip
 def keep_in_scope(
     found: NDArray[np.uint32],
+    place: int,
     counts: NDArray[np.int32],
+    begin: int,
     end: int,
     stored: NDArray[np.int64],
     times: NDArray[np.int64],
     before: int,
     after: int,
 ) -> int:
-    """Keep of what the probes before `end` found the rows whose event times are in scope; return how many are left.
+    """Keep of what probes begin…end-1 found the rows whose event times are in scope; return how many are left.
 
-    found (places,) uint32 positions, one probe after the other, closed up; counts (n,) int32, brought up to date;
+    found (places,) uint32 positions, one probe after the other from `place` on, closed up; counts (n,) int32, brought
+    up to date;
     stored (rows,) int64, rows a power of two: the event time of the row with position p stands at ``p & (rows - 1)``;
     times (n,) int64 of the probes, which see rows from `before` ticks earlier to `after` ticks later. O(found).
     """
-    mask, take, at, total = stored.size - 1, 0, 0, 0
-    for i in range(end):
+    mask, take, at, total = stored.size - 1, place, place, place
+    for i in range(begin, end):
         total += counts[U64(i)]
     earliest, latest = EARLIEST + before, LATEST - after
-    for i in range(end):
+    for i in range(begin, end):
         low = max(times[U64(i)], earliest) - before
         high = min(times[U64(i)], latest) + after
         start = at
@@ -84,4 +89,4 @@ def keep_in_scope(
             at += (low <= time) & (time <= high)
             take += 1
         counts[U64(i)] = at - start
-    return at
+    return at - place

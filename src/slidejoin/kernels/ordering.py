@@ -14,25 +14,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MERGE_RANKS", "split_order"]
+__all__ = ["MERGE_RANKS", "RISE", "split_order"]
 
 
-def _merger(kind: Any) -> Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]], bool]:  # noqa: ANN401 - Numba's types are untyped
+def _merger(kind: Any) -> Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]], None]:  # noqa: ANN401 - Numba's types are untyped
     """Return the kernel for sort values of one type; see `MERGE_RANKS`."""
     values = types.Array(kind, 1, "C", readonly=True)
 
-    @kernel(values, values, OUT_I64, OUT_I64, returns=types.boolean)
+    @kernel(values, values, OUT_I64, OUT_I64)
     def merge_ranks(
         left: NDArray[Any], right: NDArray[Any], left_rank: NDArray[np.int64], right_rank: NDArray[np.int64]
-    ) -> bool:
+    ) -> None:
         n, m = left.size, right.size
-        falls = 0
-        for i in range(1, n):
-            falls += left[U64(i)] < left[U64(i - 1)]
-        for j in range(1, m):
-            falls += right[U64(j)] < right[U64(j - 1)]
-        if falls:
-            return False
         # From both ends at once: each step waits for the one before it, so two chains take the time of one. Both ranks
         # are written and one of them stays: sides that take turns at random leave no branch to guess.
         i, j, p, q = 0, 0, n - 1, m - 1
@@ -58,16 +51,35 @@ def _merger(kind: Any) -> Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64
             left_rank[U64(rest)] = rest + j
         for rest in range(j, q + 1):
             right_rank[U64(rest)] = rest + i
-        return True
 
-    compiled: Callable[..., bool] = merge_ranks
+    compiled: Callable[..., None] = merge_ranks
     return compiled
 
 
+def _riser(kind: Any) -> Callable[[NDArray[Any], NDArray[Any]], bool]:  # noqa: ANN401 - see `_merger`
+    """Return the kernel for sort values of one type; see `RISE`."""
+    values = types.Array(kind, 1, "C", readonly=True)
+
+    @kernel(values, values, returns=types.boolean)
+    def rise(left: NDArray[Any], right: NDArray[Any]) -> bool:
+        falls = 0
+        for i in range(1, left.size):
+            falls += left[U64(i)] < left[U64(i - 1)]
+        for j in range(1, right.size):
+            falls += right[U64(j)] < right[U64(j - 1)]
+        return falls == 0
+
+    compiled: Callable[..., bool] = rise
+    return compiled
+
+
+RISE = {np.dtype(np.int64): _riser(types.int64), np.dtype(np.float64): _riser(types.float64)}
+"""For each dtype the kernel ``rise(left, right)``: whether both (n,) and (m,) ascend. O(n + m)."""
+
 MERGE_RANKS = {np.dtype(np.int64): _merger(types.int64), np.dtype(np.float64): _merger(types.float64)}
 """For each dtype the kernel ``merge_ranks(left, right, left_rank, right_rank)``: each row's place in the stable order
-of both sides, left first on ties. Returns False, ranks undefined, if a side does not ascend. left (n,) and right (m,)
-without NaN; left_rank (n,) and right_rank (m,) int64. O(n + m)."""
+of both sides, left first on ties. left (n,) and right (m,) ascending, without NaN; left_rank (n,) and right_rank (m,)
+int64. O(n + m)."""
 
 
 @kernel(I32, types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64)

@@ -138,29 +138,32 @@ def check_found(
     return at
 
 
-@kernel(I64, I32, I64, I32, OUT_I64, types.Array(types.boolean, 1, "C"), returns=types.int64)
+@kernel(
+    I64, I32, I64, I32, types.int64, types.int64, types.int64, types.int64, OUT_I64,
+    types.Array(types.boolean, 1, "C"),
+)  # fmt: skip
 def weave_counts(
     left_rank: NDArray[np.int64],
     left_counts: NDArray[np.int32],
     right_rank: NDArray[np.int64],
     right_counts: NDArray[np.int32],
+    i: int,
+    j: int,
+    left_end: int,
+    right_end: int,
     matches: NDArray[np.int64],
     is_left: NDArray[np.bool_],
-) -> int:
-    """Write how many matches each probe of both sides has in the order of their ranks; return how many there are.
+) -> None:
+    """Write how many matches left probes i…left_end-1 and right probes j…right_end-1 have where their ranks say.
 
-    Ranks (n,) int64 of each side, together 0, 1, 2, …; counts (n,) int32, and of more probes than there are ranks;
-    matches (rows,) int64 and is_left (rows,) bool, written. O(rows).
+    Ranks (n,) int64 of each side, together 0, 1, 2, …; counts (n,) int32; matches (rows,) int64 and is_left (rows,)
+    bool, written. O(probes).
     """
-    total = 0
-    for i in range(left_rank.size):
-        place, count = U64(left_rank[U64(i)]), int(left_counts[U64(i)])
-        matches[place] = count
+    for probe in range(i, left_end):
+        place = U64(left_rank[U64(probe)])
+        matches[place] = left_counts[U64(probe)]
         is_left[place] = True
-        total += count
-    for j in range(right_rank.size):
-        place, count = U64(right_rank[U64(j)]), int(right_counts[U64(j)])
-        matches[place] = count
+    for probe in range(j, right_end):
+        place = U64(right_rank[U64(probe)])
+        matches[place] = right_counts[U64(probe)]
         is_left[place] = False
-        total += count
-    return total

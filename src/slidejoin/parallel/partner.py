@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 
-from slidejoin.kernels.pushing import ADDRESS, AWAKE, CLOSED, MAILBOX, ROUSED, meet, serve
+from slidejoin.kernels.pushing import ADDRESS, AWAKE, CLOSED, MAILBOX, ROUSED, begin, end, serve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NO_MAILBOX", "Partner", "partner"]
+__all__ = ["Partner", "partner"]
 
 PATIENCE = 200_000
 """Nanoseconds for which a mailbox is looked at after it was last needed: waking a thread takes 50,000."""
-
-NO_MAILBOX = np.empty(0, np.int64)
 
 
 class Partner:
@@ -49,16 +47,23 @@ class Partner:
             words[AWAKE] = 1
             os.write(self._writes, b"!")
 
-    def meet(self, work: NDArray[np.int64], address: int, *arrays: NDArray[np.int64]) -> None:
-        """Do the work of a push together; `address` is where it lies."""
+    def begin(
+        self, work: NDArray[np.int64], address: int, left_keys: NDArray[np.int64], right_keys: NDArray[np.int64]
+    ) -> bool:
+        """Begin to insert rows, and go on with what is open of the work, which lies at `address`, until `end`.
+
+        Returns False, and does nothing, if it works for somebody else.
+        """
         if not self._lock.acquire(blocking=False):
-            meet(work, NO_MAILBOX, *arrays)
-            return
-        try:
-            self._words[ADDRESS] = address
-            meet(work, self._mailbox, *arrays)
-        finally:
-            self._lock.release()
+            return False
+        self._words[ADDRESS] = address
+        begin(work, self._mailbox, left_keys, right_keys)
+        return True
+
+    def end(self, work: NDArray[np.int64]) -> None:
+        """Leave the work that was begun."""
+        end(work, self._mailbox)
+        self._lock.release()
 
     def close(self) -> None:
         """End the thread; from then on, whoever has work does it alone."""
