@@ -27,7 +27,11 @@ def values_in(column: pa.ChunkedArray, dtype: str | type[Any] | np.dtype[Any]) -
     [1, 2, 3]
     """
     if column.num_chunks == 1:
-        return _values(column.chunk(0), dtype)
+        array = column.chunk(0)
+        if not array.offset and len(array):
+            # What most columns are, in half the time: small pushes look at six of them.
+            return np.frombuffer(array.buffers()[1], dtype, len(array))
+        return _values(array, dtype)
     chunks = [_values(chunk, dtype) for chunk in column.chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, dtype)
 

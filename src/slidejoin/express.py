@@ -8,12 +8,12 @@ the engine's way. The steps are the same: insert, probe, weave, expire; tests pu
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import empty_of
+from slidejoin.arrays import empty_of, values_in
 from slidejoin.arrival import merge, rise
 from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
@@ -43,6 +43,7 @@ from slidejoin.kernels.work import (
 )
 from slidejoin.matching import Matches
 from slidejoin.meeting import SMALLEST_SPREAD
+from slidejoin.ordering import plain_places, sort_values
 from slidejoin.parallel.partner import partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
@@ -98,6 +99,7 @@ class Express:
         self._counting = plan.config.output == "count"
         self._work[COUNTING] = self._counting
         self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
+        self._order: dict[str, tuple[int, ...]] = {}
         self._pairs = 0  # of the last push: there will be about as many in the next one
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -171,6 +173,16 @@ class Express:
         engine.settle(before)
         engine.stats.since("expire", now)
         return out
+
+    def sort_values(self, tables: dict[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return what `slidejoin.ordering.sort_values` does; where a column stands is looked up once."""
+        places = self._order.get(name) or plain_places(tables, name)
+        if places:
+            self._order[name] = places
+            left, right = (tables[side].column(place) for side, place in zip(SIDES, places, strict=True))
+            if not (left.null_count or right.null_count):
+                return values_in(left, np.int64), values_in(right, np.int64)
+        return sort_values(tables, name)
 
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, roused, if that pays and there is one."""

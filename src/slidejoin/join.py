@@ -170,7 +170,7 @@ class StreamJoin:
             return None
         self._check_open()
         tables = self._tables({"left": left, "right": right})
-        by = None if order_by is None else sort_values(tables, order_by)
+        by = None if order_by is None else engine.express.sort_values(tables, order_by)
         try:
             return engine.express.push(tables, by)
         except BaseException as error:

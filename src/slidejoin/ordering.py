@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["sort_values"]
+__all__ = ["plain_places", "sort_values"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
@@ -58,6 +58,18 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
     by_side = dict(zip(columns, arrays, strict=True))
     empty = np.empty(0, arrays[0].dtype if arrays else np.int64)
     return by_side.get("left", empty), by_side.get("right", empty)
+
+
+def plain_places(tables: Mapping[Side, pa.Table], name: str) -> tuple[int, ...]:
+    """Return where the column stands on the left and on the right, if it needs no look but at its NULLs; else nothing.
+
+    That is so for all batches with these schemas.
+    """
+    places = tuple(tables[side].schema.get_field_index(name) for side in SIDES)
+    if min(places) < 0:
+        return ()
+    left, right = (tables[side].schema.field(place).type for side, place in zip(SIDES, places, strict=True))
+    return places if left == right and left.id in PLAIN else ()
 
 
 def _plain(table: pa.Table, name: str) -> pa.ChunkedArray | None:

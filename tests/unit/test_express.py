@@ -224,6 +224,18 @@ def test_other_joins_go_the_long_way(on: str, options: dict[str, Any]) -> None:
     assert not serves(join)
 
 
+def test_the_sort_column_is_looked_at_in_every_push() -> None:
+    short, long = joins("l.k = r.k", sj.CountWindow(10))
+    first = {"left": batch([1, 2], [3, 0]), "right": batch([2, 1], [1, 2])}
+    assert short.push(**first, order_by="i").equals(long.push(**first, order_by="i"))
+    gap = pa.table([[1], pa.array([None], pa.int64()), ["1"]], schema=SCHEMA)
+    for name, message in (("i", "NULL"), ("j", "has no such column"), ("i", "NULL")):
+        with pytest.raises(sj.SchemaError, match=message):
+            short.push(left=gap, right=first["right"], order_by=name)
+    for name in ("i", "k", "i"):
+        assert short.push(**first, order_by=name).equals(long.push(**first, order_by=name))
+
+
 def test_wrong_batches_are_refused_as_before() -> None:
     short, _ = joins("l.k = r.k", sj.CountWindow(5))
     with pytest.raises(sj.SchemaError, match="lacks column 'i'"):

@@ -7,10 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow as pa
 
+from slidejoin.arrays import values_in
 from slidejoin.predicate import exact
 from slidejoin.predicate.evaluate import Source, evaluate
-from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Column, Values, both_valid, load
+from slidejoin.predicate.values import INT64_MAX, INT64_MIN, WHOLE, Column, Values, both_valid, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,6 +157,8 @@ def plain_keys(column: Column, meaning: Type) -> NDArray[np.int64] | None:
     >>> plain_keys(pa.array([1, 2], pa.date32()), type_of(pa.date32())).tolist()
     [86400, 172800]
     """
+    if type(column) is pa.ChunkedArray and column.type.id in WHOLE and column.null_count == 0:
+        return values_in(column, np.int64)  # in a third of the time: small pushes consist of such things
     values = load(column, meaning)
     fits = values.valid is None and values.data.dtype == np.int64
     return np.ascontiguousarray(values.data) if fits else None

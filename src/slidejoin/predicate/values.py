@@ -184,9 +184,10 @@ def bytes_array(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_binary())
 
 
-_PLAIN: dict[int, type[Any]] = {pa.float64().id: np.float64}
-_PLAIN |= {kind.id: np.int64 for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
-"""Types whose values are used as they lie in memory."""
+WHOLE = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
+"""Types, by their ids, whose values are used as they lie in memory, as 64-bit integers."""
+
+_PLAIN: dict[int, type[Any]] = {pa.float64().id: np.float64} | dict.fromkeys(WHOLE, np.int64)
 
 _DIRECT = {Kind.INT: (pa.int64().id, np.int64), Kind.FLOAT: (pa.float64().id, np.float64)}
 """Kinds of which the usual type lies in memory as NumPy has it."""
