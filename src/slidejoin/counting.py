@@ -47,19 +47,29 @@ class CountTables:
         if is_left is None:
             is_left = np.zeros(matches.size, np.bool_)
             is_left[arrivals.left_rank] = True
+        sides, numbers = self._side_names(is_left), array_of(matches)
+        if not self._names["left"] and not self._names["right"]:
+            return pa.Table.from_arrays([sides, numbers], schema=layout.schema)
         gathered: dict[Side, pa.Table] = {}
         for side in SIDES:
             alone = side == "right" and self._plan.config.self_join
             source = (self._empty_right if alone else tables[side]).select(self._names[side])
             gathered[side] = _spread(source, arrivals.rank(side), is_left if side == "left" else ~is_left)
-        return layout.counts(gathered["left"], gathered["right"], self._side_names(is_left), array_of(matches))
+        return layout.counts(gathered["left"], gathered["right"], sides, numbers)
 
     def _side_names(self, is_left: NDArray[np.bool_]) -> pa.Array:
-        if not np.array_equal(is_left, self._is_left):
+        if not _same(is_left, self._is_left):
             indices = pa.Array.from_buffers(pa.int8(), is_left.size, [None, pa.py_buffer((~is_left).view(np.int8))])
             names = pa.DictionaryArray.from_arrays(indices, pa.array(["left", "right"]))
             self._is_left, self._sides = is_left, names.cast(pa.string())
         return self._sides
+
+
+def _same(marks: NDArray[np.bool_], others: NDArray[np.bool_]) -> bool:
+    """Tell whether both (n,) and (m,) bool are the same, eight values at a time."""
+    if marks.size != others.size or marks.size % 8:
+        return np.array_equal(marks, others)
+    return bool((marks.view(np.int64) == others.view(np.int64)).all())
 
 
 def _spread(source: pa.Table, rank: NDArray[np.int64], mine: NDArray[np.bool_]) -> pa.Table:
