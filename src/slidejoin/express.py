@@ -146,9 +146,8 @@ class Express:
         before = {side: engine.windows[side].rows_seen for side in SIDES}
         for role in SIDES:
             self._look_at(role, indexes[other(role)], before)
-        if helper is not None and not helper.begin(self._work, self._address, keys["left"], keys["right"]):
-            helper = None
         try:
+            shared = helper is not None and helper.begin(self._work, self._address, keys["left"], keys["right"])
             # What is done here in Python is done while the helper inserts.
             arrivals = arrivals or self._arrange(rows, by)
             now = engine.stats.since("arrive", start)
@@ -159,7 +158,7 @@ class Express:
             self._words[ASIDE] = by is None or engine.plan.config.order == "none"
             engine.stats.since("insert", now)
             ranks = arrivals.left_rank, arrivals.right_rank
-            meet(self._work, helper is not None, keys["left"], keys["right"], *ranks, *room)
+            meet(self._work, shared, keys["left"], keys["right"], *ranks, *room)
         finally:
             if helper is not None:
                 helper.end(self._work)

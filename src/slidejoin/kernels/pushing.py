@@ -48,7 +48,24 @@ from slidejoin.kernels.work import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ADDRESS", "AWAKE", "CLOSED", "FINISHED", "MAILBOX", "ROUSED", "UNFINISHED", "begin", "end", "meet", "serve"]
+__all__ = [
+    "ADDRESS",
+    "AWAKE",
+    "CLOSED",
+    "FINISHED",
+    "INSERTING",
+    "MAILBOX",
+    "OVER",
+    "PROBING",
+    "ROUSED",
+    "UNFINISHED",
+    "WRITING",
+    "begin",
+    "do_a_part",
+    "end",
+    "meet",
+    "serve",
+]
 
 POSTED, CLAIMED, FINISHED, AWAKE, ROUSED, CLOSED, ADDRESS, MAILBOX = 0, 8, 16, 24, 25, 26, 32, 40
 """Words of a mailbox, on cache lines of their own: the number of the push that was POSTED last, that a second thread
@@ -62,19 +79,22 @@ UNFITTING, UNFINISHED = -1, -2
 """Why no pairs are woven: there was not room for all of them; or rows are yet to be inserted, probes to be answered, or
 keys lie too far apart for the table to tell."""
 
+LAST_KEY = (1 << 63) - 1
+
 SPINS = 64
 """Looks at a word between two looks at the clock, or before other threads are let run."""
 
 
 @inlined
 def _open(work: NDArray[np.int64], part: int) -> bool:
-    """Tell whether a part may be taken: its stage has come, and rows are there before they are looked for."""
+    """Tell whether a part may be taken: it is its stage, and rows are there before they are looked for."""
     stage = read_word(work, STAGE)
     if part < PROBE:
-        return True
+        return stage < OVER
     if part < WRITE:
-        return stage >= PROBING and read_word(work, DONES + (part & 1)) != 0
-    return stage >= WRITING
+        return PROBING <= stage < OVER and read_word(work, DONES + (part & 1)) != 0
+    # A push may be over without it: there was no room.
+    return stage == WRITING
 
 
 @kernel(OUT_I64, returns=types.boolean)
@@ -220,8 +240,9 @@ def meet(
             pairs += work[U64(at + TOTAL + stretch)]
             done += work[U64(at + DONE + stretch)]
         state = i64_at(work[U64(at + 4)], work[U64(at + 5)])
-        near = U64(state[LARGEST]) - U64(state[SMALLEST]) <= U64(work[U64(at + REACH)])
-        whole = whole and bool(near) and bool(work[U64(at + INSERTED)] == work[U64(at + KEYS + 1)])
+        reach = int(work[U64(at + REACH)])
+        near = int(state[LARGEST]) <= min(int(state[SMALLEST]), LAST_KEY - reach) + reach
+        whole = whole and near and bool(work[U64(at + INSERTED)] == work[U64(at + KEYS + 1)])
     work[U64(WOVEN)] = UNFITTING
     if done != rows or not whole:
         work[U64(WOVEN)] = UNFINISHED

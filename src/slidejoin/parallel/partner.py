@@ -33,6 +33,7 @@ class Partner:
         self._mailbox = np.zeros(MAILBOX, np.int64)
         self._words = memoryview(self._mailbox.data)
         self._lock = Lock()
+        self._for: NDArray[np.int64] | None = None
         self._reads, self._writes = os.pipe()
         self._thread = Thread(target=self._serve, name="slidejoin-partner", daemon=True)
         self._thread.start()
@@ -56,14 +57,16 @@ class Partner:
         """
         if not self._lock.acquire(blocking=False):
             return False
-        self._words[ADDRESS] = address
+        self._for, self._words[ADDRESS] = work, address
         begin(work, self._mailbox, left_keys, right_keys)
         return True
 
     def end(self, work: NDArray[np.int64]) -> None:
-        """Leave the work that was begun."""
-        end(work, self._mailbox)
-        self._lock.release()
+        """Leave the work if it was begun; nothing otherwise, so that an interrupt may come at any point of a push."""
+        if self._for is work:
+            end(work, self._mailbox)
+            self._for = None
+            self._lock.release()
 
     def close(self) -> None:
         """End the thread; from then on, whoever has work does it alone."""
