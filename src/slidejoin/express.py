@@ -175,9 +175,10 @@ class Express:
 
     def sort_values(self, tables: dict[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return what `slidejoin.ordering.sort_values` does; where a column stands is looked up once."""
-        places = self._order.get(name) or plain_places(tables, name)
+        places = self._order.get(name)
+        if places is None:
+            places = self._order[name] = plain_places(tables, name)
         if places:
-            self._order[name] = places
             left, right = (tables[side].column(place) for side, place in zip(SIDES, places, strict=True))
             if not (left.null_count or right.null_count):
                 return values_in(left, np.int64), values_in(right, np.int64)

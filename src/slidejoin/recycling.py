@@ -15,8 +15,10 @@ __all__ = ["Recycled"]
 KEPT = 4
 """Arrays that are kept: two columns of the last result, and two of the one before, which may still be read."""
 
-LARGEST = 1 << 27
-"""Bytes up to which more arrays are kept: a push of many pairs gives several tables."""
+LARGE, MOST, LARGEST = 1 << 16, 16, 1 << 27
+"""Of at least so many values, that many arrays are kept, of so many bytes together: a push of many pairs gives several
+tables. All of them are looked at for each result, so there must be few where results are small and somebody collects
+them."""
 
 SMALLEST = 1 << 10
 
@@ -46,6 +48,7 @@ class Recycled:
                 arrays.append(arrays.pop(number))
                 return arrays[-1][:size]
         arrays.append(np.empty(size + size // 4 + SMALLEST, np.int64))
-        while len(arrays) > KEPT and sum(array.nbytes for array in arrays) > LARGEST:
+        most = MOST if size >= LARGE else KEPT
+        while len(arrays) > KEPT and (len(arrays) > most or sum(array.nbytes for array in arrays) > LARGEST):
             del arrays[0]
         return arrays[-1][:size]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +11,23 @@ import pytest
 import slidejoin as sj
 from slidejoin import choosing
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
 
 
 def batch(random: np.random.Generator, start: int, rows: int, keys: int) -> pa.Table:
     return pa.table([random.integers(0, keys, rows), np.arange(start, start + rows)], schema=SCHEMA)
+
+
+def there_and_back(*, self_join: bool) -> Iterator[dict[str, pa.Table]]:
+    """Pushes with few keys, so many matches, in the middle, and again few matches at the end."""
+    random = np.random.default_rng(3)
+    for number in range(40):
+        keys = 2 if 10 <= number < 25 else 2000
+        sides = ("left",) if self_join else ("left", "right")
+        yield {side: batch(random, 50 * number, 50, keys) for side in sides}
 
 
 @pytest.mark.parametrize("window", [sj.CountWindow(300), sj.TimeWindow(300, on="ts")], ids=["count", "time"])
@@ -25,12 +37,8 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
     options = {"window": window, "output": "count", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
     auto = sj.StreamJoin(on="l.k = r.k", **options)
     fixed = sj.StreamJoin(on="l.k = r.k", algorithm="bi_sort", **options)
-    random, used = np.random.default_rng(3), []
-    for number in range(40):
-        # Few keys, so many matches, in the middle; and again few matches at the end.
-        rows = {"left": batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)}
-        if not self_join:
-            rows["right"] = batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)
+    used = []
+    for rows in there_and_back(self_join=self_join):
         assert auto.push(**rows).equals(fixed.push(**rows))
         engine = auto._state.engine
         assert engine is not None
@@ -66,11 +74,8 @@ def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.M
     options = {"window": sj.CountWindow(300), "order": "strict", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
     auto = sj.StreamJoin(on="l.k = r.k", **options)
     cells = sj.StreamJoin(on="l.k = r.k", algorithm="band_cells", **options)
-    random, used = np.random.default_rng(3), []
-    for number in range(40):
-        rows = {"left": batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)}
-        if not self_join:
-            rows["right"] = batch(random, 50 * number, 50, 2 if 10 <= number < 25 else 2000)
+    used = []
+    for rows in there_and_back(self_join=self_join):
         assert auto.push(**rows).equals(cells.push(**rows))
         assert auto._state.engine is not None
         used.append(auto._state.engine.windows["left"].index.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin import recycling
-from slidejoin.recycling import Recycled
+from slidejoin.recycling import KEPT, LARGE, MOST, Recycled
 
 if TYPE_CHECKING:
     import pytest
@@ -26,7 +26,16 @@ def test_memory_is_given_again_once_nobody_has_it() -> None:
     assert memory.take(4000).ctypes.data == address
 
 
-def test_many_arrays_are_kept_while_they_are_small_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_are_kept_however_many_results_somebody_collects() -> None:
+    memory = Recycled()
+    for size, most in ((5000, KEPT), (LARGE, MOST)):
+        held = [memory.take(size) for _ in range(200)]
+        assert len(memory._arrays) == most
+        assert np.unique([each.ctypes.data for each in held]).size == 200
+
+
+def test_several_large_arrays_are_kept_while_they_are_small_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recycling, "LARGE", 5000)
     monkeypatch.setattr(recycling, "LARGEST", 12 * 8 * 8000)
     memory = Recycled()
     results = [memory.take(5000) for _ in range(8)]
