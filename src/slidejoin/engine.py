@@ -257,6 +257,8 @@ class Engine:
 
     def measured(self) -> Stats:
         """Return the counters, with what the windows hold now: that is looked up when it is asked for."""
+        if self.express is not None:
+            self.express.account()
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import empty_of, values_in
+from slidejoin.arrays import empty_of
 from slidejoin.arrival import merge, rise
 from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
@@ -47,8 +47,10 @@ from slidejoin.ordering import plain_places, sort_values
 from slidejoin.parallel.partner import partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
+from slidejoin.predicate.values import WHOLE
 from slidejoin.questions import EVERYTHING
 from slidejoin.roles import Role
+from slidejoin.taking import Taken, of_64_bits
 from slidejoin.ticking import Ticking
 from slidejoin.window import CountWindow
 
@@ -91,15 +93,18 @@ class Express:
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
             )
             view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, plain.below, plain.above
-            place = plan.kept_schema(role).get_field_index(plain.column)
-            one = self._roles[role] = Role(LEFT if role == "left" else RIGHT, place, view, FoundInCells())
+            one = self._roles[role] = Role(LEFT if role == "left" else RIGHT, view, FoundInCells())
             if plan.scope is not None:
                 self._work[one.at + BEFORE] = plan.scope.length(other(role))
                 self._work[one.at + AFTER] = plan.scope.length(role)
         self._counting = plan.config.output == "count"
+        self._counted_columns = bool(plan.layout.columns)
         self._work[COUNTING] = self._counting
         self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
+        # Where columns stand that need no look but at their NULLs, in the tables as they are given.
         self._order: dict[str, tuple[int, ...]] = {}
+        self._key_place = {side: _whole_place(plan, side, plain.column) for side, plain in self._plain.items()}
+        self._held = {side: _held_places(engine, side) for side in SIDES}
         self._pairs = 0  # of the last push: there will be about as many in the next one
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -122,24 +127,27 @@ class Express:
             and len(_plain(plan)) == len(SIDES)
         )
 
+    def look_at(self, tables: dict[Side, pa.Table]) -> dict[Side, Taken]:
+        """Return rows, as they are given, in the form in which `push` takes them."""
+        return {side: Taken(side, tables[side], self._engine.intake) for side in SIDES}
+
     def push(
-        self, tables: dict[Side, pa.Table], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
+        self, taken: dict[Side, Taken], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
     ) -> pa.Table | None:
         """Take rows and return what they produce, or take nothing and return None: the engine's way is needed."""
         start, engine = perf_counter(), self._engine
-        rows = {side: tables[side].num_rows for side in SIDES}
+        rows = {side: taken[side].rows for side in SIDES}
         total = rows["left"] + rows["right"]
         if not 0 < total <= engine.largest_slice or not isinstance(engine.windows["left"].index, BandCells):
             return None
         helper = self._helper(total)
-        kept = {side: engine.intake.held(side, tables[side]) for side in SIDES}
-        indexes, keys = self._indexes(kept), self._keys(kept)
+        indexes, keys = self._indexes(rows), self._keys(taken)
         if not (indexes and keys and (by is None or rise(by))):
             return None
         times = arrivals = None
         if self._ticking is not None:
             arrivals = self._arrange(rows, by)
-            times = self._ticking.take(kept, arrivals, engine.clock)
+            times = self._ticking.take(taken, arrivals, engine.clock)
             if times is None or engine.slice_rows(total, times) < total:
                 return None
         # From here on rows are taken.
@@ -151,7 +159,7 @@ class Express:
             # What is done here in Python is done while the helper inserts.
             arrivals = arrivals or self._arrange(rows, by)
             now = engine.stats.since("arrive", start)
-            self._hold(kept, keys, indexes, times)
+            self._hold(taken, keys, indexes, times)
             for role in SIDES:
                 self._roles[role].make_room(rows[role], self._words)
             room = self._room(total)
@@ -162,8 +170,7 @@ class Express:
         finally:
             if helper is not None:
                 helper.end(self._work)
-        self._account()
-        out = self._written(Push(kept, NO_TIMES, arrivals), before, indexes, keys, room)
+        out = self._written(taken, arrivals, before, indexes, keys, room)
         now = perf_counter()
         engine.stats.rows_left += rows["left"]
         engine.stats.rows_right += rows["right"]
@@ -173,16 +180,16 @@ class Express:
         engine.stats.since("expire", now)
         return out
 
-    def sort_values(self, tables: dict[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def sort_values(self, taken: dict[Side, Taken], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return what `slidejoin.ordering.sort_values` does; where a column stands is looked up once."""
         places = self._order.get(name)
         if places is None:
-            places = self._order[name] = plain_places(tables, name)
+            places = self._order[name] = plain_places({side: taken[side].table for side in SIDES}, name)
         if places:
-            left, right = (tables[side].column(place) for side, place in zip(SIDES, places, strict=True))
-            if not (left.null_count or right.null_count):
-                return values_in(left, np.int64), values_in(right, np.int64)
-        return sort_values(tables, name)
+            left, right = taken["left"].words(places[0]), taken["right"].words(places[1])
+            if left is not None and right is not None:
+                return left, right
+        return sort_values({side: taken[side].table for side in SIDES}, name)
 
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, roused, if that pays and there is one."""
@@ -201,45 +208,63 @@ class Express:
 
     def _hold(
         self,
-        kept: dict[Side, pa.Table],
+        taken: dict[Side, Taken],
         keys: dict[Side, NDArray[np.int64]],
         indexes: dict[Side, BandCells],
         times: dict[Side, NDArray[np.int64]] | None,
     ) -> None:
         """Take rows, without their keys but with their event times, and move the clock on."""
-        words, windows = self._words, self._engine.windows
+        words = self._words
         if times is None or self._ticking is None:
             for side in SIDES:
-                windows[side].hold(kept[side])
+                self._hold_side(side, taken[side], None)
             return
         self._ticking.move(self._engine.clock)
         for side in SIDES:
             own, index = times[side], indexes[side]
             if own.size:
-                windows[side].hold(kept[side], int(own.max()))
+                self._hold_side(side, taken[side], int(own.max()))
                 index.store(keys[side], own.reshape(-1, 1))
             if index.stored is not None:
                 at = self._roles[other(side)].at
                 words[at + STORED], words[at + STORED + 1] = address_of(index.stored), index.stored.size
             words[self._roles[side].at + TIMES] = address_of(own)
 
-    def _indexes(self, kept: dict[Side, pa.Table]) -> dict[Side, BandCells]:
-        """Return the tables of both sides; nothing if they, or these rows, need the engine's way."""
+    def _hold_side(self, side: Side, taken: Taken, time_max: int | None) -> None:
+        window, columns = self._engine.windows[side], []
+        for place, dtype in self._held[side]:
+            words = taken.words(place)
+            if words is None:
+                break
+            columns.append(words if dtype is None else words.view(dtype))
+        if columns and len(columns) == len(self._held[side]):
+            window.hold_values(columns, taken.rows, time_max)
+        else:
+            window.hold(taken.kept, time_max)
+
+    def _indexes(self, rows: dict[Side, int]) -> dict[Side, BandCells]:
+        """Return the tables of both sides; nothing if they, or so many rows, need the engine's way."""
         indexes: dict[Side, BandCells] = {}
         for side in SIDES:
             window = self._engine.windows[side]
             index = window.index
             if not isinstance(index, BandCells) or index.wide:
                 return {}
-            if window.outgrown(kept[side].num_rows) or window.stretched(kept[side].num_rows):
+            if window.outgrown(rows[side]) or window.stretched(rows[side]):
                 return {}
             indexes[side] = index
         return indexes
 
-    def _keys(self, kept: dict[Side, pa.Table]) -> dict[Side, NDArray[np.int64]]:
+    def _keys(self, taken: dict[Side, Taken]) -> dict[Side, NDArray[np.int64]]:
         """Return the keys of both sides; nothing if some are NULL or do not fit."""
-        left, right = (self._plain[side].keys(kept[side].column(self._roles[side].place)) for side in SIDES)
-        return {} if left is None or right is None else {"left": left, "right": right}
+        keys: dict[Side, NDArray[np.int64]] = {}
+        for side in SIDES:
+            one, plain, place = taken[side], self._plain[side], self._key_place[side]
+            found = plain.keys(one.kept.column(plain.column)) if place is None else one.words(place)
+            if found is None:
+                return {}
+            keys[side] = found
+        return keys
 
     def _look_at(self, role: Side, index: BandCells, before: dict[Side, int]) -> None:
         """Write down where the table lies that one side's probes look into, and what was before them."""
@@ -256,15 +281,17 @@ class Express:
         places = min(self._pairs + self._pairs // 8 + rows, self._engine.chunk_rows)
         return memory.take(places), memory.take(places)
 
-    def _account(self) -> None:
-        """Count the time of each step, of both threads together."""
+    def account(self) -> None:
+        """Count the time of each step since it was last asked for, of both threads together."""
         took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._engine.stats.seconds
+        self._work[TOOK : TOOK + PARTS] = 0
         for name, parts in STEPS:
             seconds[name] = seconds.get(name, 0.0) + sum(took[parts]) / 1e9
 
     def _written(
         self,
-        push: Push,
+        taken: dict[Side, Taken],
+        arrivals: Arrivals,
         before: dict[Side, int],
         indexes: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
@@ -279,17 +306,19 @@ class Express:
                 index.insert(rows, NO_ROWS, words[self._roles[role].at + INSERTED])
             else:
                 index.inserted(rows.size)
-        if pairs == UNFINISHED:
-            for one in self._roles.values():
-                one.learn(words)
-            return self._concatenated(engine.meeting.again(push, before), push)
         if pairs < 0:
+            push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
+            if pairs == UNFINISHED:
+                for one in self._roles.values():
+                    one.learn(words)
+                return self._concatenated(engine.meeting.again(push, before), push)
             return self._concatenated(iter([self._found(push, before)]), push)
         self._pairs = pairs
         start = perf_counter()
         if self._counting:
-            marks = room[1].view(np.bool_)[: push.rows]
-            out = engine.count_tables.table(room[0], push.tables, push.arrivals, marks)
+            marks = room[1].view(np.bool_)[: room[0].size]
+            tables = {side: taken[side].kept for side in SIDES} if self._counted_columns else {}
+            out = engine.count_tables.table(room[0], tables, arrivals, marks)
         else:
             # Who keeps a table keeps all memory behind it.
             few = 2 * pairs < room[0].size
@@ -325,3 +354,24 @@ def _plain(plan: Plan) -> dict[Side, Around]:
     term = plan.terms[0]
     found = {role: term.around(role) if isinstance(term, RangeTerm) else None for role in SIDES}
     return {role: plain for role, plain in found.items() if plain is not None}
+
+
+def _whole_place(plan: Plan, side: Side, name: str) -> int | None:
+    """Return where a side's column stands if its values are keys as they lie in memory, None if they are not."""
+    place: int = plan.schema(side).get_field_index(name)
+    return place if plan.schema(side).field(place).type.id in WHOLE else None
+
+
+def _held_places(engine: Engine, side: Side) -> tuple[tuple[int, type[Any] | None], ...]:
+    """Return where the columns of records stand, and as what they are held if not as int64.
+
+    Nothing if rows have others, or are not held as they are given.
+    """
+    schema, columns = engine.plan.schema(side), engine.windows[side].payload.plain
+    found: list[tuple[int, type[Any] | None]] = []
+    for column in columns:
+        place = schema.get_field_index(column.name)
+        if schema.field(place).type != column.kind or not of_64_bits(column.kind):
+            return ()
+        found.append((place, None if column.dtype == np.int64 else column.dtype.type))
+    return tuple(found)

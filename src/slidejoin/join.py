@@ -169,10 +169,10 @@ class StreamJoin:
         if engine is None or engine.express is None:
             return None
         self._check_open()
-        tables = self._tables({"left": left, "right": right})
-        by = None if order_by is None else engine.express.sort_values(tables, order_by)
+        taken = engine.express.look_at(self._tables({"left": left, "right": right}))
+        by = None if order_by is None else engine.express.sort_values(taken, order_by)
         try:
-            return engine.express.push(tables, by)
+            return engine.express.push(taken, by)
         except BaseException as error:
             self._broken = repr(error)
             raise

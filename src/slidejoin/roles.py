@@ -21,11 +21,10 @@ __all__ = ["Role"]
 
 
 class Role:
-    """One side as probes: `at` is where its words of the work begin, `place` which column has its keys."""
+    """One side as probes: `at` is where its words of the work begin."""
 
-    def __init__(self, at: int, place: int, view: NDArray[np.int64], found: FoundInCells) -> None:
+    def __init__(self, at: int, view: NDArray[np.int64], found: FoundInCells) -> None:
         self.at = at
-        self.place = place
         self.view = view
         self.found = found
         self._table: tuple[NDArray[Any], ...] = ()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import values_in
 from slidejoin.kernels.clocks import run_clocks
 from slidejoin.predicate.types import UNIT_SCALE
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
     from slidejoin.scope import TimeScope
+    from slidejoin.taking import Taken
 
 __all__ = ["Ticking"]
 
@@ -29,30 +29,27 @@ class Ticking:
     """What a time window needs of a push beside its keys."""
 
     def __init__(self, plan: Plan, scope: TimeScope) -> None:
-        self._places = {side: plan.kept_schema(side).get_field_index(scope.window.on(side)) for side in SIDES}
+        self._places = {side: plan.schema(side).get_field_index(scope.window.on(side)) for side in SIDES}
         self._clocks = np.empty(2, np.int64)
 
     @staticmethod
     def serves(plan: Plan, scope: TimeScope) -> bool:
         """Tell whether event times are ticks as they lie in memory, and lengths in reach."""
-        kinds = [plan.kept_schema(side).field(scope.window.on(side)).type for side in SIDES]
+        kinds = [plan.schema(side).field(scope.window.on(side)).type for side in SIDES]
         if scope.scale is None:
             plain = all(pa.types.is_int64(kind) for kind in kinds)
         else:
             plain = all(pa.types.is_timestamp(kind) and UNIT_SCALE[kind.unit] == scope.scale for kind in kinds)
         return plain and max(scope.left_length, scope.right_length, scope.lateness) <= LARGEST
 
-    def take(
-        self, kept: dict[Side, pa.Table], arrivals: Arrivals, clock: Clock
-    ) -> dict[Side, NDArray[np.int64]] | None:
+    def take(self, taken: dict[Side, Taken], arrivals: Arrivals, clock: Clock) -> dict[Side, NDArray[np.int64]] | None:
         """Return the event times of both sides, (n,) int64; None if a row is late or has none: that is for the engine.
 
         The clock stays as it is until `move`.
         """
-        columns = {side: kept[side].column(self._places[side]) for side in SIDES}
-        if columns["left"].null_count or columns["right"].null_count:
+        left, right = (taken[side].words(self._places[side]) for side in SIDES)
+        if left is None or right is None:
             return None
-        left, right = (values_in(columns[side], np.int64) for side in SIDES)
         self._clocks[0], self._clocks[1] = clock.left, clock.right
         in_time = run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, self._clocks)
         return {"left": left, "right": right} if in_time else None

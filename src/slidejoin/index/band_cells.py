@@ -153,7 +153,8 @@ class BandCells:
         self.dims = dims
         self.rows = rows
         self.wide = wide or axis.place is not None
-        self.next = first
+        self.next = self.floor = first
+        """Ordinals of the row to come, and of the oldest one that may live."""
         self.inexact: frozenset[int] = frozenset()
         self.state = new_state(first, axis.shift, self._buckets(rows))
         self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
@@ -253,14 +254,10 @@ class BandCells:
         sweep_cells(self.pool, max(begin - own, 0), max(end - own, 0), self.floor)
         self._owed, self._swept = self._owed - (end - begin), 0 if end == every else end
 
-    @property
-    def floor(self) -> int:
-        """Ordinal of the oldest row that may live."""
-        return int(self.state[FLOOR])
-
     def expire(self, ordinal: int) -> None:
         """Let the rows before that ordinal die, which costs nothing: they are overwritten."""
-        self.state[FLOOR] = max(self.floor, ordinal)
+        if ordinal > self.floor:
+            self.floor = self.state[FLOOR] = ordinal
 
     def skip_to(self, ordinal: int) -> None:
         """Leave out the ordinals before that one: rows that are gone already."""

@@ -38,6 +38,7 @@ from slidejoin.kernels.work import (
     STAGE,
     STOPS,
     STRETCHES,
+    TOOK,
     TOTAL,
     WORK,
     WOVEN,
@@ -164,7 +165,7 @@ def _hand_over(work: NDArray[np.int64], left_keys: NDArray[np.int64], right_keys
     """Note which rows are to be inserted into the table that each role probes; no part is claimed."""
     work[U64(LEFT + KEYS)], work[U64(LEFT + KEYS + 1)] = place_of(right_keys), right_keys.size
     work[U64(RIGHT + KEYS)], work[U64(RIGHT + KEYS + 1)] = place_of(left_keys), left_keys.size
-    work[CLAIMS:WORK] = 0
+    work[CLAIMS:TOOK] = 0
     write_word(work, STAGE, INSERTING)
 
 

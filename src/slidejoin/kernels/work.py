@@ -88,7 +88,8 @@ its left ones; where pairs go OUT (addresses of left and right, places there); h
 `slidejoin.kernels.pushing`; and how far the push is (STAGE). Counts go out as matches and marks of left rows."""
 
 CLAIMS, DONES, TOOK = SHARED + 8, SHARED + 24, SHARED + 40
-"""Of each part, whether some thread has claimed it, whether it is done, and how many nanoseconds it took."""
+"""Of each part, whether some thread has claimed it, whether it is done, and how many nanoseconds it TOOK in all pushes
+since that was last set to 0."""
 
 INSERT, PROBE, WRITE, PARTS = 0, 2, 2 + 2 * STRETCHES, 2 + 3 * STRETCHES
 """Parts of the work: insert what the left probes look for, and what the right ones do; let the left probes of the first
@@ -178,4 +179,4 @@ def do_part(work: NDArray[np.int64], part: int) -> None:
         _probe(work, at, (part - PROBE) >> 1)
     else:
         _write(work, part - WRITE)
-    work[U64(TOOK + part)] = now() - began
+    work[U64(TOOK + part)] += now() - began

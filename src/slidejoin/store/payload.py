@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of
-from slidejoin.store.chunk import Chunk, arrow_of, records_of, validity_of
+from slidejoin.store.chunk import Chunk, Fixed, arrow_of, records_of, validity_of
 from slidejoin.store.directory import Directory
 from slidejoin.store.gather import Gather
 from slidejoin.store.piece import Piece
@@ -108,6 +108,34 @@ class Payload:
             if time_max is not None:
                 chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
             start = end
+        self.rows += rows
+
+    @property
+    def plain(self) -> tuple[Fixed, ...]:
+        """The columns, if records hold all of them and no texts; else nothing."""
+        if not self.merge or self._keeps_pieces or any(column.text for column in self._fixed):
+            return ()
+        return self._fixed
+
+    def append_values(
+        self, base: int, values: Sequence[NDArray[np.generic]], rows: int, time_max: int | None, live_rows: int
+    ) -> None:
+        """Add the newest rows as `append_rows` does, given as the `plain` columns' values (rows,), none of them NULL.
+
+        A third of the time for few rows.
+        """
+        start = 0
+        while start < rows:
+            chunk = self._open(base + start, live_rows)
+            count, place = min(rows - start, chunk.limit - chunk.end), chunk.end - chunk.origin
+            for number, data in enumerate(values):
+                chunk.values[number][place : place + count] = data if count == rows else data[start : start + count]
+                if chunk.valid[number] is not None:
+                    chunk.mark(number, chunk.end, np.ones(count, np.uint8))
+            chunk.end += count
+            if time_max is not None:
+                chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
+            start += count
         self.rows += rows
 
     def skip_to(self, ordinal: int) -> None:

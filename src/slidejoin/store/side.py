@@ -186,6 +186,11 @@ class SideWindow:
             self.payload.append_rows(self.rows_seen, table, time_max, self.payload.rows + table.num_rows)
         self.rows_seen += table.num_rows
 
+    def hold_values(self, values: Sequence[NDArray[np.generic]], rows: int, time_max: int | None = None) -> None:
+        """Take the newest rows without their keys, given as `Payload.append_values` takes them."""
+        self.payload.append_values(self.rows_seen, values, rows, time_max, self.payload.rows + rows)
+        self.rows_seen += rows
+
     def append_run(self, table: pa.Table, run: Run, time_max: int | None) -> None:
         """Take rows whose keys are sorted already; their ordinals follow those that are here."""
         assert isinstance(self.index, BiSort)  # noqa: S101 - who sorts keys has chosen sorted runs
