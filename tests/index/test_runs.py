@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,33 @@ def test_buffers_come_back_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -
     assert 5000 <= found.array.size <= 10_000
     assert buffers.nbytes >= 2 * 5000 * 8
     assert len(buffers._idle) == 2
+
+
+def test_no_buffer_is_lent_twice_at_a_time() -> None:
+    buffers, lent, wrong = Buffers(np.int64, kept=2), set(), []
+
+    def borrow(seed: int) -> None:
+        sizes = np.random.default_rng(seed).integers(1 << 10, 1 << 13, 500).tolist()
+        held = []
+        for size in sizes:
+            lease = buffers.lease(size)
+            address = lease.array.ctypes.data
+            if address in lent or not size <= lease.array.size <= 2 * size:
+                wrong.append((size, lease.array.size))
+            lent.add(address)
+            held.append((address, lease))
+            if len(held) == 3:
+                lent.discard(held[0][0])
+                del held[0], lease
+        for address, _ in held:
+            lent.discard(address)
+
+    threads = [Thread(target=borrow, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_many_small_buffers_are_kept_and_begin_with_a_line_of_the_cache() -> None:

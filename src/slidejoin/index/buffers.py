@@ -60,21 +60,43 @@ class Buffers:
         """Return an array of `size` items or more, up to twice as many, with any content."""
         if size < SMALLEST:
             return Lease(_aligned(size, self.dtype), None)
+        found = self._fitting(size)
+        if found is None:
+            found = _aligned(_rounded(size), self.dtype)
+        if len(self._idle) > self.kept and self.nbytes > SMALL_CHANGE:
+            self._let_go()
+        return Lease(found, self._idle)
+
+    def _fitting(self, size: int) -> NDArray[Any] | None:
+        """Take out the smallest array that will do."""
+        idle, best, least = self._idle, -1, 2 * size + 1
+        for place, array in enumerate(idle):
+            if size <= array.size < least:
+                best, least = place, array.size
+        if best < 0:
+            return None
+        try:
+            found = idle.pop(best)
+        except IndexError:  # another thread was faster
+            return None
+        if size <= found.size <= 2 * size:
+            return found
+        idle.append(found)  # another thread was faster, and this is what stands there now
+        return None
+
+    def _let_go(self) -> None:
+        """Let go of what is too much."""
         idle: list[NDArray[Any]] = []
         while self._idle:
             try:
                 idle.append(self._idle.pop())
             except IndexError:  # another thread was faster
                 break
-        fitting = [array for array in idle if size <= array.size <= 2 * size]
-        found = min(fitting, key=len) if fitting else _aligned(_rounded(size), self.dtype)
-        idle = sorted((array for array in idle if array is not found), key=len, reverse=True)
         total = 0
-        for number, array in enumerate(idle):
+        for number, array in enumerate(sorted(idle, key=len, reverse=True)):
             total += array.nbytes
             if number < self.kept or total <= SMALL_CHANGE:
                 self._idle.append(array)
-        return Lease(found, self._idle)
 
     @property
     def nbytes(self) -> int:
