@@ -220,12 +220,12 @@ def test_damaged_segment_is_named(tmp_path: Path) -> None:
         key, (data,) = next(iter(state.segments.kept.items()))
         state.segments.kept[key] = (data[:-1] + bytes([data[-1] ^ 1]),)
 
-    with pytest.raises(StateError, match=r"segment [0-9a-f]{32} of the join's state is damaged"):
+    with pytest.raises(StateError, match=r"segment 0-0-[0-9a-f]{32} of the join's state is damaged"):
         damaged(tmp_path, flip)
 
 
 def test_missing_segment_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"segment [0-9a-f]{32} of the join's state is missing: part 0 of 1"):
+    with pytest.raises(StateError, match=r"segment 0-0-[0-9a-f]{32} of the join's state is missing: part 0 of 1"):
         damaged(tmp_path, lambda state: state.segments.kept.clear())
 
 

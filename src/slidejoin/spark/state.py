@@ -98,12 +98,19 @@ class Manifest:
 
 
 class BucketState:
-    """The state of the bucket that is at work."""
+    """The state of the bucket that is at work.
+
+    Two attempts at one micro-batch may both write it: a speculative one, or one that outlives its driver. Spark then
+    keeps the version that came last and may go on with changes to the other one. So what an attempt writes must fit
+    what any other wrote: both use the same keys, made of the manifest's version and a number, for the same rows, if
+    perhaps in another order. Only in the cache, where nothing is written over, a segment's name is the attempt's own.
+    """
 
     def __init__(self, variables: Variables) -> None:
         self._join = variables.join
         self._manifest = variables.manifest
         self._segments = variables.segments
+        self._version = self._written = 0
 
     def manifest(self, described: dict[str, Any]) -> Manifest:
         """Return the manifest, an empty one at the beginning.
@@ -119,7 +126,9 @@ class BucketState:
             return Manifest()
         kept = self._join.get()
         _same_join(json.loads(kept[0]) if kept else {}, described)
-        return Manifest.from_bytes(found[0])
+        manifest = Manifest.from_bytes(found[0])
+        self._version = manifest.version
+        return manifest
 
     def read(self, entry: Entry, schema: pa.Schema) -> pa.Table:
         """Return a segment's rows.
@@ -138,7 +147,7 @@ class BucketState:
 
     def _parts(self, entry: Entry, what: str) -> Iterator[bytes]:
         for part in range(_parts_of(entry.size)):
-            value = self._segments.getValue((f"{entry.id}/{part}",))
+            value = self._segments.getValue((_key(entry, part),))
             if value is None:
                 msg = f"{what} is missing: part {part} of {_parts_of(entry.size)}"
                 raise StateError(msg)
@@ -147,20 +156,28 @@ class BucketState:
     def write(self, table: pa.Table, level: int, time_max: int) -> Entry:
         """Put rows into the state as a new segment."""
         data = seal(to_block(table))
-        entry = Entry(new_id(), table.num_rows, len(data), level, time_max)
+        name = f"{self._version}-{self._written}-{new_id()}"
+        self._written += 1
+        entry = Entry(name, table.num_rows, len(data), level, time_max)
         for part in range(_parts_of(len(data))):
             value = data[part * PART_BYTES : (part + 1) * PART_BYTES]
-            self._segments.updateValue((f"{entry.id}/{part}",), (value,))
+            self._segments.updateValue((_key(entry, part),), (value,))
         return entry
 
     def remove(self, entry: Entry) -> None:
         """Take a segment out of the state."""
         for part in range(_parts_of(entry.size)):
-            self._segments.removeKey((f"{entry.id}/{part}",))
+            self._segments.removeKey((_key(entry, part),))
 
     def update(self, manifest: Manifest) -> None:
         """Make a manifest the one that counts."""
         self._manifest.update((manifest.to_bytes(),))
+
+
+def _key(entry: Entry, part: int) -> str:
+    """Return where a part of a segment lies in the state: the same for all attempts, see `BucketState`."""
+    place, _, own = entry.id.rpartition("-")
+    return f"{place or own}/{part}"
 
 
 def _parts_of(size: int) -> int:

@@ -1,0 +1,284 @@
+"""A query in a process of its own, and the means to kill parts of it: ``kill -9``, only what descends from it.
+
+::
+
+    test ──▶ python (driver) ──▶ java ──▶ pyspark.daemon ──▶ Python workers
+                                  └─────▶ java (executors of a local cluster) ──▶ pyspark.daemon ──▶ Python workers
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow.parquet as pq
+
+from tests.spark.feeds import SCHEMA, SECOND, Feed, Row, expected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+ROOT = Path(__file__).parents[2]
+ON = "l.x BETWEEN r.x - 1 AND r.x + 1"
+L, R = ("col", "left", "x"), ("col", "right", "x")
+LAW = ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1)))
+LENGTH, LATENESS, STEP = 20, 5, 4
+"""Seconds; a micro-batch is a step further, so that a window has several and segments are merged."""
+
+LOCAL = "local[2,4]"
+CLUSTER = "local-cluster[2,1,1024]"
+"""A master, two workers and two executors of one core each, the executors being processes of their own."""
+
+
+def streams(batches: int, rows: int = 24, seed: int = 7) -> list[dict[str, list[Row]]]:
+    """Micro-batches in which each side's time goes on, since Spark forgets the sides' own watermarks at a restart."""
+    draw, number, made = random.Random(seed), 0, []
+    for batch in range(1, batches + 1):
+        sides: dict[str, list[Row]] = {}
+        for side in ("left", "right"):
+            found: list[Row] = []
+            for place in range(rows):
+                number += 1
+                behind = 0 if place == 0 else draw.randrange(12 * SECOND)
+                at = None if draw.random() < 0.05 and place else (batch * STEP + 100) * SECOND - behind
+                x = None if draw.random() < 0.05 else draw.randrange(30)
+                found.append((number, x, draw.choice(["ann", "bob", None]), at))
+            sides[side] = found
+        made.append(sides)
+    return made
+
+
+def rows_expected(batches: list[dict[str, list[Row]]]) -> list[tuple[Any, ...]]:
+    """Whole result rows as the law has them, sorted: both rows, and the later time."""
+    rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
+    pairs = expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
+    found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
+    return sorted(((*l, *r, max(l[3] or 0, r[3] or 0)) for l, r in found), key=repr)  # noqa: E741 - the sides' names
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Parent and command line of every process."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                found[int(entry.name)] = (parent, (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+def descendants(pid: int) -> dict[int, tuple[int, str]]:
+    """Processes that come from one, with parent and command line."""
+    everyone = processes()
+    found: dict[int, tuple[int, str]] = {}
+    front = {pid}
+    while front:
+        front = {child for child, (parent, _) in everyone.items() if parent in front}
+        found |= {child: everyone[child] for child in front}
+    return found
+
+
+@dataclass
+class Job:
+    """One query over a folder, which may be started, harmed and started again.
+
+    Attributes
+    ----------
+    folder : Path
+        With the streams' files, the checkpoint, the output, the cache and a log.
+    told : list of str
+        What was done to it, for the message of a failing test.
+    """
+
+    folder: Path
+    batches: int
+    told: list[str] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
+    family: set[int] = field(default_factory=set)
+
+    @classmethod
+    def made(cls, folder: Path, batches: list[dict[str, list[Row]]]) -> Self:
+        """Write the streams of a new job."""
+        feed: Any = Feed(None, folder)  # only its files are wanted
+        feed.add(batches)
+        return cls(folder, len(batches))
+
+    def start(self, master: str = LOCAL, **settings: str) -> None:
+        """Start it, or start it again on its checkpoint."""
+        command = [sys.executable, "-m", "tests.spark.killing", str(self.folder), master, json.dumps(settings)]
+        self.told.append(f"started on {master}")
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+
+    def committed(self) -> int:
+        """How many micro-batches are committed."""
+        commits = self.folder / "checkpoint" / "commits"
+        return sum(1 for path in commits.iterdir() if path.name.isdigit()) if commits.is_dir() else 0
+
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def reached(self, batch: int, limit: float = 120) -> bool:
+        """Wait until that many micro-batches are committed; False if it ended before."""
+        return self.until(lambda: self.committed() >= batch, limit)
+
+    def until(self, holds: Callable[[], bool], limit: float = 120) -> bool:
+        """Wait until something holds; False if the job ended before."""
+        deadline = time.monotonic() + limit
+        while not holds():
+            if not self.running():
+                return False
+            assert time.monotonic() < deadline, self.report()
+            time.sleep(0.02)
+        return True
+
+    def those(self, kind: str) -> list[int]:
+        """Ids of its processes of a kind: ``worker``, ``executor``, ``java`` (of the driver) or ``driver``."""
+        assert self.process is not None
+        found = descendants(self.process.pid)
+        self.family |= {self.process.pid, *found}
+        match kind:
+            case "worker":
+                daemons = {pid for pid, (_, line) in found.items() if "pyspark.daemon" in line}
+                return [pid for pid in daemons if found[pid][0] in daemons]
+            case "executor":
+                return [pid for pid, (_, line) in found.items() if "CoarseGrainedExecutorBackend" in line]
+            case "java":
+                return [pid for pid, (_, line) in found.items() if "SparkSubmit" in line and "java" in line]
+        return [self.process.pid]
+
+    def kill(self, kind: str, draw: random.Random) -> bool:
+        """Kill one of a kind, the driver with its Java; False if there is none."""
+        victims = sorted(self.those(kind))
+        if not victims:
+            return False
+        chosen = [*self.those("java"), *victims] if kind == "driver" else [draw.choice(victims)]
+        for pid in chosen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.told.append(f"killed {kind} at {self.committed()} of {self.batches}")
+        return True
+
+    def wait(self, limit: float = 180) -> int:
+        """Wait for its end; return the exit status."""
+        assert self.process is not None
+        try:
+            status = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise AssertionError(self.report()) from None
+        self.told.append(f"ended with {status}")
+        self.gone()
+        return status
+
+    def gone(self, limit: float = 60) -> None:
+        """Wait until nothing of it is left: whoever starts a query again sees to it that the old one is dead."""
+        deadline = time.monotonic() + limit
+        while left := [pid for pid in self.family if self.alive(pid)]:
+            if time.monotonic() > deadline:
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        self.family.clear()
+
+    def alive(self, pid: int) -> bool:
+        """Whether a process of this job is still there; ids are not used again within so short a time."""
+        with suppress(OSError):
+            return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return False
+
+    def end(self) -> None:
+        """Kill whatever is left of it."""
+        if self.process is not None:
+            self.those("driver")
+            for pid in self.family:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.wait()
+            self.gone()
+
+    def finish(self, master: str = LOCAL, attempts: int = 3, **settings: str) -> None:
+        """Start it again until it ends by itself."""
+        for _ in range(attempts):
+            if self.process is None or self.process.poll() is not None:
+                self.start(master, **settings)
+            if self.wait() == 0:
+                return
+        raise AssertionError(self.report())
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The output, as who reads a Parquet folder of Spark's stream reads it: by its log of committed files."""
+        log = self.folder / "out" / "_spark_metadata"
+        lines = [line for path in sorted(log.iterdir()) if not path.name.startswith(".") for line in _entries(path)]
+        files = dict.fromkeys(json.loads(line)["path"].removeprefix("file://") for line in lines)
+        found: list[tuple[Any, ...]] = []
+        for file in files:
+            table = pq.read_table(file, partitioning=None)
+            columns = [
+                column.cast("timestamp[us]").cast("int64") if "ts" in name or "time" in name else column
+                for name, column in zip(table.column_names, table.columns, strict=True)
+            ]
+            found += zip(*(column.to_pylist() for column in columns), strict=True)
+        return sorted(found, key=repr)
+
+    def report(self) -> str:
+        log = (self.folder / "log").read_text(errors="replace").splitlines()[-40:]
+        return "\n".join(["; ".join(self.told), *log])
+
+
+def _entries(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if line.startswith("{")]
+
+
+def query(spark: SparkSession, folder: Path) -> StreamingQuery:
+    """Start a job's query in a session, until all files are read."""
+    import slidejoin as sj
+    from slidejoin.spark import stream_join
+
+    left, right = (
+        spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
+        for side in ("left", "right")
+    )
+    window = sj.TimeWindow(f"{LENGTH} seconds", on="ts", lateness=f"{LATENESS} seconds")
+    joined = stream_join(left, right, on=ON, window=window, strategy="cell", partitions=2)
+    writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start(str(folder / "out"))
+
+
+def main(folder: str, master: str, settings: str) -> None:
+    """Run the query in a session of its own."""
+    from pyspark.sql import SparkSession
+
+    from tests.spark.conftest import SETTINGS
+
+    builder = SparkSession.builder.appName("killed")
+    own = {
+        "spark.master": master,
+        "spark.slidejoin.cacheDir": f"{folder}/cache",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": f"{folder}/local",
+        "spark.executor.memory": "600m",
+    }
+    for name, value in (SETTINGS | own | json.loads(settings)).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    query(spark, Path(folder)).awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
