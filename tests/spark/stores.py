@@ -102,7 +102,7 @@ class Query:
                     calls.setdefault(bucket, []).append((code, block))
         for bucket, blocks in calls.items():
             frames = iter([pd.DataFrame(blocks, columns=["side", "block"])])
-            for frame in join_bucket(self.wiring, self.state[bucket], frames, self.clock.value // 1000):
+            for frame in join_bucket(self.wiring, self.state[bucket], frames, self.clock.value // 1000, bucket):
                 if self.wiring.partial:
                     partial.append(frame)
                 else:

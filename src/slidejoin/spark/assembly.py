@@ -21,6 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from slidejoin.errors import PredicateError
 from slidejoin.plan import make_plan
 from slidejoin.predicate.expr import And, Column
+from slidejoin.spark.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.results import MATCH_TIME
 from slidejoin.spark.routing import choose_strategy
 from slidejoin.spark.tasks import PACKED, PARTIAL, JoinTask, PackTask, sum_task
@@ -136,6 +137,7 @@ def wired(
         helpers=tuple(helpers),
         streaming=streaming,
         cache=session.conf.get(CACHE_DIR, None),
+        bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
     )
 
 

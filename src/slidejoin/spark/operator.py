@@ -18,6 +18,7 @@ from slidejoin.engine import Engine
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
 from slidejoin.spark.counts import partial_frame
+from slidejoin.spark.limits import Room
 from slidejoin.spark.pack import CODES
 from slidejoin.spark.results import to_frame, with_match_time
 from slidejoin.spark.segments import build_segment, load_segments, newest_rows, streams_of, time_max
@@ -45,7 +46,7 @@ FRAME_ROWS = 1 << 18
 
 
 def join_bucket(
-    wiring: Wiring, variables: Variables, frames: Iterator[pd.DataFrame], watermark_ms: int
+    wiring: Wiring, variables: Variables, frames: Iterator[pd.DataFrame], watermark_ms: int, bucket: int
 ) -> Iterator[pd.DataFrame]:
     """Join what one micro-batch brought to a bucket with what the bucket has kept.
 
@@ -60,9 +61,12 @@ def join_bucket(
     watermark_ms : int
         Spark's watermark as the micro-batch began. Spark's is never below 0 and starts there: 0 means that there is
         none yet, and a static frame gives -1.
+    bucket : int
+        Its id.
     """
     plan = plan_of(wiring)
-    rows = _unpacked(wiring, frames)
+    room = Room(wiring, bucket)
+    rows = _unpacked(wiring, room.counted(frames))
     watermark = watermark_ms * TICKS_A_MILLISECOND if watermark_ms > 0 else None
     if not wiring.streaming:
         yield from _joined(wiring, _engine(plan), rows, None)
@@ -71,6 +75,7 @@ def join_bucket(
     manifest = state.manifest(wiring.described())
     before = set(manifest.ids)
     expired = _expire(plan, state, manifest, watermark)
+    room.check(manifest)
     if not any(table.num_rows for table in rows.values()):
         if expired or manifest.version == 0:
             _commit(state, manifest, watermark_ms)

@@ -60,7 +60,7 @@ class JoinTask(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
-        key: Any,  # noqa: ANN401, ARG002 - a tuple of the bucket's id, at which Spark has pointed the state
+        key: Any,  # noqa: ANN401 - a tuple of the bucket's id, at which Spark has pointed the state
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
@@ -70,7 +70,7 @@ class JoinTask(StatefulProcessor):
         from slidejoin.spark.wiring import wiring_of
 
         wiring = wiring_of(self.wiring)
-        yield from join_bucket(wiring, self.variables, rows, timerValues.getCurrentWatermarkInMs())
+        yield from join_bucket(wiring, self.variables, rows, timerValues.getCurrentWatermarkInMs(), key[0])
 
     def close(self) -> None:
         """Nothing is open."""

@@ -59,6 +59,8 @@ class Wiring:
         False for static frames: then nothing is kept between calls.
     cache : str or None
         The node's cache folder, None for the default.
+    bucket_bytes : int or None
+        What a bucket may hold, see `slidejoin.spark.limits`; None for no limit.
     """
 
     config: JoinConfig
@@ -72,6 +74,7 @@ class Wiring:
     helpers: tuple[int, ...]
     streaming: bool
     cache: str | None
+    bucket_bytes: int | None = None
 
     @property
     def partial(self) -> bool:
