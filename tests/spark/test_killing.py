@@ -1,0 +1,114 @@
+"""``kill -9`` at random moments: what a query puts out is the same, row for row, as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.killing import CLUSTER, LOCAL, Job, query, rows_expected, streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROUNDS = int(os.environ.get("SLIDEJOIN_KILLING_ROUNDS", "5"))
+SHORT, LONG = 5, 8
+"""Micro-batches of a job."""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[[int], Job]]:
+    """Make jobs, and leave nothing of them behind."""
+    made: list[Job] = []
+
+    def make(batches: int) -> Job:
+        made.append(Job.made(tmp_path, streams(batches)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def same_rows(one: Job) -> None:
+    """Compare with what the law gives; nightly, one undisturbed run is compared with it too."""
+    got, want = one.rows(), rows_expected(streams(one.batches))
+    assert len(got) == len(want), one.report()
+    assert got == want, one.report()
+
+
+def test_worker_executor_and_driver_killed_one_after_the_other(job: Any, spark: SparkSession) -> None:
+    """One query on two executors that are processes of their own; at last the session of the tests goes on with it."""
+    draw, one = random.Random(os.getpid()), job(SHORT)
+    one.start(CLUSTER)
+    for batch, kind in ((1, "worker"), (2, "executor"), (3, "driver")):
+        assert one.reached(batch), one.report()
+        time.sleep(draw.random())
+        assert one.until(lambda kind=kind: one.kill(kind, draw)), one.report()
+    assert one.wait() != 0, one.report()
+    assert one.committed() < SHORT, one.report()
+    query(spark, one.folder).awaitTermination()
+    same_rows(one)
+
+
+@pytest.mark.nightly
+def test_undisturbed_run_has_these_rows(job: Any) -> None:
+    one = job(LONG)
+    one.finish(attempts=1)
+    same_rows(one)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("kind", ["worker", "executor", "driver"])
+def test_killed_at_random_moments(job: Any, kind: str, seed: int) -> None:
+    """One to three times in a run, whatever is going on then, its start included."""
+    draw, one = random.Random(f"{kind} {seed}"), job(LONG)
+    master = CLUSTER if kind == "executor" else LOCAL
+    one.start(master)
+    for batch in sorted(draw.sample(range(LONG - 1), draw.randint(1, 3))):
+        if not one.reached(batch):
+            one.wait()
+            one.start(master)
+            one.reached(batch)
+        time.sleep(2 * draw.random())
+        one.until(lambda: one.kill(kind, draw))
+        if kind == "driver":
+            one.wait()
+            one.start(master)
+    one.finish(master)
+    same_rows(one)
+
+
+@pytest.mark.nightly
+def test_speculative_attempts(job: Any) -> None:
+    """Every task that is the last of its stage is run twice; the query is then killed and started from nothing."""
+    one = job(LONG)
+    settings = {
+        "spark.speculation": "true",
+        "spark.speculation.quantile": "0.4",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.interval": "10ms",
+        "spark.speculation.minTaskRuntime": "0ms",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": f"file://{one.folder}/events",
+    }
+    (one.folder / "events").mkdir()
+    one.start(CLUSTER, **settings)
+    assert one.reached(LONG // 2 + 1), one.report()
+    one.kill("driver", random.Random(1))
+    one.wait()
+    one.finish(CLUSTER, **settings)
+    events = [path.read_text(errors="replace") for path in (one.folder / "events").iterdir()]
+    assert sum(text.count('"Speculative":true') for text in events) > 0
+    same_rows(one)
