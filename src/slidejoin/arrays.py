@@ -52,7 +52,7 @@ def array_of(values: NDArray[np.int64]) -> pa.Array:
     >>> array_of(np.array([4, 5])).to_pylist()
     [4, 5]
     """
-    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(values)])
+    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(values)], 0)
 
 
 def empty_of(schema: pa.Schema) -> pa.Table:

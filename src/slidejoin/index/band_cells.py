@@ -160,7 +160,7 @@ class BandCells:
         self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
         self.pool = self._reserved = self._empty(0)
         self.stored: NDArray[np.int64] | None = None
-        self._swept, self._owed = 0, 0.0
+        self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
 
     @staticmethod
     def _buckets(rows: int) -> int:
@@ -241,14 +241,16 @@ class BandCells:
             self._reserved = self._empty(max(2 * lines, self.slots.size // WORDS // 2))
             self._reserved[: self.pool.size] = self.pool
         self.pool = self._reserved[: lines * WORDS]
+        self._lines = (self.slots.size + self.pool.size) // WORDS
         self.state[CURSOR] = room // LINES * LINES
 
     def _sweep(self, rows: int) -> None:
         """Renew dead positions, a share with every push, so that each bucket is visited once in 2**30 rows."""
-        own, every = self.slots.size // WORDS, (self.slots.size + self.pool.size) // WORDS
+        every = self._lines
         self._owed += rows * every / SWEEP
-        if self._owed < min(SWEPT_AT_ONCE, every):
+        if self._owed < SWEPT_AT_ONCE and self._owed < every:
             return
+        own = self.slots.size // WORDS
         begin, end = self._swept, min(self._swept + int(self._owed), every)
         sweep_cells(self.slots, min(begin, own), min(end, own), self.floor)
         sweep_cells(self.pool, max(begin - own, 0), max(end - own, 0), self.floor)

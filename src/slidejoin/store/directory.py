@@ -63,9 +63,10 @@ class Directory:
     def opened(self, chunks: Sequence[Chunk]) -> None:
         """Take up the newest of the chunks."""
         units = ((chunks[-1].limit - 1) >> self._shift) - (chunks[0].base >> self._shift) + 1
-        used = sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
-        shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(chunks))
-        if shared or units > SPARSE * (used + SMALLEST_RING):
+        # Of a ring the older chunks are known not to share units, and each uses one at least.
+        newest = chunks if self._bases is not None else chunks[-2:]
+        shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(newest))
+        if shared or (units > SPARSE * (len(chunks) + SMALLEST_RING) and units > SPARSE * self._used(chunks)):
             self._search(chunks)
         elif self._bases is not None or units > self._rows.size:
             self._bases = None
@@ -74,6 +75,10 @@ class Directory:
                 self._enter(chunk)
         else:
             self._enter(chunks[-1])
+
+    def _used(self, chunks: Sequence[Chunk]) -> int:
+        """Return how many units chunks have, and those of the smallest ring besides."""
+        return SMALLEST_RING + sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
 
     def marked(self, chunks: Sequence[Chunk]) -> None:
         """Take up that the newest chunk has NULLs."""
