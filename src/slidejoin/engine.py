@@ -78,6 +78,7 @@ class Engine:
         """Rows of one slice in a count window: no more than it holds."""
         self.count_tables = CountTables(plan)
         self.chooser = Chooser(plan)
+        self.chooser.open &= algorithm is None
         self.express = Express(self) if Express.serves(self) else None
 
     # -- taking rows ---------------------------------------------------------------------------------------------
@@ -170,14 +171,10 @@ class Engine:
 
     def slice_rows(self, rows: int, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
         """Rows of one slice: no more than the window holds, else probes would search rows that they may not see."""
-        if isinstance(self.plan.config.window, CountWindow):
+        if self.plan.scope is None:
             return self.largest_slice
-        known = [t for t in times.values() if t is not None and t.size]
-        if not known or self.plan.scope is None:
-            return LARGEST_SLICE
-        span = max(int(t.max()) for t in known) - min(int(t.min()) for t in known)
-        length = self.plan.scope.left_length + self.plan.scope.right_length
-        return min(max(rows * length // max(span, 1), SMALLEST_SLICE), LARGEST_SLICE)
+        full = self.plan.scope.at_once(times) if rows else LARGEST_SLICE
+        return min(max(full, SMALLEST_SLICE), LARGEST_SLICE)
 
     # -- one slice -----------------------------------------------------------------------------------------------
 
@@ -220,7 +217,7 @@ class Engine:
     # -- leaving -------------------------------------------------------------------------------------------------
 
     def _expire_counted(self) -> None:
-        if isinstance(self.plan.config.window, CountWindow):
+        if self.plan.scope is None:
             self._drop({side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES})
 
     def expire(self, watermark: int) -> None:
@@ -228,7 +225,7 @@ class Engine:
         scope = self.plan.scope
         if scope is None:
             return
-        oldest = {side: watermark - scope.length(side) for side in SIDES}
+        oldest = {side: scope.oldest(side, watermark) for side in SIDES}
         for side in SIDES:
             # A self-join keeps its rows once, as long as either of its roles needs them.
             rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]

@@ -18,9 +18,9 @@ from slidejoin.index.band_cells import LONGEST
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges import Keys, Ranges
-from slidejoin.scope import ScopeTerm, TimeScope
+from slidejoin.scope import ScopeTerm, bind_scope, first_seen, first_seen_at
 from slidejoin.store.holding import check_holdable, held_schema
-from slidejoin.window import TimeWindow
+from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from slidejoin.index.band_cells import Axis
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.expr import Side
+    from slidejoin.scope import Scope
 
 __all__ = ["Plan", "make_plan"]
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
-PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "all")
+PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "all")
 """Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
 
 
@@ -93,9 +94,9 @@ class Plan:
     terms : tuple
         Range terms, the indexed one first; each of the others is a further dimension.
     numbers : tuple of int
-        For each of them its number among the predicate's own terms, -1 for the time scope.
-    scope : TimeScope or None
-        The time window in ticks, None for count windows.
+        For each of them its number among the predicate's own terms, -1 for the scope.
+    scope : TimeScope, CountScope or None
+        The window as a range term; None for count windows over the engine's own ordinals.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
     """
@@ -105,7 +106,7 @@ class Plan:
     bound: BoundPredicate
     terms: tuple[Term, ...]
     numbers: tuple[int, ...]
-    scope: TimeScope | None
+    scope: Scope | None
     layout: Layout
     axes: dict[Side, Axis] | None
     _kept: dict[Side, pa.Schema] = field(default_factory=dict)
@@ -126,20 +127,16 @@ class Plan:
     def seen_from(self, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
         window = self.config.window
-        if isinstance(window, TimeWindow):
+        if self.scope is not None or not isinstance(window, CountWindow):
             return np.zeros(arrived.size, np.int64)
-        outside = arrived - window.size(stored)
-        np.maximum(outside, 0, out=outside)
-        # A division by 1 takes as long as any other: 3 ns a row.
-        return outside if window.slide == 1 else outside // window.slide * window.slide
+        return first_seen(window, stored, arrived)
 
     def seen_at(self, stored: Side, arrived: int) -> int:
         """Return the first stored ordinal that a probe may see once so many rows are here; see `seen_from`."""
         window = self.config.window
-        if isinstance(window, TimeWindow):
+        if self.scope is not None or not isinstance(window, CountWindow):
             return 0
-        outside = max(arrived - window.size(stored), 0)
-        return outside - outside % window.slide
+        return first_seen_at(window, stored, arrived)
 
     @property
     def algorithm(self) -> str:
@@ -208,6 +205,7 @@ SHAPES = {
     "scope": "the time scope",
     "ranges": "one-sided or several ranges",
     "not-equal": "inequality by <>",
+    "numbers": "the rows of the count window",
     "all": "all rows",
 }
 
@@ -216,8 +214,13 @@ def _shape(term: Term) -> str:
     return term.shape
 
 
-def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
+def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index.
+
+    Parameters
+    ----------
+    numbers : pair of str, optional
+        Of a count window, the columns in which rows carry their numbers, see `CountScope`.
 
     Raises
     ------
@@ -227,7 +230,7 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
     """
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
     bound = bind(config.on, left, right)
-    scope = TimeScope.bind(config.window, left, right) if isinstance(config.window, TimeWindow) else None
+    scope = bind_scope(config.window, left, right, numbers)
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     if scope is not None:
         numbered.append((ScopeTerm(scope), -1))
@@ -238,14 +241,14 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
     for side, schema in zip(SIDES, (left, right), strict=True):
         needed = {*layout.names(side), *bound.columns(side)}
         if scope is not None:
-            needed.add(scope.window.on(side))
+            needed.update(scope.columns(side))
         if config.self_join:
             needed |= {*layout.names("left"), *layout.names("right"), *bound.columns("left"), *bound.columns("right")}
         # A batch needs a column to have a number of rows at all.
         names = [name for name in schema.names if name in needed] or schema.names[:1]
         check_holdable(side, schema, names)
         kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
-    terms, numbers = zip(*numbered, strict=True)
+    terms, places = zip(*numbered, strict=True)
     axes = cell_axes(terms[0], config.window)
     if config.algorithm == "band_cells" and axes is None:
         msg = (
@@ -253,4 +256,4 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema) -> Plan:
             f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
         )
         raise PredicateError(msg)
-    return Plan(config, (left, right), bound, terms, numbers, scope, layout, axes, kept)
+    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, kept)

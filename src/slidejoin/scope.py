@@ -1,9 +1,13 @@
-"""A time window bound to schemas: event times as whole ticks, and the scope of a pair as one more range term."""
+"""A window bound to schemas: the scope of a pair as one more range term.
+
+Time windows always have one. A count window has one where the rows of a window are a part of the streams only and carry
+their numbers, as in a bucket on Spark; else the ordinals of the engine itself are its scope.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +17,7 @@ from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.predicate.ranges import Keys, Ranges
 from slidejoin.predicate.tree import other
 from slidejoin.predicate.types import UNIT_SCALE
-from slidejoin.window import Span
+from slidejoin.window import CountWindow, Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,9 +25,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expr import Side
-    from slidejoin.window import Length, TimeWindow
+    from slidejoin.window import Length, TimeWindow, Window
 
-__all__ = ["ScopeTerm", "TimeScope", "saturating_add"]
+__all__ = [
+    "CountScope",
+    "Scope",
+    "ScopeTerm",
+    "TimeScope",
+    "bind_scope",
+    "first_seen",
+    "first_seen_at",
+    "saturating_add",
+]
 
 LARGEST = int(np.iinfo(np.int64).max)
 FARTHEST = (1 << 64) - 1
@@ -111,9 +124,42 @@ class TimeScope:
         )
         return TimeScope(window, stay_left, stay_right, lateness, scale)
 
+    @property
+    def probing(self) -> tuple[str, ...]:
+        """Columns that only arriving rows need: none."""
+        return ()
+
+    @property
+    def label(self) -> str:
+        """The scope in words, for `explain`."""
+        return f"time scope l.{self.window.left_on} ~ r.{self.window.right_on}"
+
+    def columns(self, side: Side) -> tuple[str, ...]:
+        """Return the columns that tell whether that side's rows are in scope."""
+        return (self.window.on(side),)
+
     def length(self, side: Side) -> int:
         """How many ticks rows of that side stay."""
         return self.left_length if side == "left" else self.right_length
+
+    def oldest(self, side: Side, mark: int) -> int:
+        """Return the event time from which on that side's rows may still be seen, at that watermark."""
+        return mark - self.length(side)
+
+    def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
+        """Return how many of these rows, at least one, the windows of both sides hold."""
+        known = [t for t in times.values() if t is not None and t.size]
+        span = max(int(t.max()) for t in known) - min(int(t.min()) for t in known)
+        return sum(t.size for t in known) * (self.left_length + self.right_length) // max(span, 1)
+
+    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the event times in scope: up to the probe's own length after it, the other's before it."""
+        ticks, valid = self.ticks(probe_side, columns)
+        lo = saturating_add(ticks, -self.length(other(probe_side)))
+        hi = saturating_add(ticks, self.length(probe_side))
+        if valid is not None:
+            lo, hi = np.where(valid, lo, 1), np.where(valid, hi, 0)
+        return Ranges(lo[None, :], hi[None, :], exact=True)
 
     def ticks(self, side: Side, columns: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
         """Return event times as (n,) int64 ticks, and which of them are not NULL (None: all).
@@ -163,30 +209,130 @@ def _zero(column: pa.Array) -> pa.Scalar:
     return pa.scalar(0, pa.int32()).cast(pa.date32()).cast(column.type)
 
 
+def first_seen(window: CountWindow, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
+    outside = arrived - window.size(stored)
+    np.maximum(outside, 0, out=outside)
+    # A division by 1 takes as long as any other: 3 ns a row.
+    return outside if window.slide == 1 else outside // window.slide * window.slide
+
+
+def first_seen_at(window: CountWindow, stored: Side, arrived: int) -> int:
+    """Return the first stored ordinal that a probe may see once so many rows are here; see `first_seen`."""
+    outside = max(arrived - window.size(stored), 0)
+    return outside - outside % window.slide
+
+
+@dataclass(frozen=True, slots=True)
+class CountScope:
+    """A count window over rows that carry their numbers: what is here may be a part of both streams only.
+
+    Attributes
+    ----------
+    window : CountWindow
+        Counted in rows of the whole streams.
+    ordinal, seen : str
+        Columns: a row's place among all rows of its side, and how many rows of the other side had arrived before it.
+    """
+
+    window: CountWindow
+    ordinal: str
+    seen: str
+    lateness: int = 0
+
+    @property
+    def probing(self) -> tuple[str, ...]:
+        """Columns that only arriving rows need, stored ones do not."""
+        return (self.seen,)
+
+    @property
+    def label(self) -> str:
+        """The scope in words, for `explain`."""
+        return f"count scope {self.window!r}"
+
+    def columns(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 - both sides have the same
+        """Return the columns that tell whether that side's rows are in scope."""
+        return self.ordinal, self.seen
+
+    def length(self, side: Side) -> int:
+        """Most rows of that side that are ever seen."""
+        return self.window.size(side) + self.window.slide - 1
+
+    def oldest(self, side: Side, mark: int) -> int:
+        """Return the ordinal from which on that side's rows may still be seen, `mark` of them having arrived."""
+        return first_seen_at(self.window, side, mark)
+
+    def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
+        """Return how many of these rows, which `times` gives the ordinals of, the windows of both sides hold."""
+        total = 0
+        for side, ordinals in times.items():
+            if ordinals is not None and ordinals.size:
+                span = int(ordinals.max()) - int(ordinals.min()) + 1
+                total += ordinals.size * min(self.length(side), span) // span
+        return total
+
+    def ticks(self, side: Side, columns: Mapping[str, Any]) -> tuple[NDArray[np.int64], None]:  # noqa: ARG002 - as `TimeScope`
+        """Return the ordinals, (n,) int64; every row has one."""
+        return _numbers(columns[self.ordinal]), None
+
+    def ranks(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Return the rows' places in the one order over both sides, (n,) int64."""
+        return _numbers(columns[self.ordinal]) + _numbers(columns[self.seen])
+
+    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the ordinals of the other side's rows that each probe sees."""
+        seen = _numbers(columns[self.seen])
+        return Ranges(first_seen(self.window, other(probe_side), seen)[None, :], (seen - 1)[None, :], exact=True)
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = np.asarray(column)
+    return numbers
+
+
+Scope: TypeAlias = TimeScope | CountScope
+
+
+def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple[str, str] | None) -> Scope | None:
+    """Return the scope of a window, None where the ordinals of the engine are all of it.
+
+    Parameters
+    ----------
+    numbers : pair of str, optional
+        For a count window the columns in which rows carry their numbers, see `CountScope`.
+
+    Raises
+    ------
+    PredicateError
+        For event-time columns that do not do.
+    """
+    if isinstance(window, CountWindow):
+        return None if numbers is None else CountScope(window, *numbers)
+    return TimeScope.bind(window, left, right)
+
+
 @dataclass(frozen=True, slots=True)
 class ScopeTerm:
-    """The scope of a time window as a range term: a band of event times, ``-right <= l - r``, ``r - l <= left``."""
+    """The scope as a range term: of event times a band, of ordinals what a probe of either side sees."""
 
-    scope: TimeScope
-    shape: str = "scope"
+    scope: Scope
     exact: bool = True
+
+    @property
+    def shape(self) -> str:
+        """Of a time window it is expected to be narrow; of a count window nearly all rows that are stored are in it."""
+        return "scope" if isinstance(self.scope, TimeScope) else "numbers"
 
     @property
     def label(self) -> str:
         """The term in words, for `explain`."""
-        window = self.scope.window
-        return f"time scope l.{window.left_on} ~ r.{window.right_on}"
+        return self.scope.label
 
     def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
-        """Return the event times of stored rows as keys (n,) int64."""
+        """Return the event times, or ordinals, of stored rows as keys (n,) int64."""
         ticks, valid = self.scope.ticks(side, columns)
         return Keys(ticks, valid, exact=True)
 
     def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
-        """Return the event times in scope: up to the probe's own length after it, the other's before it."""
-        ticks, valid = self.scope.ticks(probe_side, columns)
-        lo = saturating_add(ticks, -self.scope.length(other(probe_side)))
-        hi = saturating_add(ticks, self.scope.length(probe_side))
-        if valid is not None:
-            lo, hi = np.where(valid, lo, 1), np.where(valid, hi, 0)
-        return Ranges(lo[None, :], hi[None, :], exact=True)
+        """Return the keys in scope for each probe."""
+        return self.scope.reach(probe_side, columns)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slidejoin.kernels.clocks import run_clocks
 from slidejoin.predicate.types import UNIT_SCALE
+from slidejoin.scope import TimeScope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from slidejoin.arrival import Arrivals, Clock
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
-    from slidejoin.scope import TimeScope
+    from slidejoin.scope import Scope
     from slidejoin.taking import Taken
 
 __all__ = ["Ticking"]
@@ -28,13 +29,15 @@ LARGEST = int(np.iinfo(np.int64).max)
 class Ticking:
     """What a time window needs of a push beside its keys."""
 
-    def __init__(self, plan: Plan, scope: TimeScope) -> None:
-        self._places = {side: plan.schema(side).get_field_index(scope.window.on(side)) for side in SIDES}
+    def __init__(self, plan: Plan, scope: Scope) -> None:
+        self._places = {side: plan.schema(side).get_field_index(scope.columns(side)[0]) for side in SIDES}
         self._clocks = np.empty(2, np.int64)
 
     @staticmethod
-    def serves(plan: Plan, scope: TimeScope) -> bool:
+    def serves(plan: Plan, scope: Scope) -> bool:
         """Tell whether event times are ticks as they lie in memory, and lengths in reach."""
+        if not isinstance(scope, TimeScope):
+            return False
         kinds = [plan.schema(side).field(scope.window.on(side)).type for side in SIDES]
         if scope.scale is None:
             plain = all(pa.types.is_int64(kind) for kind in kinds)
