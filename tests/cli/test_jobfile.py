@@ -217,7 +217,7 @@ WRONG = [
     (
         'right = "quotes"',
         'right = "quotes"\nstrategy = "hashed"',
-        "join.strategy: got 'hashed', expected one of auto, hash, cell, broadcast. Did you mean 'hash'?",
+        "join.strategy: got 'hashed', expected one of auto, hash, cell, grid, broadcast. Did you mean 'hash'?",
     ),
     ('left = "10 minutes"', 'kind = "count"', "join.window.kind: got 'count', expected 'time'."),
     (

@@ -72,11 +72,13 @@ class Session:
         self.conf = {"spark.slidejoin.cacheDir": str(cache)}
 
 
-def wire(cache: Path, on: str, window: TimeWindow, strategy: str, partitions: int = 3, **options: Any) -> Wiring:
+def wire(
+    cache: Path, on: str, window: TimeWindow, strategy: str, partitions: int = 3, spread: int = 1, **options: Any
+) -> Wiring:
     """A join as it reaches the workers."""
     config = make_config(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
-    plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy)
+    plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)
     session: Any = Session(cache)
     wiring = assembly.wired(plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True)

@@ -27,8 +27,11 @@ BAND = ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1)))
 CASES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "hash": ("l.x = r.x + 1", ("=", L, ("+", R, ("lit", 1)))),
     "cell": ("l.x BETWEEN r.x - 1 AND r.x + 1", BAND),
+    "grid": ("l.x < r.x", ("<", L, R)),
     "broadcast": ("l.x < r.x", ("<", L, R)),
 }
+LAYOUTS = [*((strategy, 3, 1) for strategy in CASES), ("hash", 5, 2), ("cell", 5, 2)]
+"""Strategy, number of buckets, spread."""
 WINDOW = sj.TimeWindow("10 seconds", on="ts")
 
 
@@ -49,14 +52,20 @@ def streams(draw: st.DrawFn) -> list[dict[str, list[Row]]]:
 
 
 @pytest.mark.parametrize("self_join", [False, True])
-@pytest.mark.parametrize("strategy", CASES)
+@pytest.mark.parametrize(("strategy", "partitions", "spread"), LAYOUTS)
 @given(batches=streams())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_agrees_with_the_law(
-    tmp_path_factory: pytest.TempPathFactory, strategy: str, self_join: bool, batches: list[dict[str, list[Row]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    strategy: str,
+    partitions: int,
+    spread: int,
+    self_join: bool,
+    batches: list[dict[str, list[Row]]],
 ) -> None:
     on, predicate = CASES[strategy]
-    query = Query(wire(tmp_path_factory.mktemp("cache"), on, WINDOW, strategy, self_join=self_join), LATENESS)
+    cache = tmp_path_factory.mktemp("cache")
+    query = Query(wire(cache, on, WINDOW, strategy, partitions, spread, self_join=self_join), LATENESS)
     if self_join:
         batches = [{"left": batch["left"]} for batch in batches]
     for batch in batches:
@@ -65,16 +74,22 @@ def test_agrees_with_the_law(
 
 
 @pytest.mark.parametrize("self_join", [False, True])
-@pytest.mark.parametrize("strategy", CASES)
+@pytest.mark.parametrize(("strategy", "partitions", "spread"), LAYOUTS)
 @given(batches=streams())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_counts_are_whole(
-    tmp_path_factory: pytest.TempPathFactory, strategy: str, self_join: bool, batches: list[dict[str, list[Row]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    strategy: str,
+    partitions: int,
+    spread: int,
+    self_join: bool,
+    batches: list[dict[str, list[Row]]],
 ) -> None:
     on, predicate = CASES[strategy]
     cache = tmp_path_factory.mktemp("cache")
-    query = Query(wire(cache, on, WINDOW, strategy, self_join=self_join, output="count"), LATENESS)
-    assert query.wiring.partial == (self_join or strategy != "hash")
+    wiring = wire(cache, on, WINDOW, strategy, partitions, spread, self_join=self_join, output="count")
+    query = Query(wiring, LATENESS)
+    assert query.wiring.partial == (self_join or strategy != "hash" or spread > 1)
     if self_join:
         batches = [{"left": without_ties(batch["left"])} for batch in batches]
     for batch in batches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,7 @@ WINDOW = sj.TimeWindow("10 seconds", on="ts")
         ("l.x = r.x", ("=", L, R), "auto"),
         ("l.x BETWEEN r.x - 1 AND r.x + 1", ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1))), "auto"),
         ("l.x <> r.x", ("<>", L, R), "auto"),
+        ("l.x <> r.x", ("<>", L, R), "broadcast"),
     ],
 )
 def test_equals_the_oracle(
@@ -34,7 +35,8 @@ def test_equals_the_oracle(
     batches = rich_batches()
     feed.add(batches)
     one: dict[str, list[Row]] = {side: [row for batch in batches for row in batch[side]] for side in ("left", "right")}
-    result = stream_join(feed.static("left"), feed.static("right"), on=on, window=WINDOW, strategy=strategy)
+    options: dict[str, Any] = {"strategy": strategy, "partitions": 4}
+    result = stream_join(feed.static("left"), feed.static("right"), on=on, window=WINDOW, **options)
     assert sorted((row["id"], row["id_right"]) for row in result.collect()) == expected([one], predicate, LENGTH, 0)
 
 

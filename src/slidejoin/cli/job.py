@@ -42,6 +42,7 @@ class Join:
     suffix: str = "_right"
     aliases: tuple[str, str] = ("l", "r")
     strategy: str = "auto"
+    spread: int = 1
     partitions: int | None = None
 
     @property

@@ -21,12 +21,12 @@ SOURCE_FORMATS = ("csv", "parquet", "json")
 FILE_SINKS = ("parquet", "csv", "json")
 SINK_FORMATS = (*FILE_SINKS, "console", "noop")
 HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
-STRATEGIES = ("auto", "hash", "cell", "broadcast")
+STRATEGIES = ("auto", "hash", "cell", "grid", "broadcast")
 
 SOURCE_KEYS = ("format", "path", "stream", "schema", "columns", "where", "options", "max_files_per_trigger")
 JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
-    *("strategy", "partitions"),
+    *("strategy", "spread", "partitions"),
 )
 WINDOW_KEYS = ("kind", "length", "left", "right", "on", "left_on", "right_on", "lateness")
 SINK_KEYS = ("format", "path", "checkpoint", "trigger", "options")
@@ -141,6 +141,7 @@ def _join(table: Table, sources: Mapping[str, Source]) -> Join:
         suffix=table.optional_text("suffix", 'text such as "_right"') or "_right",
         aliases=(aliases[0], aliases[1]),
         strategy=table.choice("strategy", STRATEGIES, "auto"),
+        spread=table.count("spread") or 1,
         partitions=table.count("partitions"),
     )
 

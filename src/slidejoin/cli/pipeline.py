@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from slidejoin.cli.job import Job, Source
 
-__all__ = ["brief", "load", "load_all", "planned_batches", "result_of", "writer_of"]
+__all__ = ["brief", "explained", "load", "load_all", "planned_batches", "result_of", "writer_of"]
+
+T = TypeVar("T")
 
 GLOB = re.compile(r"[*?\[{]")
 SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
@@ -94,9 +96,27 @@ def result_of(job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
     """
     from slidejoin.spark import stream_join  # noqa: PLC0415 - loads pyspark and Numba
 
+    return _called(stream_join, job, frames)
+
+
+def explained(job: Job, frames: Mapping[str, DataFrame]) -> str:
+    """Return how the join over the sources' `frames` would run, and why.
+
+    Raises
+    ------
+    ConfigError
+        If the join refuses its options or its predicate.
+    """
+    from slidejoin.spark import explain_join  # noqa: PLC0415 - loads pyspark and Numba
+
+    return str(_called(explain_join, job, frames))
+
+
+def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame]) -> T:
+    """Call `stream_join`, or what takes its arguments, for a job."""
     join = job.join
     try:
-        return stream_join(
+        return function(
             frames[join.left],
             None if join.right is None else frames[join.right],
             on=join.on,
@@ -108,6 +128,7 @@ def result_of(job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
             self_join=join.self_join,
             aliases=join.aliases,
             strategy=join.strategy,
+            spread=join.spread,
             partitions=join.partitions,
         )
     except (SlideJoinError, ValueError, NotImplementedError) as error:

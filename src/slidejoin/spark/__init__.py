@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slidejoin.spark.checks import SparkJoinError, check_java
+    from slidejoin.spark.explaining import JoinExplanation, explain_join
     from slidejoin.spark.join import stream_join
 
-__all__ = ["SparkJoinError", "check_java", "stream_join"]
+__all__ = ["JoinExplanation", "SparkJoinError", "check_java", "explain_join", "stream_join"]
 
-_HOME = {"SparkJoinError": "checks", "check_java": "checks", "stream_join": "join"}
+_HOME = {
+    "JoinExplanation": "explaining",
+    "SparkJoinError": "checks",
+    "check_java": "checks",
+    "explain_join": "explaining",
+    "stream_join": "join",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
@@ -24,9 +31,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    if name != "stream_join":
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if _HOME[name] == "checks":
+        return getattr(import_module(f"{__name__}.checks"), name)
     from slidejoin.spark.workers import without_compiling
 
     with without_compiling():
-        return import_module(f"{__name__}.join").stream_join
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -23,7 +23,7 @@ from slidejoin.plan import make_plan
 from slidejoin.predicate.expr import And, Column
 from slidejoin.spark.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.results import MATCH_TIME
-from slidejoin.spark.routing import choose_strategy
+from slidejoin.spark.strategies import choose_strategy
 from slidejoin.spark.tasks import PACKED, PARTIAL, JoinTask, PackTask, sum_task
 from slidejoin.spark.wiring import AT_HOME, HIDDEN, LEFT_ROLE, RIGHT_ROLE, ROLES, ROW_ID, Wiring
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.config import JoinConfig
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
-    from slidejoin.spark.routing import Strategy
+    from slidejoin.spark.strategies import Strategy
     from slidejoin.window import TimeWindow
 
 __all__ = ["bound_to", "pipeline", "result_type", "wired"]
@@ -42,7 +42,13 @@ CACHE_DIR = "spark.slidejoin.cacheDir"
 
 
 def bound_to(
-    config: JoinConfig, frames: dict[Side, DataFrame], window: TimeWindow, strategy: str
+    config: JoinConfig,
+    frames: dict[Side, DataFrame],
+    window: TimeWindow,
+    strategy: str,
+    *,
+    buckets: int,
+    spread: int = 1,
 ) -> tuple[Plan, Strategy]:
     """Bind a join to its frames, with the hidden columns that it needs.
 
@@ -55,7 +61,7 @@ def bound_to(
         For a predicate, selection or names that cannot be used.
     """
     left, right = (_schema(frames.get(side, frames["left"])) for side in ROLES)
-    chosen = choose_strategy(strategy, make_plan(config, left, right).bound)
+    chosen = choose_strategy(strategy, make_plan(config, left, right).bound, buckets, spread)
     select = config.select
     if select is None:
         sides = zip(config.aliases, (left, right), strict=True)
@@ -67,7 +73,7 @@ def bound_to(
         parts = on.parts if isinstance(on, And) else (on,)
         on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
         hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
-    if config.output == "count" and (config.self_join or chosen.name != "hash"):
+    if config.output == "count" and (config.self_join or chosen.copies):
         hidden += [pa.field(ROW_ID, pa.int64()), pa.field(AT_HOME, pa.bool_())]
         helpers += [f"{alias}.{name}" for name in (ROW_ID, AT_HOME) for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))

@@ -20,18 +20,20 @@ from slidejoin.spark.checks import (
 from slidejoin.spark.marking import DELAY, check_time_column, marked
 from slidejoin.spark.results import MATCH_TIME
 from slidejoin.spark.workers import compile_ahead
-from slidejoin.window import CountWindow
+from slidejoin.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from slidejoin.plan import Plan
     from slidejoin.predicate import Expr, Expression
     from slidejoin.predicate.expr import Side
+    from slidejoin.spark.wiring import Wiring
     from slidejoin.window import Window
 
-__all__ = ["stream_join"]
+__all__ = ["stream_join", "wired_join"]
 
 
 def stream_join(
@@ -47,6 +49,7 @@ def stream_join(
     self_join: bool = False,
     aliases: tuple[str, str] = ("l", "r"),
     strategy: str = "auto",
+    spread: int = 1,
     partitions: int | None = None,
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison within a time window.
@@ -64,12 +67,16 @@ def stream_join(
         Join type. The others are not in this version.
     output : {"pairs", "count"}
         One row for each pair; or one row for each input row with the number of pairs that it produced, which takes one
-        more exchange unless every row goes to one bucket only (strategy ``hash``, no self-join).
+        more exchange unless every row goes to one bucket only (strategy ``hash``, no spread, no self-join).
     select, suffix, self_join, aliases
         As for `slidejoin.StreamJoin`.
-    strategy : {"auto", "hash", "cell", "broadcast"}
-        Which rows meet where: by the key of an equality; by the cell of a value in a band of constant width; one side
-        everywhere. ``auto`` takes the first of these that the predicate allows.
+    strategy : {"auto", "hash", "cell", "grid", "broadcast"}
+        Which rows meet where: by the key of an equality; by the cell of a value in a band of constant width; in a
+        square grid of buckets, for any predicate; the right side everywhere, for a small one. ``auto`` takes the first
+        of these that the predicate allows and that sends fewer rows than the last.
+    spread : int
+        With ``hash`` and ``cell``: each key or cell gets `spread` times `spread` buckets, against one that has a large
+        part of all rows. Every row is then sent and kept `spread` times.
     partitions : int, optional
         Number of buckets, a fixed parameter of the query. Default: ``spark.sql.shuffle.partitions``.
 
@@ -107,6 +114,45 @@ def stream_join(
     >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
     """
     check_packages()
+    frames, plan, wiring = wired_join(
+        left, right, on=on, window=window, how=how, output=output, select=select, suffix=suffix, self_join=self_join,
+        aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+    )  # fmt: skip
+    session, streaming = left.sparkSession, left.isStreaming
+    delay = 0
+    if streaming:
+        check_state_store(session)
+        check_session(session)
+    if streaming and isinstance(window, TimeWindow):
+        for side in tuple(frames):
+            frames[side], ms = marked(frames[side], side, window)
+            delay = max(delay, ms)
+    if is_local(session):
+        compile_ahead(wiring.cache)
+    joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
+    if not streaming:
+        return joined
+    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
+    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+
+
+def wired_join(
+    left: DataFrame,
+    right: DataFrame | None,
+    *,
+    on: str | Expr | Expression,
+    window: Window,
+    how: str,
+    output: str,
+    select: Iterable[str] | None,
+    suffix: str,
+    self_join: bool,
+    aliases: tuple[str, str],
+    strategy: str,
+    spread: int,
+    partitions: int | None,
+) -> tuple[dict[Side, DataFrame], Plan, Wiring]:
+    """Check what `stream_join` was given and return the frames, the plan of each bucket and what its tasks get."""
     config = make_config(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1,
@@ -124,26 +170,13 @@ def stream_join(
         )
         raise SparkJoinError(msg)
     frames = _frames(left, right, self_join=self_join)
-    session, streaming = left.sparkSession, left.isStreaming
     for side, frame in frames.items():
         check_time_column(frame, side, window.on(side))
     chosen = None if select is None else len(config.select or ())
-    plan, routing = bound_to(config, frames, window, strategy)
-    wiring = wired(plan, routing, _buckets(partitions, session), chosen, session, streaming=streaming)
-    delay = 0
-    if streaming:
-        check_state_store(session)
-        check_session(session)
-        for side in tuple(frames):
-            frames[side], ms = marked(frames[side], side, window)
-            delay = max(delay, ms)
-    if is_local(session):
-        compile_ahead(wiring.cache)
-    joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
-    if not streaming:
-        return joined
-    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
-    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+    buckets = _buckets(partitions, left.sparkSession)
+    plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
+    wiring = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming)
+    return frames, plan, wiring
 
 
 def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dict[Side, DataFrame]:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.predicate.hashes import mix
-from slidejoin.spark.routing import bucket_of, route
+from slidejoin.spark.grids import bucket_of
+from slidejoin.spark.routing import route
 from slidejoin.spark.wiring import AT_HOME, LEFT_ROLE, RIGHT_ROLE, ROLES, ROW_ID, plan_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.expr import Side
     from slidejoin.spark.wiring import Wiring
 
-__all__ = ["placed"]
+__all__ = ["copies_of", "placed"]
 
 SIDE_BIT, TASK_BITS = 62, 36
 """A row id of a micro-batch: its side, its task, its place in that."""
@@ -38,17 +39,8 @@ def placed(wiring: Wiring, side: Side, table: pa.Table, first: int) -> tuple[pa.
     buckets : (k,) int64
         The bucket number of each copy, ascending.
     """
-    count = len(wiring.buckets)
-    # One number for each copy: row and bucket. Rows are routed once for each role, and go to a bucket once.
-    if wiring.config.self_join:
-        by_role = {role: _copies(wiring, role, table) for role in ROLES}
-        copies = np.union1d(by_role["left"], by_role["right"])
-    else:
-        by_role, copies = {}, _copies(wiring, side, table)
-    at_home = None
-    if wiring.partial:
-        copies, at_home = _with_homes(copies, table.num_rows, count)
-    rows, buckets = np.divmod(copies, count)
+    copies, by_role, at_home = copies_of(wiring, side, table)
+    rows, buckets = np.divmod(copies, len(wiring.buckets))
     order = np.argsort(buckets, kind="stable")
     rows, buckets, copies = rows[order], buckets[order], copies[order]
     whole = rows.size == table.num_rows and bool((np.diff(rows) == 1).all())
@@ -62,22 +54,53 @@ def placed(wiring: Wiring, side: Side, table: pa.Table, first: int) -> tuple[pa.
     return taken.select(wiring.schema(side).names), buckets
 
 
+def copies_of(
+    wiring: Wiring, side: Side, table: pa.Table
+) -> tuple[NDArray[np.int64], dict[Side, NDArray[np.int64]], NDArray[np.bool_] | None]:
+    """Say where rows go, as one number for each copy: the row's place times the number of buckets, and the bucket.
+
+    Returns
+    -------
+    copies : (k,) int64
+        Each row once for each of its buckets, ascending unless it is plain routing.
+    by_role : dict
+        In a self-join, those of them that act as left and those that act as right.
+    at_home : (k,) bool or None
+        Where counts are partial, which copies are at home.
+    """
+    # Rows are routed once for each role, and go to a bucket once.
+    if wiring.config.self_join:
+        by_role = {role: _copies(wiring, role, table) for role in ROLES}
+        copies = np.union1d(by_role["left"], by_role["right"])
+    else:
+        by_role, copies = {}, _copies(wiring, side, table)
+    at_home = None
+    if wiring.partial:
+        copies, at_home = _with_homes(copies, table.num_rows, len(wiring.buckets))
+    return copies, by_role, at_home
+
+
 def _copies(wiring: Wiring, role: Side, table: pa.Table) -> NDArray[np.int64]:
     # Routing evaluates the predicate's single-side parts, to which the roles belong: here a row still has both.
     for name in [name for name in (LEFT_ROLE, RIGHT_ROLE) if name in wiring.schema(role).names]:
         table = table.append_column(name, pa.array(np.ones(table.num_rows, np.bool_)))
-    routes = route(wiring, plan_of(wiring), role, table)
-    return routes.rows * len(wiring.buckets) + routes.buckets
+    count, everyone = len(wiring.buckets), wiring.config.output == "count" and not wiring.partial
+    routes = route(plan_of(wiring), wiring.strategy, count, role, table, everyone=everyone)
+    return routes.rows * count + routes.buckets
 
 
 def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Give each row one copy that is at home, from which its line of the output comes.
 
-    A row that goes nowhere can match nothing, so its home may be any bucket.
+    A row that goes nowhere can match nothing, so its home may be any bucket. Of several copies one in turns is at home:
+    no bucket writes the lines of all rows that are everywhere.
     """
     nowhere = np.setdiff1d(np.arange(rows), copies // count)
     every = np.sort(np.concatenate([copies, nowhere * count + bucket_of(mix(nowhere), count)]))
-    return every, np.diff(every // count, prepend=-1) > 0
+    firsts = np.flatnonzero(np.diff(every // count, prepend=-1))
+    at_home = np.zeros(every.size, np.bool_)
+    at_home[firsts + np.arange(rows) % np.diff(firsts, append=every.size)] = True
+    return every, at_home
 
 
 def _first_id(side: Side) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from slidejoin.config import JoinConfig
     from slidejoin.predicate.expr import Side
-    from slidejoin.spark.routing import Strategy
+    from slidejoin.spark.strategies import Strategy
 
 __all__ = ["AT_HOME", "HIDDEN", "LEFT_ROLE", "RIGHT_ROLE", "ROLES", "ROW_ID", "Wiring", "plan_of", "wiring_of"]
 

@@ -1,0 +1,93 @@
+"""What `explain_join` says is what `stream_join` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+from slidejoin.errors import PredicateError
+from slidejoin.spark import SparkJoinError, explain_join
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WINDOW = sj.TimeWindow("10 seconds", on="ts")
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.range(3).selectExpr("id", "id x", "timestamp_seconds(id) ts")
+
+
+def rows(x: Any) -> pa.Table:
+    ids = np.arange(len(x))
+    return pa.table({"id": ids, "x": np.asarray(x, np.int64), "ts": pa.array(ids, pa.timestamp("s"))})
+
+
+def test_without_a_sample(frame: DataFrame) -> None:
+    told = explain_join(frame, frame, on="abs(l.x - r.x) <= 5 AND l.id <> r.id", window=WINDOW, partitions=8)
+    assert str(told).splitlines() == [
+        "strategy: cell of width 40, in turns",
+        "because no equality, but a band of constant width, which few cells hold",
+        "buckets: 8",
+        "rows sent, and kept while in the window: 1 for each left row, 1.25 for each right row",
+        "expected load: the same in every bucket, where keys are many and none is hot",
+        "in each bucket:",
+        "  inner join on abs(l.x - r.x) <= 5 AND l.id <> r.id",
+        f"  window: {WINDOW!r}",
+        "  index: sorted runs on band l.x ~ r.x",
+        "  compared beside the key: time scope l.ts ~ r.ts",
+        "  compared beside the key: not-equal l.id ~ r.id",
+    ]
+    assert (told.copies, told.sample, told.spreads) == ({"left": 1.0, "right": 1.25}, None, {})
+
+
+def test_a_grid_says_what_it_sends(frame: DataFrame) -> None:
+    told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, partitions=8)
+    assert "a grid sends 5.75 copies and broadcast 9" in str(told)
+    assert "expected load, where hashes are even: 0.99, 0.99," in str(told)
+    assert told.copies == {"left": 3.0, "right": pytest.approx(2.75)}
+    told = explain_join(frame, on="l.x < r.x AND l.x > 1", window=WINDOW, partitions=9, self_join=True)
+    assert told.copies == {"left": pytest.approx(5)}, "three buckets as left, three as right, one of them as both"
+    assert "slidejoin_as" not in str(told)
+    assert "filter before the index: left rows" in str(told)
+
+
+def test_a_sample_shows_what_is_hot(spark: SparkSession, frame: DataFrame) -> None:
+    random = np.random.default_rng(1)
+    x = np.where(random.random(4000) < 0.5, 7, random.integers(0, 10**6, 4000))
+    given: dict[str, Any] = {"on": "l.x = r.x", "window": WINDOW, "partitions": 8}
+    told = explain_join(frame, frame, **given, sample=(rows(x), rows(x).to_pandas()))
+    assert told.sample == {"left": 4000, "right": 4000}
+    assert max(told.loads) > 4
+    assert 1 < told.spreads[2] < 2
+    assert "load, counted from 4,000 left and 4,000 right rows: " in str(told)
+    assert f"with spread=2 the fullest bucket would have {told.spreads[2]:.2f} of the mean" in str(told)
+    table = spark.createDataFrame(rows(x).to_pandas())
+    of_frames = explain_join(frame, frame, **given, spread=2, sample=(table, table))
+    assert of_frames.strategy == "hash, spread 2"
+    assert of_frames.copies == {"left": 2.0, "right": 2.0}
+    assert max(of_frames.loads) == pytest.approx(told.spreads[2], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "sample"),
+    [
+        (SparkJoinError, r"sample: got 1 table, expected two, \(left rows, right rows\)", {"x": [1]}),
+        (PredicateError, "sample: the left rows have no column 'id'.* Did you mean 'idd'", ({"idd": [1]}, {"x": [1]})),
+        (PredicateError, "sample: the left rows are not of the types", (rows([1]).set_column(1, "x", [["a"]]),) * 2),
+    ],
+)
+def test_samples_that_cannot_be(frame: DataFrame, error: type[Exception], message: str, sample: Any) -> None:
+    with pytest.raises(error, match=message):
+        explain_join(frame, frame, on="l.x = r.x", window=WINDOW, sample=sample)
+
+
+def test_a_stream_is_no_sample(spark: SparkSession, frame: DataFrame) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(SparkJoinError, match="sample: the left one is a streaming DataFrame"):
+        explain_join(frame, frame, on="l.x = r.x", window=WINDOW, sample=(stream, stream))
