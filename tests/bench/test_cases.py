@@ -8,6 +8,7 @@ import pytest
 from slidejoin.bench import CASES, checking, engines, latency, machine, run_case, throughput
 from slidejoin.bench.baselines import Baseline
 from slidejoin.bench.machine import Machine, Memory
+from slidejoin.bench.routing import RoutingReport
 from slidejoin.bench.scaling import ScalingReport
 from slidejoin.bench.throughput import ThroughputReport
 from slidejoin.bench.workload import Workload
@@ -234,7 +235,7 @@ def test_every_case_has_a_line():
             "bench band: takes no windows; it takes runs, rows, baselines, beside, window",
         ),
         ("band", {"window": 1}, "window: got 1, expected at least 2"),
-        ("band", {"push": 0}, "push: got 0, expected at least 2"),
+        ("band", {"push": 0}, "push: got 1, expected at least 2"),
         ("band", {"threads": -1}, "threads: got -1, expected at least 1"),
         ("band", {"match_rate": 0.0}, "match_rate: got 0.0, expected a number above 0"),
         ("band", {"algorithm": "bisort"}, r"algorithm: got 'bisort', .* Did you mean 'bi_sort'\?"),
@@ -247,3 +248,39 @@ def test_every_case_has_a_line():
 def test_wrong_options_say_what_is_possible(case: str, options: dict[str, Any], message: str):
     with pytest.raises(ConfigError, match=message):
         run_case(case, **options)
+
+
+def test_routing_counts_copies_and_loads():
+    report = run_case("routing", push=4096, window=1 << 14, distribution="shifting", buckets=4)
+    assert isinstance(report, RoutingReport)
+    copies = {one.strategy: (one.left, one.right) for one in report.lines}
+    assert copies["hash"] == (1.0, 1.0)
+    assert copies["cell"][0] == 1
+    assert copies["cell"][1] == pytest.approx(1.25, rel=0.05)
+    assert (copies["grid"], copies["broadcast"]) == ((2.0, 2.0), (1.0, 4.0))
+    assert all(one.largest < 1.3 and len(one.each) == 8 for one in report.lines)
+    assert "4 buckets, 8 micro-batches of 4,096 rows out of 5 windows of 16,384 rows a side" in report.text()
+    assert json.loads(json.dumps(report.to_json()))["options"]["buckets"] == 4
+
+
+def test_routing_spreads_what_is_hot():
+    report = run_case("routing", push=4096, window=1 << 14, distribution="half hot", spread=2)
+    assert isinstance(report, RoutingReport)
+    largest = {(one.strategy, one.spread): one.largest for one in report.lines}
+    assert largest["hash", 1] > 4
+    assert largest["cell", 1] > 4
+    assert largest["hash", 2] < 2
+    assert largest["cell", 2] < 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"spread": 3}, "spread: got 3, expected at most 2 with 8 buckets"),
+        ({"push": 1}, "push: got 1, expected at least 2"),
+        ({"distribution": "half"}, "Did you mean 'half hot'"),
+    ],
+)
+def test_routing_options_that_cannot_be(options: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        run_case("routing", **options)

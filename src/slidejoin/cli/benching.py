@@ -88,6 +88,12 @@ def bench(
         bool | None,
         typer.Option("--compile/--no-compile", help="Startup: compile all kernels from nothing too (default)."),
     ] = None,
+    buckets: Annotated[
+        int | None, typer.Option(min=1, help="Routing: buckets of the join on Spark; 8 by default.")
+    ] = None,
+    spread: Annotated[
+        int | None, typer.Option(min=1, help="Routing: buckets each way for a hot key or cell; 2 by default.")
+    ] = None,
     large: Annotated[
         bool | None,
         typer.Option("--large/--no-large", help="Table: the rows that need minutes and 16 GiB too (default)."),
@@ -121,6 +127,8 @@ def bench(
             seed=seed,
             windows=None if windows is None else _numbers(windows),
             compile_all=compile_all,
+            buckets=buckets,
+            spread=spread,
             large=large,
         )
         typer.echo(document(report.to_json()) if json else report.text())
