@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from tests.spark.feeds import SCHEMA, SECOND, Feed, Row, expected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -243,6 +244,66 @@ def _entries(path: Path) -> list[str]:
     return [line for line in path.read_text().splitlines() if line.startswith("{")]
 
 
+class Cluster:
+    """A standalone master and two workers on loopback, each with an address: Spark repeats no task on one host."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> str:
+        """Start it; return the master's URL."""
+        self._start("127.0.0.1", "master.Master", "--port", "0", "--webui-port", "0")
+        url = self._told("127.0.0.1-master.Master", r"Starting Spark master at (spark://\S+)")
+        for host in ("127.0.0.1", "127.0.0.2"):
+            options = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self.folder / host))
+            self._start(host, "worker.Worker", *options, url)
+            self._told(f"{host}-worker.Worker", "Successfully registered with (master)")
+        return url
+
+    def __exit__(self, *_: object) -> None:
+        """End it and what came from it."""
+        family = {pid for process in self.processes for pid in (process.pid, *descendants(process.pid))}
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.processes:
+            process.wait()
+
+    def _start(self, host: str, part: str, *options: str) -> None:
+        import pyspark
+
+        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        command = [str(program), f"org.apache.spark.deploy.{part}", "--host", host, *options]
+        with (self.folder / f"{host}-{part}.log").open("wb") as log:
+            environment = os.environ | {"SPARK_LOCAL_IP": host, "SPARK_HOME": str(program.parents[1])}
+            started = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        self.processes.append(started)
+
+    def _told(self, log: str, pattern: str, limit: float = 60) -> str:
+        deadline = time.monotonic() + limit
+        while not (found := re.search(pattern, text := (self.folder / f"{log}.log").read_text(errors="replace"))):
+            assert time.monotonic() < deadline, text[-4000:]
+            time.sleep(0.1)
+        return found[1]
+
+
+def linger() -> None:
+    """Let the first attempt at one bucket take longer, behind its last row, so that another one overtakes it."""
+    from pyspark import TaskContext
+
+    from slidejoin.spark import assembly, tasks
+
+    class Lingering(tasks.JoinTask):
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+            yield from super().handleInputRows(key, rows, timerValues)
+            task = TaskContext.get()
+            if task is not None and task.attemptNumber() == 0 and task.partitionId() == 0:
+                time.sleep(random.choice([0.5, 1, 2]))
+
+    setattr(assembly, "JoinTask", Lingering)  # noqa: B010 - mypy: a name that it only imports
+
+
 def query(spark: SparkSession, folder: Path) -> StreamingQuery:
     """Start a job's query in a session, until all files are read."""
     import slidejoin as sj
@@ -272,7 +333,10 @@ def main(folder: str, master: str, settings: str) -> None:
         "spark.local.dir": f"{folder}/local",
         "spark.executor.memory": "600m",
     }
-    for name, value in (SETTINGS | own | json.loads(settings)).items():
+    given = json.loads(settings)
+    if given.get("spark.speculation") == "true":
+        linger()
+    for name, value in (SETTINGS | own | given).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
