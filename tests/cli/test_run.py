@@ -123,6 +123,19 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
         "us", "UTC"
     )
 
+    state = slidejoin("state", tmp_path / "checkpoint", "--json")
+    assert state.err == ""
+    (join,) = json.loads(state.out)["joins"]
+    assert join["described"]["window"].startswith("TimeWindow(left='10 minutes'")
+    assert join["bytes"] == sum(segment["bytes"] for bucket in join["buckets"] for segment in bucket["segments"]) > 0
+    told = slidejoin("state", tmp_path / "checkpoint", "--segments").out.splitlines()
+    assert told[0] == f"{tmp_path / 'checkpoint'}: state after micro-batch {json.loads(state.out)['batch']}"
+    assert "  on: l.cents >= r.cents - 50 AND l.cents <= r.cents + 50" in told
+    assert told[-1].endswith(f"{join['bytes']:,}")
+    none = slidejoin("state", tmp_path / "trips")
+    assert none.status == 1
+    assert none.err.startswith(f"slidejoin: {tmp_path / 'trips'} is no checkpoint of a streaming query with state;")
+
 
 def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
@@ -175,9 +188,8 @@ def test_explain(slidejoin: Shell, tmp_path: Path):
     lines = result.out.splitlines()
     assert lines[0] == f"source trips: streaming parquet files, {tmp_path}/trips"
     assert lines[1] == f"source quotes: streaming csv files, {tmp_path}/quotes"
-    assert lines[2].startswith("on Spark: local[")
-    assert "\n  inner join on " in result.out
-    assert "strategy: cell" in result.out
+    assert lines[2].startswith("inner join on ")
+    assert "on Spark: strategy cell" in result.out
     assert lines[-2] == "result: id bigint, cents_right bigint, match_time timestamp"
     assert lines[-1] == f"sink: parquet, {tmp_path}/out; once, over all that is there"
     as_json = slidejoin("explain", job(tmp_path), "--json")

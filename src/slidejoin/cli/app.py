@@ -12,6 +12,7 @@ from slidejoin.cli.benching import BENCH_HELP, bench
 from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.progress import PlainReporter, reporter
+from slidejoin.cli.stating import state
 from slidejoin.cli.warming import warmup
 
 __all__ = ["app"]
@@ -75,4 +76,5 @@ def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug =
 
 
 app.command(help=BENCH_HELP)(bench)
+app.command()(state)
 app.command()(warmup)

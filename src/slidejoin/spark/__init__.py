@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slidejoin.spark.checks import SparkJoinError, check_java
     from slidejoin.spark.explaining import JoinExplanation, explain_join
+    from slidejoin.spark.inspecting import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.join import stream_join
 
-__all__ = ["JoinExplanation", "SparkJoinError", "check_java", "explain_join", "stream_join"]
+__all__ = [
+    "BucketInfo",
+    "CheckpointInfo",
+    "JoinExplanation",
+    "JoinInfo",
+    "SegmentInfo",
+    "SparkJoinError",
+    "check_java",
+    "explain_join",
+    "inspect_state",
+    "stream_join",
+]
 
-_HOME = {
-    "JoinExplanation": "explaining",
-    "SparkJoinError": "checks",
-    "check_java": "checks",
-    "explain_join": "explaining",
-    "stream_join": "join",
-}
+_HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "inspecting")
+_HOME |= {"SparkJoinError": "checks", "check_java": "checks", "stream_join": "join"}
+_HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "explaining")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
@@ -31,9 +39,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
+    home = f"{__name__}.{_HOME[name]}"
     if _HOME[name] == "checks":
-        return getattr(import_module(f"{__name__}.checks"), name)
+        return getattr(import_module(home), name)
     from slidejoin.spark.workers import without_compiling
 
     with without_compiling():
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        return getattr(import_module(home), name)
