@@ -116,17 +116,125 @@ def test_cache_deleted_between_batches(
     assert whole.pairs("deleted") == law
 
 
-@pytest.mark.nightly  # every attempt fails in a new worker; what is refused, and how, is in test_operator
-def test_changed_join_on_an_old_checkpoint_is_refused(feed: Feed, spark: SparkSession) -> None:
+def test_cache_damaged_between_batches(
+    whole: Feed, spark: SparkSession, law: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Bytes are changed in place, and files cut short, whatever has them mapped."""
+    marker = str(tmp_path / "damaged")
+
+    def damage(cache: str, when: str) -> None:
+        import glob
+
+        for place, path in enumerate(sorted(glob.glob(f"{cache}/segments/*/*.segment"))):  # noqa: PTH207 - in a worker
+            if when == "before":
+                with open(path, "r+b") as file:  # noqa: PTH123
+                    file.seek(os.path.getsize(path) // 2)  # noqa: PTH202
+                    file.write(b"damaged") if place % 2 else file.truncate(100)
+                with open(marker, "a") as file:  # noqa: PTH123
+                    file.write(path)
+
+    harmed(monkeypatch, damage, spark.conf.get("spark.slidejoin.cacheDir") or "")
+    finish(whole.start(join(whole), "damaged"))
+    assert Path(marker).exists()
+    assert whole.pairs("damaged") == law
+
+
+def test_cache_on_a_full_disk(
+    whole: Feed, spark: SparkSession, law: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The worker may write files of 100 bytes only: writing a segment breaks off in the middle, as on a full disk."""
+    marker, cache = str(tmp_path / "full"), spark.conf.get("spark.slidejoin.cacheDir") or ""
+
+    def fill(_: str, when: str) -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        try:
+            with open(marker, "wb", 0) as file:  # noqa: PTH123 - in a worker
+                file.write(bytes(100))
+                file.write(b"more")
+        except OSError:
+            return
+        raise AssertionError("the disk is not full")
+
+    shutil.rmtree(cache, ignore_errors=True)
+    harmed(monkeypatch, fill, cache)
+    finish(whole.start(join(whole), "full"))
+    assert Path(marker).stat().st_size == 100
+    assert not list(Path(cache).rglob("*.segment"))
+    assert not list(Path(cache).rglob("*.part"))
+    assert whole.pairs("full") == law
+
+
+def refused(feed: Feed, result: DataFrame, name: str, match: str) -> None:
+    """Start a query again, whose output then has to be what it was."""
     from pyspark.errors import StreamingQueryException
 
+    before = feed.rows(name)
+    query = feed.start(result, name)
+    with pytest.raises(StreamingQueryException, match=match):
+        query.awaitTermination(120)
+    assert feed.rows(name) == before
+
+
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
+    """A query that has stopped, with more input to come."""
+    feed, batches = Feed(spark, tmp_path_factory.mktemp("begun")), busy_batches()
+    feed.add(batches[:2])
+    finish(feed.start(join(feed), "begun"))
+    feed.add(batches[2:3])
+    return feed
+
+
+def test_damaged_segment_ends_the_query_and_nothing_is_put_out(
+    begun: Feed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte of the state is another one: it is read wrong, as RocksDB has checksums of its own against less."""
+    from slidejoin.spark import assembly, tasks
+
+    class Harmed(tasks.JoinTask):
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+            segments = self.variables.segments
+            for (part,) in list(segments.keys()):
+                data = bytes(segments.getValue((part,))[0])
+                segments.updateValue((part,), (data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],))
+            yield from super().handleInputRows(key, rows, timerValues)
+
+    shutil.rmtree(spark.conf.get("spark.slidejoin.cacheDir") or "", ignore_errors=True)
+    monkeypatch.setattr(assembly, "JoinTask", Harmed)
+    refused(begun, join(begun), "begun", r"StateError: segment \S+ of the join's state is damaged")
+
+
+@pytest.mark.nightly  # every attempt fails in a new worker; what is refused, and how, is in test_operator
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"on": "l.x < r.x", "strategy": "broadcast"}, "on was 'l.x >= r.x - 1 AND l.x <= r.x [+] 1' and is now"),
+        ({"window": sj.TimeWindow("9 seconds", on="ts", lateness="5 seconds")}, "window was .* and is now"),
+        ({"partitions": 5}, "partitions was 2 and is now 5"),
+    ],
+)
+def test_changed_join_on_an_old_checkpoint_is_refused(
+    begun: Feed, spark: SparkSession, changed: dict[str, Any], told: str
+) -> None:
     from slidejoin.spark import stream_join
 
-    batches = busy_batches()
-    feed.add(batches[:1])
-    finish(feed.start(join(feed), "changed"))
-    feed.add(batches[1:2])
-    other = stream_join(feed.stream("left"), feed.stream("right"), on="l.x < r.x", window=WINDOW, strategy="broadcast")
-    query = feed.start(other, "changed")
-    with pytest.raises(StreamingQueryException, match="the checkpoint holds the state of another join: on was"):
-        query.awaitTermination(120)
+    asked = {"on": "l.x BETWEEN r.x - 1 AND r.x + 1", "window": WINDOW, "strategy": "cell"} | changed
+    other = stream_join(begun.stream("left"), begun.stream("right"), **asked)
+    refused(begun, other, "begun", f"the checkpoint holds the state of another join: .*{told}")
+
+
+def test_bucket_limit_ends_the_query_and_a_higher_one_lets_it_go_on(
+    begun: Feed, spark: SparkSession, law: list[tuple[int, int]]
+) -> None:
+    limit = "spark.slidejoin.bucketBytes"
+    spark.conf.set(limit, "1k")
+    try:
+        refused(
+            begun, join(begun), "begun", "MemoryLimitError: bucket [0-9]+ of 2 would hold .*bucketBytes allows 1.0 KiB"
+        )
+    finally:
+        spark.conf.unset(limit)
+    finish(begun.start(join(begun), "begun"))
+    assert len(begun.pairs("begun")) == len(expected(busy_batches()[:3], LAW, LENGTH, LATENESS))
