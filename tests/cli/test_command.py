@@ -75,7 +75,7 @@ def test_bad_usage(arguments: tuple[str, ...], message: str, capsys):
 def test_help_lists_the_commands(capsys):
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    assert all(command in shown for command in ("run", "explain", "bench", "--version"))
+    assert all(command in shown for command in ("run", "explain", "state", "bench", "--version"))
 
 
 @pytest.mark.parametrize("command", ["run", "explain"])

@@ -11,6 +11,7 @@ import pytest
 from slidejoin.cli.stating import as_document
 from slidejoin.errors import StateError
 from slidejoin.spark import inspect_state
+from slidejoin.spark.checks import check_session
 from tests.spark.feeds import Feed, finish
 from tests.spark.killing import query, streams
 
@@ -80,3 +81,17 @@ def test_checkpoint_of_another_query(spark: SparkSession, feed: Feed) -> None:
     finish(feed.start(feed.stream("left").dropDuplicates(["id"]), "distinct"))
     with pytest.raises(StateError, match="has no state of a slidejoin join; its stateful operators are dedupe"):
         inspect_state(spark, str(feed.folder / "distinct.checkpoint"))
+
+
+def test_number_of_versions_is_told(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    kept = "spark.sql.streaming.minBatchesToRetain"
+    caplog.set_level("INFO", logger="slidejoin.spark.checks")
+    check_session(spark)
+    assert f"{kept} is 100: the checkpoint keeps the rows of that many micro-batches" in caplog.text
+    caplog.clear()
+    spark.conf.set(kept, "10")
+    try:
+        check_session(spark)
+    finally:
+        spark.conf.unset(kept)
+    assert not caplog.records

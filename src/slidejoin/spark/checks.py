@@ -26,12 +26,14 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SHUFFLE = "spark.sql.shuffle.partitions"
+RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 NEEDED = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2", "protobuf": "6.33.5"}
 """Oldest versions that work; transformWithStateInPandas speaks protobuf, which pyspark[sql] does not install."""
 
 OLDEST_JAVA = 17
 TASKS_A_CORE = 4
+MANY_VERSIONS = 100
 
 
 class SparkJoinError(SlideJoinError, ValueError):
@@ -135,7 +137,7 @@ def is_local(session: SparkSession) -> bool:
 
 
 def check_session(session: SparkSession) -> None:
-    """Warn about settings that make each micro-batch slow."""
+    """Warn about settings that make each micro-batch slow, and tell of one that makes the checkpoint large."""
     partitions, known = shuffle_partitions(session), cores(session)
     if known is not None and partitions > TASKS_A_CORE * known:
         log.warning(
@@ -144,4 +146,12 @@ def check_session(session: SparkSession) -> None:
             SHUFFLE,
             partitions,
             known,
+        )
+    kept = int(session.conf.get(RETAINED, None) or MANY_VERSIONS)
+    if kept >= MANY_VERSIONS:
+        log.info(
+            "%s is %d: the checkpoint keeps the rows of that many micro-batches beside the window. A restart needs the "
+            "last one; 10 do for most.",
+            RETAINED,
+            kept,
         )
