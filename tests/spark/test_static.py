@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import slidejoin as sj
-from tests.spark.feeds import Feed, Row, expected
+from tests.spark.feeds import Feed, Row, expected, expected_counts
 from tests.spark.scenarios import LENGTH, rich_batches
 
 if TYPE_CHECKING:
@@ -38,6 +38,19 @@ def test_equals_the_oracle(
     options: dict[str, Any] = {"strategy": strategy, "partitions": 4}
     result = stream_join(feed.static("left"), feed.static("right"), on=on, window=WINDOW, **options)
     assert sorted((row["id"], row["id_right"]) for row in result.collect()) == expected([one], predicate, LENGTH, 0)
+
+
+@pytest.mark.parametrize(("strategy", "spread"), [("hash", 2), ("grid", 1)])
+def test_counts_are_whole(spark: SparkSession, feed: Feed, strategy: str, spread: int) -> None:
+    from slidejoin.spark import stream_join
+
+    batches = rich_batches()
+    feed.add(batches)
+    one: dict[str, list[Row]] = {side: [row for batch in batches for row in batch[side]] for side in ("left", "right")}
+    options: dict[str, Any] = {"strategy": strategy, "spread": spread, "partitions": 4, "output": "count"}
+    result = stream_join(feed.static("left"), feed.static("right"), on="l.x = r.x", window=WINDOW, **options)
+    got = [(row.side, row.id if row.side == "left" else row.id_right, row.match_count) for row in result.collect()]
+    assert sorted(got) == expected_counts([one], ("=", L, R), LENGTH, 0)
 
 
 def test_every_type_comes_through(spark: SparkSession) -> None:
