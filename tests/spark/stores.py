@@ -16,13 +16,15 @@ from slidejoin.spark.buckets import bucket_ids
 from slidejoin.spark.counts import sum_counts
 from slidejoin.spark.operator import join_bucket
 from slidejoin.spark.pack import pack
+from slidejoin.spark.sequencing import sequence
 from tests.spark.feeds import Clock, Row, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from slidejoin.spark.wiring import Wiring
-    from slidejoin.window import TimeWindow
+    from slidejoin.window import Window
 
 
 class Value:
@@ -55,6 +57,11 @@ class Variables:
         self.join, self.manifest, self.segments = Value(), Value(), Mapped()
 
 
+class SequenceVariables:
+    def __init__(self) -> None:
+        self.join, self.totals = Value(), Value()
+
+
 class Frame:
     """What building a join reads of a DataFrame."""
 
@@ -73,38 +80,48 @@ class Session:
 
 
 def wire(
-    cache: Path, on: str, window: TimeWindow, strategy: str, partitions: int = 3, spread: int = 1, **options: Any
+    cache: Path, on: str, window: Window, strategy: str, partitions: int = 3, spread: int = 1, **options: Any
 ) -> Wiring:
     """A join as it reaches the workers."""
+    order_by = options.pop("order_by", None)
     config = make_config(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
     plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)
     session: Any = Session(cache)
-    wiring = assembly.wired(plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True)
+    wiring = assembly.wired(
+        plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True, order_by=order_by
+    )
     made: Wiring = pickle.loads(pickle.dumps(wiring))
     return made
 
 
 class Query:
-    """One streaming query: its state, its watermark, and the rows that it has put out."""
+    """One streaming query: its state, its watermark, and the rows that it has put out.
 
-    def __init__(self, wiring: Wiring, lateness: int = 0) -> None:
+    The rows of a micro-batch come in as many tasks a side, and their blocks reach the sequencer in any order.
+    """
+
+    def __init__(self, wiring: Wiring, lateness: int = 0, tasks: int = 1) -> None:
         self.wiring = wiring
+        self.tasks = tasks
+        self.sequencer = SequenceVariables()
         self.clock = Clock(lateness)
         self.state: dict[int, Any] = defaultdict(Variables)
         self.rows: list[dict[str, Any]] = []
 
     def micro_batch(self, batch: dict[str, list[Row]]) -> None:
-        calls: dict[int, list[tuple[int, bytes | None]]] = {}
         partial = []
-        for side, rows in batch.items():
-            for packed in pack(self.wiring, side, iter(table_of(rows).to_batches())):
-                for bucket, code, block in zip(*(column.to_pylist() for column in packed.columns), strict=True):
-                    calls.setdefault(bucket, []).append((code, block))
-        for bucket, blocks in calls.items():
-            frames = iter([pd.DataFrame(blocks, columns=["side", "block"])])
-            for frame in join_bucket(self.wiring, self.state[bucket], frames, self.clock.value // 1000, bucket):
+        packed = pd.concat(
+            [frame.to_pandas() for side, rows in batch.items() for frame in self._packed(side, rows)], ignore_index=True
+        )
+        if self.wiring.numbered:
+            mixed = packed.sample(frac=1, random_state=len(packed))
+            frames = sequence(self.wiring, self.sequencer, iter([mixed[:5], mixed[5:]]))
+            packed = pd.concat(list(frames), ignore_index=True)
+        watermark = None if self.wiring.numbered else self.clock.value // 1000
+        for bucket, blocks in packed.groupby("bucket"):
+            for frame in join_bucket(self.wiring, self.state[bucket], iter([blocks]), watermark, int(bucket)):
                 if self.wiring.partial:
                     partial.append(frame)
                 else:
@@ -113,6 +130,12 @@ class Query:
             for _, group in pd.concat(partial).groupby("home"):
                 self.rows += sum_counts(pa.Table.from_pandas(group)).to_pylist()
         self.clock.advance(batch)
+
+    def _packed(self, side: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
+        step = -(-len(rows) // self.tasks) or 1
+        for task in range(self.tasks):
+            part = table_of(rows[task * step : (task + 1) * step])
+            yield from pack(self.wiring, side, iter(part.to_batches()), task)
 
     def pairs(self) -> list[tuple[int, int]]:
         return sorted((row["id"], row["id_right"]) for row in self.rows)

@@ -39,14 +39,26 @@ def test_mixture(spark: SparkSession, static: DataFrame, streaming: DataFrame) -
     )
 
 
-def test_count_window(spark: SparkSession, static: DataFrame) -> None:
-    refused(
-        SparkJoinError,
-        "CountWindow.* is not supported on Spark in this version",
-        static,
-        static,
-        window=sj.CountWindow(5),
-    )
+def test_count_window_without_an_order(spark: SparkSession, static: DataFrame) -> None:
+    message = r"CountWindow\(.*\) counts rows as they arrive, .*: give order_by='column', .*; got no order_by. Or use a"
+    refused(SparkJoinError, message, static, static, window=sj.CountWindow(5))
+    refused(SparkJoinError, "got order_by=3", static, static, window=sj.CountWindow(5), order_by=3)
+
+
+def test_time_window_with_an_order(spark: SparkSession, static: DataFrame) -> None:
+    message = "order_by='id' is for a CountWindow; rows of a TimeWindow arrive by its event time, 'ts' and 'ts'.* Leave"
+    refused(SparkJoinError, message, static, static, order_by="id")
+
+
+def test_orders_that_cannot_be(spark: SparkSession, static: DataFrame) -> None:
+    def order(message: str, name: str, *frames: DataFrame) -> None:
+        refused(PredicateError, message, *frames, window=sj.CountWindow(5), order_by=name)
+
+    order("order_by='idd': the left side has no such column.*Did you mean 'id'", "idd", static, static)
+    text = static.selectExpr("id", "x", "cast(ts as string) ts")
+    order("order_by='ts': that column of the right side is string; order by a number", "ts", static, text)
+    local = static.selectExpr("id", "x", "cast(ts as timestamp_ntz) ts")
+    order("order_by='ts': time with zone and time have no common order; cast one", "ts", static, local)
 
 
 def test_positions(spark: SparkSession, static: DataFrame) -> None:

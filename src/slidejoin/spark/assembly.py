@@ -5,6 +5,8 @@
     raw rows ─▶ watermark ─▶ needed columns ─▶ mapInArrow: blocks ─┐
                                                                     ├─▶ groupBy(bucket) ─▶ transformWithState ─▶ result
     raw rows ─▶ watermark ─▶ needed columns ─▶ mapInArrow: blocks ─┘
+
+For a count window there is no watermark, and before the buckets another transformWithState, the sequencer.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from slidejoin.errors import PredicateError
+from slidejoin.errors import PredicateError, SchemaError, nearest
+from slidejoin.ordering import sort_values
 from slidejoin.plan import make_plan
 from slidejoin.predicate.expr import And, Column
 from slidejoin.spark.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.results import MATCH_TIME
 from slidejoin.spark.strategies import choose_strategy
-from slidejoin.spark.tasks import PACKED, PARTIAL, JoinTask, PackTask, sum_task
-from slidejoin.spark.wiring import AT_HOME, HIDDEN, LEFT_ROLE, RIGHT_ROLE, ROLES, ROW_ID, Wiring
+from slidejoin.spark.tasks import IN_ORDER, NUMBERED, PACKED, PARTIAL, JoinTask, PackTask, SequenceTask, sum_task
+from slidejoin.spark.wiring import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROLES, ROW_ID, Wiring
+from slidejoin.window import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,17 +38,19 @@ if TYPE_CHECKING:
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
     from slidejoin.spark.strategies import Strategy
-    from slidejoin.window import TimeWindow
+    from slidejoin.window import Window
 
-__all__ = ["bound_to", "pipeline", "result_type", "wired"]
+__all__ = ["bound_to", "check_order", "pipeline", "result_type", "wired"]
 
 CACHE_DIR = "spark.slidejoin.cacheDir"
+ZEROS = pa.py_buffer(bytes(16))
+"""A value of any type of fixed width."""
 
 
 def bound_to(
     config: JoinConfig,
     frames: dict[Side, DataFrame],
-    window: TimeWindow,
+    window: Window,
     strategy: str,
     *,
     buckets: int,
@@ -53,7 +59,8 @@ def bound_to(
     """Bind a join to its frames, with the hidden columns that it needs.
 
     The event times are made part of what leaves the engine, for the match time. A self-join gets columns for the roles
-    of a row, and counts that come together from several buckets get an id for each row.
+    of a row, counts that come together from several buckets get an id for each row, and rows of a count window their
+    numbers.
 
     Raises
     ------
@@ -66,8 +73,12 @@ def bound_to(
     if select is None:
         sides = zip(config.aliases, (left, right), strict=True)
         select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
-    helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, ROLES, strict=True)]
-    hidden = []
+    helpers, hidden, numbers = [], [], None
+    if isinstance(window, TimeWindow):
+        helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, ROLES, strict=True)]
+    else:
+        numbers = NUMBERS
+        hidden += [pa.field(name, pa.int64()) for name in NUMBERS]
     on = config.on
     if config.self_join:
         parts = on.parts if isinstance(on, And) else (on,)
@@ -78,7 +89,7 @@ def bound_to(
         helpers += [f"{alias}.{name}" for name in (ROW_ID, AT_HOME) for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))
     schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    return make_plan(replace(config, on=on, select=select), *schemas), chosen
+    return make_plan(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen
 
 
 def _schema(frame: DataFrame) -> pa.Schema:
@@ -92,6 +103,32 @@ def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - any of Spark's type
         return pa.null()
 
 
+def check_order(frames: dict[Side, DataFrame], order_by: str) -> None:
+    """Check that all sides have the column of a count window's order, of types that can be put in one order.
+
+    Raises
+    ------
+    PredicateError
+        If a side has no such column, or it is of a type without a common order.
+    """
+    rows = {}
+    for side, frame in frames.items():
+        schema = _schema(frame)
+        if order_by not in schema.names:
+            names = ", ".join(schema.names)
+            msg = f"order_by={order_by!r}: the {side} side has no such column; its columns are {names}."
+            raise PredicateError(msg + nearest(order_by, schema.names))
+        kind = schema.field(order_by).type
+        if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+            msg = f"order_by={order_by!r}: that column of the {side} side is {kind}; order by a number, boolean or time"
+            raise PredicateError(msg)
+        rows[side] = pa.table({order_by: pa.Array.from_buffers(kind, 1, [None, ZEROS])})
+    try:
+        sort_values(rows, order_by)
+    except SchemaError as error:
+        raise PredicateError(str(error).replace(" batch ", " side ")) from None
+
+
 def wired(
     plan: Plan,
     strategy: Strategy,
@@ -100,6 +137,7 @@ def wired(
     session: SparkSession,
     *,
     streaming: bool,
+    order_by: str | None = None,
 ) -> Wiring:
     """Return the join as it is sent to executors.
 
@@ -107,13 +145,15 @@ def wired(
     ----------
     chosen : int or None
         How many of the engine's columns the user selected; None for all but those that only serve for the match time.
+    order_by : str, optional
+        Of a count window, the column by which rows arrive.
 
     Raises
     ------
     PredicateError
         If the result would have two columns named ``match_time``.
     """
-    config, window = plan.config, plan.scope.window if plan.scope else None
+    config, window = plan.config, plan.config.window
     columns = plan.layout.columns
     ahead = 1 if config.output == "count" else 0
     visible = [place for place, (_, name, _) in enumerate(columns) if name not in HIDDEN]
@@ -122,14 +162,14 @@ def wired(
     places = list(range(ahead, ahead + shown))
     if config.output == "count":
         names, places = ["side", *names, "match_count"], [0, *places, ahead + len(columns)]
-    if MATCH_TIME in names:
+    if MATCH_TIME in names and isinstance(window, TimeWindow):
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
             f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
         )
         raise PredicateError(msg)
     at = {(side, name): place + ahead for place, (side, name, _) in enumerate(columns)}
-    times = [at[side, window.on(side)] for side in ROLES] if window else []
+    times = [at[side, window.on(side)] for side in ROLES] if isinstance(window, TimeWindow) else []
     helpers = [at[side, name] for name in (ROW_ID, AT_HOME) for side in ROLES if (side, name) in at]
     return Wiring(
         config=config,
@@ -144,11 +184,13 @@ def wired(
         streaming=streaming,
         cache=session.conf.get(CACHE_DIR, None),
         bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
+        order_by=order_by,
+        orders=tuple(plan.schema(side).field(order_by).type for side in ROLES) if order_by else (),
     )
 
 
 def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: Wiring) -> StructType:
-    """Return the schema of the result: the inputs' own types, and the match time behind them."""
+    """Return the schema of the result: the inputs' own types, and of a time window the match time behind them."""
     kinds = {}
     for side, name, out in plan.layout.columns:
         if name in HIDDEN:
@@ -157,7 +199,7 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: Wiring) -> St
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
     fields = [StructField(name, kinds[name]) for name in wiring.names]
-    return StructType([*fields, StructField(MATCH_TIME, TimestampType())])
+    return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if wiring.times else fields)
 
 
 def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) -> DataFrame:
@@ -165,16 +207,21 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
     pickled = pickle.dumps(wiring)
     packed = None
     for side, frame in frames.items():
-        needed = [F.col(_quoted(name)) for name in wiring.schema(side).names if name not in HIDDEN]
-        blocks = frame.select(*needed).mapInArrow(PackTask(pickled, side, wiring.cache), PACKED)
+        needed = [F.col(_quoted(name)) for name in wiring.given(side).names]
+        columns = IN_ORDER if wiring.numbered else PACKED
+        blocks = frame.select(*needed).mapInArrow(PackTask(pickled, side, wiring.cache), columns)
         packed = blocks if packed is None else packed.unionAll(blocks)
     if packed is None:
         msg = "a join has at least one side"
         raise TypeError(msg)
-    task = JoinTask(pickled, wiring.cache)
+    mode = "EventTime"
+    if wiring.numbered:
+        mode, sequencer = "None", SequenceTask(pickled, wiring.cache)
+        packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", mode)
+    task, buckets = JoinTask(pickled, wiring.cache), packed.groupBy("bucket")
     if not wiring.partial:
-        return packed.groupBy("bucket").transformWithStateInPandas(task, result, "Append", "EventTime")
-    counts = packed.groupBy("bucket").transformWithStateInPandas(task, PARTIAL, "Append", "EventTime")
+        return buckets.transformWithStateInPandas(task, result, "Append", mode)
+    counts = buckets.transformWithStateInPandas(task, PARTIAL, "Append", mode)
     return counts.groupBy("home").applyInArrow(sum_task(wiring.cache), result)
 
 

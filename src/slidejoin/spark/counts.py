@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidejoin.spark.results import with_match_time
+from slidejoin.spark.results import result_rows
 
 if TYPE_CHECKING:
     from slidejoin.spark.wiring import Wiring
@@ -26,7 +26,7 @@ def partial_frame(wiring: Wiring, table: pa.Table) -> pd.DataFrame:
     row_id, at_home = (
         pc.coalesce(*(table.column(place) for place in places)) for places in (wiring.helpers[:2], wiring.helpers[2:])
     )
-    result = with_match_time(wiring, table)
+    result = result_rows(wiring, table)
     lines = result.append_column("row", row_id).append_column("at_home", at_home)
     lines = lines.filter(pc.or_(at_home, pc.greater(result.column("match_count"), 0)))
     count = len(wiring.buckets)

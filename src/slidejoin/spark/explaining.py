@@ -100,6 +100,7 @@ def explain_join(
     *,
     on: str | Expr | Expression,
     window: Window,
+    order_by: str | None = None,
     how: str = "inner",
     output: str = "pairs",
     select: Iterable[str] | None = None,
@@ -115,7 +116,7 @@ def explain_join(
 
     Parameters
     ----------
-    left, right, on, window, how, output, select, suffix, self_join, aliases, strategy, spread, partitions
+    left, right, on, window, order_by, how, output, select, suffix, self_join, aliases, strategy, spread, partitions
         As for `stream_join`.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
@@ -138,8 +139,8 @@ def explain_join(
     >>> print(explain_join(trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=…))  # doctest: +SKIP
     """
     _, plan, wiring = wired_join(
-        left, right, on=on, window=window, how=how, output=output, select=select, suffix=suffix, self_join=self_join,
-        aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+        left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
     )  # fmt: skip
     chosen, buckets = wiring.strategy, len(wiring.buckets)
     sides: tuple[Side, ...] = ("left",) if self_join else ROLES

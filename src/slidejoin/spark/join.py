@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from slidejoin.config import make_config
-from slidejoin.spark.assembly import bound_to, pipeline, result_type, wired
+from slidejoin.spark.assembly import bound_to, check_order, pipeline, result_type, wired
 from slidejoin.spark.buckets import bucket_ids
 from slidejoin.spark.checks import (
     SparkJoinError,
@@ -42,6 +42,7 @@ def stream_join(
     *,
     on: str | Expr | Expression,
     window: Window,
+    order_by: str | None = None,
     how: str = "inner",
     output: str = "pairs",
     select: Iterable[str] | None = None,
@@ -52,7 +53,7 @@ def stream_join(
     spread: int = 1,
     partitions: int | None = None,
 ) -> DataFrame:
-    """Join two streaming DataFrames, or two static ones, on any comparison within a time window.
+    """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
 
     Parameters
     ----------
@@ -60,9 +61,12 @@ def stream_join(
         Both streaming or both static. A self-join takes `left` alone.
     on : str or expression
         What must hold for a pair, as for `slidejoin.StreamJoin`.
-    window : TimeWindow
-        Which pairs are in scope. Its event-time columns are timestamps. An input that is marked with
+    window : TimeWindow or CountWindow
+        Which pairs are in scope. The event-time columns of a time window are timestamps. An input that is marked with
         ``withWatermark`` on that column keeps its mark; a `lateness` that says otherwise is an error.
+    order_by : str, optional
+        For a count window, which needs it: the column, of both sides, by which the rows of a micro-batch arrive. It
+        has no NULLs. One task puts all rows of a micro-batch in this order.
     how : {"inner"}
         Join type. The others are not in this version.
     output : {"pairs", "count"}
@@ -83,16 +87,16 @@ def stream_join(
     Returns
     -------
     pyspark.sql.DataFrame
-        The result's columns and behind them ``match_time``, the later of the pair's two event times (of a count: the
-        row's own), marked as event time: windowed aggregations and further joins can follow. A streaming result is
-        written in append mode.
+        The result's columns and, of a time window, behind them ``match_time``, the later of the pair's two event times
+        (of a count: the row's own), marked as event time: windowed aggregations and further joins can follow. A
+        streaming result is written in append mode.
 
     Raises
     ------
     PredicateError
         For a predicate, event-time column, selection or names that cannot be used.
     SparkJoinError
-        For frames, a watermark, a strategy or a session that do not fit the join; it says what to do.
+        For frames, an order, a watermark, a strategy or a session that do not fit the join; it says what to do.
     ValueError
         For other arguments out of their range.
 
@@ -101,6 +105,9 @@ def stream_join(
     Rows arrive in the order of micro-batches, and inside one by event time, left first on ties. A row is late if it is
     below the watermark with which its micro-batch began. Rows with a NULL event time are left out. A static frame is
     one large micro-batch in which nothing is late.
+
+    With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
+    nothing is late.
 
     With a local master, kernels that no process on this machine has compiled yet are compiled before this returns, on
     all cores; on a cluster the first worker of a node does that.
@@ -115,8 +122,8 @@ def stream_join(
     """
     check_packages()
     frames, plan, wiring = wired_join(
-        left, right, on=on, window=window, how=how, output=output, select=select, suffix=suffix, self_join=self_join,
-        aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+        left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
     )  # fmt: skip
     session, streaming = left.sparkSession, left.isStreaming
     delay = 0
@@ -130,7 +137,7 @@ def stream_join(
     if is_local(session):
         compile_ahead(wiring.cache)
     joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
-    if not streaming:
+    if not streaming or not wiring.times:
         return joined
     # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
     return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
@@ -142,6 +149,7 @@ def wired_join(
     *,
     on: str | Expr | Expression,
     window: Window,
+    order_by: str | None,
     how: str,
     output: str,
     select: Iterable[str] | None,
@@ -163,20 +171,34 @@ def wired_join(
             "with select= and a column that names the row"
         )
         raise SparkJoinError(msg)
-    if isinstance(window, CountWindow):
-        msg = (
-            f"{window!r} is not supported on Spark in this version: windows counted in rows need one order over all "
-            "partitions. Use a TimeWindow, or slidejoin.StreamJoin inside one process"
-        )
-        raise SparkJoinError(msg)
+    _check_order_by(window, order_by)
     frames = _frames(left, right, self_join=self_join)
-    for side, frame in frames.items():
-        check_time_column(frame, side, window.on(side))
+    if isinstance(window, TimeWindow):
+        for side, frame in frames.items():
+            check_time_column(frame, side, window.on(side))
+    if order_by is not None:
+        check_order(frames, order_by)
     chosen = None if select is None else len(config.select or ())
     buckets = _buckets(partitions, left.sparkSession)
     plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
-    wiring = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming)
+    wiring = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
     return frames, plan, wiring
+
+
+def _check_order_by(window: Window, order_by: object) -> None:
+    if isinstance(window, TimeWindow) and order_by is not None:
+        msg = (
+            f"order_by={order_by!r} is for a CountWindow; rows of a TimeWindow arrive by its event time, "
+            f"{window.left_on!r} and {window.right_on!r}, and are joined by it. Leave order_by out"
+        )
+        raise SparkJoinError(msg)
+    if isinstance(window, CountWindow) and (not isinstance(order_by, str) or not order_by):
+        got = "no order_by" if order_by is None else f"order_by={order_by!r}"
+        msg = (
+            f"{window!r} counts rows as they arrive, and Spark reads the rows of a micro-batch in no order: give "
+            f"order_by='column', a column of both sides; got {got}. Or use a TimeWindow, which needs none"
+        )
+        raise SparkJoinError(msg)
 
 
 def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dict[Side, DataFrame]:

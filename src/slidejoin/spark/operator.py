@@ -9,22 +9,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from slidejoin.arrays import by_name
 from slidejoin.engine import Engine
+from slidejoin.scope import CountScope
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
 from slidejoin.spark.counts import partial_frame
 from slidejoin.spark.limits import Room
-from slidejoin.spark.pack import CODES
-from slidejoin.spark.results import to_frame, with_match_time
-from slidejoin.spark.segments import build_segment, load_segments, newest_rows, streams_of, time_max
+from slidejoin.spark.pack import CODES, NOTHING
+from slidejoin.spark.results import result_rows, to_frame
+from slidejoin.spark.segments import (
+    build_segment,
+    live_rows,
+    load_segments,
+    newest_rows,
+    oldest_of,
+    scope_of,
+    stored_schema,
+    streams_of,
+    time_max,
+)
+from slidejoin.spark.sequencing import Totals, told
 from slidejoin.spark.state import BucketState
 from slidejoin.spark.tiers import merge_small
-from slidejoin.spark.wiring import TICKS_A_MILLISECOND, plan_of
+from slidejoin.spark.wiring import NUMBERS, TICKS_A_MILLISECOND, plan_of
 from slidejoin.spark.workers import default_folder
 
 if TYPE_CHECKING:
@@ -45,8 +57,24 @@ FRAME_ROWS = 1 << 18
 """Rows of one result frame; larger ones gain nothing and cost memory on both ends of the pipe."""
 
 
+class Arrived(NamedTuple):
+    """What one micro-batch brought to a bucket.
+
+    Attributes
+    ----------
+    rows : dict from side to pyarrow.Table
+        In any order.
+    before, after : dict or None
+        How far each side is: before these rows, and behind them. None while there is no watermark.
+    """
+
+    rows: dict[Side, pa.Table]
+    before: dict[Side, int] | None
+    after: dict[Side, int] | None
+
+
 def join_bucket(
-    wiring: Wiring, variables: Variables, frames: Iterator[pd.DataFrame], watermark_ms: int, bucket: int
+    wiring: Wiring, variables: Variables, frames: Iterator[pd.DataFrame], watermark_ms: int | None, bucket: int
 ) -> Iterator[pd.DataFrame]:
     """Join what one micro-batch brought to a bucket with what the bucket has kept.
 
@@ -57,26 +85,28 @@ def join_bucket(
     variables : Variables
         The bucket's state.
     frames : iterator of pandas.DataFrame
-        Packed rows.
-    watermark_ms : int
+        Packed rows; of a count window with their numbers.
+    watermark_ms : int or None
         Spark's watermark as the micro-batch began. Spark's is never below 0 and starts there: 0 means that there is
-        none yet, and a static frame gives -1.
+        none yet, and a static frame gives -1. A count window has none.
     bucket : int
         Its id.
     """
     plan = plan_of(wiring)
     room = Room(wiring, bucket)
-    rows = _unpacked(wiring, room.counted(frames))
-    watermark = watermark_ms * TICKS_A_MILLISECOND if watermark_ms > 0 else None
+    arrived = _arrived(wiring, room.counted(frames), watermark_ms)
+    watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     if not wiring.streaming:
-        yield from _joined(wiring, _engine(plan), rows, None)
+        yield from _joined(wiring, _engine(plan), arrived.rows, None)
         return
     state = BucketState(variables)
     manifest = state.manifest(wiring.described())
     before = set(manifest.ids)
-    expired = _expire(plan, state, manifest, watermark)
+    expired = _expire(state, manifest, oldest_of(plan, arrived.before))
     room.check(manifest)
-    if not any(table.num_rows for table in rows.values()):
+    oldest = oldest_of(plan, arrived.after)
+    if not any(table.num_rows for table in arrived.rows.values()):
+        expired |= _expire(state, manifest, oldest)
         if expired or manifest.version == 0:
             _commit(state, manifest, watermark_ms)
         return
@@ -87,15 +117,19 @@ def join_bucket(
     for stream, segments in kept.items():
         load_segments(engine, stream, segments)
         loaded[stream] = engine.windows[stream].rows_seen
-    yield from _joined(wiring, engine, rows, watermark)
+    yield from _joined(wiring, engine, arrived.rows, watermark)
+    # What these rows have displaced from a count window.
+    _expire(state, manifest, oldest)
     for stream, segments in kept.items():
-        payload = newest_rows(engine, stream, loaded[stream])
+        segments[:] = [segment for segment in segments if segment.entry in manifest.entries[stream]]
+        # Of a micro-batch that is larger than a count window only the end stays.
+        payload = live_rows(plan, stream, newest_rows(engine, stream, loaded[stream]), oldest.get(stream))
         if payload.num_rows:
             entry = state.write(payload, 0, time_max(plan, stream, payload))
             segment = build_segment(plan, stream, payload, entry)
             manifest.entries[stream].append(entry)
             cache.write(segment)
-            merge_small(plan, stream, [*segments, segment], state, manifest, cache, watermark)
+            merge_small(plan, stream, [*segments, segment], state, manifest, cache, oldest.get(stream))
     # Files of the manifest before this one stay for one version more: an attempt at it may still be running.
     cache.keep_only({*manifest.ids, *before})
     _commit(state, manifest, watermark_ms)
@@ -105,46 +139,64 @@ def _engine(plan: Plan) -> Engine:
     return Engine(plan, merge=False, chunk_rows=FRAME_ROWS, algorithm="bi_sort")
 
 
-def _unpacked(wiring: Wiring, frames: Iterator[pd.DataFrame]) -> dict[Side, pa.Table]:
-    batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
+def _arrived(wiring: Wiring, frames: Iterator[pd.DataFrame], watermark_ms: int | None) -> Arrived:
+    blocks: list[tuple[Side, bytes, bytes]] = []
+    call = b""
     sides = {code: side for side, code in CODES.items()}
     for frame in frames:
-        for code, block in zip(frame["side"], frame["block"], strict=True):
+        numbers = frame["numbers"] if wiring.numbered else frame["block"]
+        for code, block, its in zip(frame["side"], frame["block"], numbers, strict=True):
             if code in sides:
-                side = sides[code]
-                batches[side].append(open_block(bytes(block), wiring.schema(side)))
+                blocks.append((sides[code], bytes(block), bytes(its)))
+            elif code == NOTHING and wiring.numbered:
+                call = bytes(its)
+    batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
+    if not wiring.numbered:
+        for side, block, _ in blocks:
+            batches[side].append(open_block(block, wiring.schema(side)))
+        watermark = watermark_ms * TICKS_A_MILLISECOND if watermark_ms is not None and watermark_ms > 0 else None
+        marks: dict[Side, int] | None = None if watermark is None else {"left": watermark, "right": watermark}
+        return Arrived(_tables(wiring, batches), marks, marks)
+    totals = Totals.from_bytes(call)
+    for side, block, its in blocks:
+        batches[side].append(_with_numbers(wiring, side, block, its, totals))
+    return Arrived(_tables(wiring, batches), totals.before, totals.after)
+
+
+def _with_numbers(wiring: Wiring, side: Side, block: bytes, numbers: bytes, totals: Totals) -> pa.RecordBatch:
+    """Return a block's rows with the numbers that the sequencer gave them."""
+    batch = open_block(block, wiring.packed(side))
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns |= {name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals), strict=True)}
+    schema = wiring.schema(side)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _tables(wiring: Wiring, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
     return {side: pa.Table.from_batches(found, schema=wiring.schema(side)) for side, found in batches.items()}
 
 
 def _joined(
     wiring: Wiring, engine: Engine, rows: dict[Side, pa.Table], watermark: int | None
 ) -> Iterator[pd.DataFrame]:
-    """Push the rows in the order of their event times, left first on ties; late ones are left out."""
-    scope = engine.plan.scope
-    if scope is None:
-        msg = "the Spark pipeline joins over time windows"
-        raise TypeError(msg)
-    times = {}
+    """Push the rows by their event times, left first on ties, or as they are numbered; late ones are left out."""
+    scope = scope_of(engine.plan)
+    by = {}
     for side, table in rows.items():
-        ticks, _ = scope.ticks(side, by_name(table))
-        times[side] = ticks
-    push = engine.prepare(rows, (times["left"], times["right"]), watermark, own_clock=False)
+        columns = by_name(table)
+        by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
+    push = engine.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
     for table in engine.push(push, watermark, own_clock=False):
         if table.num_rows:
-            yield partial_frame(wiring, table) if wiring.partial else to_frame(with_match_time(wiring, table))
+            yield partial_frame(wiring, table) if wiring.partial else to_frame(result_rows(wiring, table))
 
 
-def _expire(plan: Plan, state: BucketState, manifest: Manifest, watermark: int | None) -> bool:
-    """Take out of the state the segments that no row at or above the watermark can see; they are not even read."""
-    if watermark is None or plan.scope is None:
-        return False
+def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> bool:
+    """Take out of the state the segments that no row to come can see; they are not even read."""
     any_left = False
-    lengths = {side: plan.scope.length(side) for side in streams_of(plan)}
-    if plan.config.self_join:
-        lengths["left"] = max(plan.scope.left_length, plan.scope.right_length)
-    for side, length in lengths.items():
+    for side, limit in oldest.items():
         entries = manifest.entries[side]
-        gone = [entry for entry in entries if entry.time_max < watermark - length]
+        gone = [entry for entry in entries if entry.time_max < limit]
         for entry in gone:
             state.remove(entry)
         manifest.entries[side] = [entry for entry in entries if entry not in gone]
@@ -153,7 +205,7 @@ def _expire(plan: Plan, state: BucketState, manifest: Manifest, watermark: int |
 
 
 def _load(plan: Plan, stream: Side, manifest: Manifest, state: BucketState, cache: SegmentCache) -> list[Segment]:
-    schema = plan.kept_schema(stream)
+    schema = stored_schema(plan, stream)
     segments = []
     for entry in manifest.entries[stream]:
         segment = cache.read(entry, schema)
@@ -164,7 +216,7 @@ def _load(plan: Plan, stream: Side, manifest: Manifest, state: BucketState, cach
     return segments
 
 
-def _commit(state: BucketState, manifest: Manifest, watermark_ms: int) -> None:
+def _commit(state: BucketState, manifest: Manifest, watermark_ms: int | None) -> None:
     manifest.version += 1
     manifest.watermark = watermark_ms
     state.update(manifest)

@@ -24,20 +24,24 @@ SIDE_BIT, TASK_BITS = 62, 36
 """A row id of a micro-batch: its side, its task, its place in that."""
 
 
-def placed(wiring: Wiring, side: Side, table: pa.Table, first: int) -> tuple[pa.Table, NDArray[np.int64]]:
+def placed(
+    wiring: Wiring, side: Side, table: pa.Table, task: int, first: int
+) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64]]:
     """Copy rows to where they go.
 
     Parameters
     ----------
     table : pyarrow.Table
-        Rows of one side, without hidden columns; `first` of the task's rows came before them.
+        Rows of one side, without hidden columns.
+    task, first : int
+        Which task has read them, and how many of its rows came before them.
 
     Returns
     -------
     copies : pyarrow.Table
         The rows as often as they have buckets, those of one bucket together, with the packed schema.
-    buckets : (k,) int64
-        The bucket number of each copy, ascending.
+    rows, buckets : (k,) int64
+        Of each copy the row's place in `table`, and the bucket number, ascending.
     """
     copies, by_role, at_home = copies_of(wiring, side, table)
     rows, buckets = np.divmod(copies, len(wiring.buckets))
@@ -49,9 +53,11 @@ def placed(wiring: Wiring, side: Side, table: pa.Table, first: int) -> tuple[pa.
         if role in by_role:
             taken = taken.append_column(name, pa.array(np.isin(copies, by_role[role])))
     if at_home is not None:
-        taken = taken.append_column(ROW_ID, pa.array(rows + (_first_id(side) + first)))
+        taken = taken.append_column(
+            ROW_ID, pa.array(rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first)
+        )
         taken = taken.append_column(AT_HOME, pa.array(at_home[order]))
-    return taken.select(wiring.schema(side).names), buckets
+    return taken.select(wiring.packed(side).names), rows, buckets
 
 
 def copies_of(
@@ -101,10 +107,3 @@ def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArr
     at_home = np.zeros(every.size, np.bool_)
     at_home[firsts + np.arange(rows) % np.diff(firsts, append=every.size)] = True
     return every, at_home
-
-
-def _first_id(side: Side) -> int:
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    return ((side == "right") << SIDE_BIT) + ((0 if task is None else task.partitionId()) << TASK_BITS)

@@ -11,20 +11,22 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from slidejoin.spark.wiring import Wiring
 
-__all__ = ["MATCH_TIME", "to_frame", "with_match_time"]
+__all__ = ["MATCH_TIME", "result_rows", "to_frame"]
 
 MATCH_TIME = "match_time"
 
 
-def with_match_time(wiring: Wiring, table: pa.Table) -> pa.Table:
-    """Return the result's columns and behind them the later of the two event times.
+def result_rows(wiring: Wiring, table: pa.Table) -> pa.Table:
+    """Return the result's columns, and of a time window behind them the later of the two event times.
 
     For ``output="count"`` a row has one event time, the other is NULL: the same rule gives it.
     """
+    columns = [table.column(place) for place in wiring.places]
+    if not wiring.times:
+        return pa.Table.from_arrays(columns, names=list(wiring.names))
     left, right = (table.column(place) for place in wiring.times)
     # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
     match_time = pc.max_element_wise(left.cast(pa.int64()), right.cast(pa.int64()), skip_nulls=True).cast(left.type)
-    columns = [table.column(place) for place in wiring.places]
     return pa.Table.from_arrays([*columns, match_time], names=[*wiring.names, MATCH_TIME])
 
 

@@ -24,8 +24,23 @@ if TYPE_CHECKING:
     from slidejoin.engine import Engine
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
+    from slidejoin.scope import Scope
 
-__all__ = ["Entry", "Segment", "build_segment", "load_segments", "roles_of", "streams_of"]
+__all__ = [
+    "Entry",
+    "Segment",
+    "build_segment",
+    "live_rows",
+    "load_segments",
+    "new_id",
+    "newest_rows",
+    "oldest_of",
+    "roles_of",
+    "scope_of",
+    "stored_schema",
+    "streams_of",
+    "time_max",
+]
 
 RUN_ARRAYS = ("keys", "offsets", "aux", "aux_min", "aux_max")
 
@@ -43,7 +58,7 @@ class Entry:
     level : int
         How often its rows have been merged.
     time_max : int
-        Largest event time in ticks of the plan's scope.
+        Largest event time in ticks of the plan's scope; of a count window the largest ordinal.
     """
 
     id: str
@@ -64,7 +79,7 @@ class Segment:
     Attributes
     ----------
     payload : pyarrow.Table
-        The rows, columns as in the plan's kept schema.
+        The rows, columns as in `stored_schema`.
     runs : dict from side to Run
         One, or in a self-join one for each role.
     """
@@ -107,13 +122,40 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
-    """Return the largest event time of some rows, in ticks; they have no NULL there."""
-    scope = plan.scope
-    if scope is None:
-        msg = "segments of the Spark pipeline belong to time windows"
+def scope_of(plan: Plan) -> Scope:
+    """Return the scope of a join on Spark, which always has one."""
+    if plan.scope is None:
+        msg = "in a bucket rows of a count window carry their numbers"
         raise TypeError(msg)
-    ticks, _ = scope.ticks(stream, by_name(payload))
+    return plan.scope
+
+
+def stored_schema(plan: Plan, stream: Side) -> pa.Schema:
+    """Return the schema of the rows of one stream in the state: without what only arriving rows need."""
+    probing = scope_of(plan).probing
+    return pa.schema([field for field in plan.kept_schema(stream) if field.name not in probing])
+
+
+def oldest_of(plan: Plan, marks: dict[Side, int] | None) -> dict[Side, int]:
+    """Return for each stream the time, or ordinal, from which on its rows may still be seen; nothing if all may.
+
+    Parameters
+    ----------
+    marks : dict, optional
+        How far each side is: the watermark, or the rows that have arrived.
+    """
+    if marks is None:
+        return {}
+    scope = scope_of(plan)
+    # A self-join keeps its rows once, as long as either of its roles needs them.
+    return {
+        stream: min(scope.oldest(role, marks[role]) for role in roles_of(plan, stream)) for stream in streams_of(plan)
+    }
+
+
+def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
+    """Return the largest event time of some rows, in ticks, or the largest ordinal; they have no NULL there."""
+    ticks, _ = scope_of(plan).ticks(stream, by_name(payload))
     return int(ticks.max())
 
 
@@ -124,24 +166,35 @@ def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> 
 
 def load_segments(engine: Engine, stream: Side, segments: Sequence[Segment]) -> None:
     """Make segments the oldest part of an engine's windows, in their order."""
+    kept = engine.plan.kept_schema(stream)
     for segment in segments:
+        rows = _completed(segment.payload, kept)
         for role in roles_of(engine.plan, stream):
-            engine.windows[role].append_run(segment.payload, segment.runs[role], segment.entry.time_max)
+            engine.windows[role].append_run(rows, segment.runs[role], segment.entry.time_max)
+
+
+def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return stored rows with zeros in the columns that only arriving rows need; nothing reads that memory."""
+    if payload.schema.equals(schema):
+        return payload
+    columns = {field.name: pa.array(np.zeros(payload.num_rows, np.int64)) for field in schema}
+    columns |= dict(zip(payload.column_names, payload.columns, strict=True))
+    return pa.table(columns, schema=schema)
 
 
 def newest_rows(engine: Engine, stream: Side, loaded: int) -> pa.Table:
     """Return the rows of one stream that the engine has taken since `loaded` rows were put into it."""
-    tables = [piece.table for piece in engine.windows[stream].payload.pieces if piece.base >= loaded]
+    names = stored_schema(engine.plan, stream).names
+    tables = [piece.table.select(names) for piece in engine.windows[stream].payload.pieces if piece.base >= loaded]
     if not tables:
-        return engine.plan.kept_schema(stream).empty_table()
+        return stored_schema(engine.plan, stream).empty_table()
     return pa.concat_tables(tables).combine_chunks()
 
 
-def live_rows(plan: Plan, stream: Side, payload: pa.Table, watermark: int | None) -> pa.Table:
-    """Leave out the rows that no row at or above the watermark can see."""
-    if watermark is None or plan.scope is None:
+def live_rows(plan: Plan, stream: Side, payload: pa.Table, oldest: int | None) -> pa.Table:
+    """Leave out the rows from before the oldest that may still be seen, see `oldest_of`."""
+    if oldest is None:
         return payload
-    ticks, _ = plan.scope.ticks(stream, by_name(payload))
-    length = max(plan.scope.length(role) for role in roles_of(plan, stream))
-    kept = ticks >= watermark - length
+    ticks, _ = scope_of(plan).ticks(stream, by_name(payload))
+    kept = ticks >= oldest
     return payload if kept.all() else payload.filter(pa.array(kept))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.expr import Side
     from slidejoin.spark.variables import Variables
 
-__all__ = ["FORMAT", "BucketState", "Manifest"]
+__all__ = ["FORMAT", "BucketState", "Manifest", "check_same_join"]
 
 FORMAT = 1
 """Number of the layout described above; the changelog lists which versions read which."""
@@ -125,7 +125,7 @@ class BucketState:
             self._join.update((json.dumps(described, sort_keys=True),))
             return Manifest()
         kept = self._join.get()
-        _same_join(json.loads(kept[0]) if kept else {}, described)
+        check_same_join(json.loads(kept[0]) if kept else {}, described)
         manifest = Manifest.from_bytes(found[0])
         self._version = manifest.version
         return manifest
@@ -184,7 +184,14 @@ def _parts_of(size: int) -> int:
     return max(1, -(-size // PART_BYTES))
 
 
-def _same_join(kept: dict[str, Any], described: dict[str, Any]) -> None:
+def check_same_join(kept: dict[str, Any], described: dict[str, Any]) -> None:
+    """Compare the join that a state was made by with the one that is to go on with it.
+
+    Raises
+    ------
+    StateError
+        If they are not the same; the message says what differs.
+    """
     differing = sorted(name for name in {*kept, *described} if kept.get(name) != described.get(name))
     if differing:
         told = "; ".join(f"{name} was {kept.get(name)!r} and is now {described.get(name)!r}" for name in differing)

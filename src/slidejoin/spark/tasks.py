@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expr import Side
 
-__all__ = ["PACKED", "PARTIAL", "JoinTask", "PackTask", "sum_task"]
+__all__ = ["IN_ORDER", "NUMBERED", "PACKED", "PARTIAL", "JoinTask", "PackTask", "SequenceTask", "sum_task"]
 
 PACKED = "bucket bigint, side tinyint, block binary"
 """Columns between packing and joining, as Spark calls them."""
 
+IN_ORDER = f"sequencer bigint, {PACKED}, task bigint, first bigint, places binary"
+"""Columns between packing and the sequencer of a count window."""
+
+NUMBERED = "bucket bigint, side tinyint, numbers binary, block binary"
+"""Columns between the sequencer and joining."""
 
 PARTIAL = "home bigint, block binary"
 """Columns between joining and summing, where counts are partial."""
@@ -39,10 +44,44 @@ class PackTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack a task's rows."""
         ready(self.cache)
+        from pyspark import TaskContext
+
         from slidejoin.spark.pack import pack
         from slidejoin.spark.wiring import wiring_of
 
-        yield from pack(wiring_of(self.wiring), self.side, batches)
+        task = TaskContext.get()
+        yield from pack(wiring_of(self.wiring), self.side, batches, 0 if task is None else task.partitionId())
+
+
+class SequenceTask(StatefulProcessor):
+    """The processor that numbers the rows of a count window: one call for each micro-batch."""
+
+    def __init__(self, wiring: bytes, cache: str | None) -> None:
+        self.wiring = wiring
+        self.cache = cache
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        from slidejoin.spark.variables import SequenceVariables
+
+        self.variables = SequenceVariables(handle)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401, ARG002 - there is one
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Hand on the blocks of a micro-batch with numbers for their rows."""
+        ready(self.cache)
+        from slidejoin.spark.sequencing import sequence
+        from slidejoin.spark.wiring import wiring_of
+
+        wiring = wiring_of(self.wiring)
+        yield from sequence(wiring, self.variables if wiring.streaming else None, rows)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class JoinTask(StatefulProcessor):
@@ -70,7 +109,8 @@ class JoinTask(StatefulProcessor):
         from slidejoin.spark.wiring import wiring_of
 
         wiring = wiring_of(self.wiring)
-        yield from join_bucket(wiring, self.variables, rows, timerValues.getCurrentWatermarkInMs(), key[0])
+        watermark = None if wiring.numbered else timerValues.getCurrentWatermarkInMs()
+        yield from join_bucket(wiring, self.variables, rows, watermark, key[0])
 
     def close(self) -> None:
         """Nothing is open."""

@@ -50,17 +50,18 @@ def merge_small(
     state: BucketState,
     manifest: Manifest,
     cache: SegmentCache,
-    watermark: int | None,
+    oldest: int | None,
 ) -> None:
     """Merge the newest segments of one stream as long as a group of one level is full.
 
-    `segments` are those of the manifest, in the same order; the state, the manifest and the cache follow.
+    `segments` are those of the manifest, in the same order; the state, the manifest and the cache follow. Rows from
+    before the `oldest` time, or ordinal, are left out on the way.
     """
     entries = manifest.entries[stream]
     while count := group_to_merge(entries):
         merged = segments[-count:]
         payload = pa.concat_tables([segment.payload for segment in merged]).combine_chunks()
-        payload = live_rows(plan, stream, payload, watermark)
+        payload = live_rows(plan, stream, payload, oldest)
         for segment in merged:
             state.remove(segment.entry)
         del segments[-count:], entries[-count:]

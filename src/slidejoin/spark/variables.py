@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["Variables"]
+__all__ = ["SequenceVariables", "Variables"]
 
 
 class Variables:
@@ -33,3 +33,19 @@ class Variables:
         data = StructType([StructField("data", BinaryType())])
         self.manifest = handle.getValueState("manifest", data)
         self.segments = handle.getMapState("segments", StructType([StructField("part", StringType())]), data)
+
+
+class SequenceVariables:
+    """``join`` and ``totals`` of the sequencer of a count window, which is one.
+
+    Attributes
+    ----------
+    join
+        What the state belongs to, written once: the join described as JSON.
+    totals
+        How many rows of each side have been numbered, as JSON.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self.join = handle.getValueState("join", StructType([StructField("described", StringType())]))
+        self.totals = handle.getValueState("totals", StructType([StructField("seen", StringType())]))

@@ -7,17 +7,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from slidejoin.plan import Plan, make_plan
 from slidejoin.predicate import to_sql
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from slidejoin.config import JoinConfig
     from slidejoin.predicate.expr import Side
     from slidejoin.spark.strategies import Strategy
 
-__all__ = ["AT_HOME", "HIDDEN", "LEFT_ROLE", "RIGHT_ROLE", "ROLES", "ROW_ID", "Wiring", "plan_of", "wiring_of"]
+__all__ = [
+    "AT_HOME",
+    "HIDDEN",
+    "LEFT_ROLE",
+    "NUMBERS",
+    "RIGHT_ROLE",
+    "ROLES",
+    "ROW_ID",
+    "Wiring",
+    "plan_of",
+    "wiring_of",
+]
 
 ROLES: tuple[Side, Side] = ("left", "right")
 
@@ -27,7 +38,10 @@ LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
 ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
 """Where counts are partial: which row of the micro-batch a copy is of, and whether its line comes from here."""
 
-HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME})
+NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
+"""In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
+
+HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, *NUMBERS})
 
 TICKS_A_MILLISECOND = 1000
 """Event times on Spark are timestamps of microseconds, watermarks are milliseconds."""
@@ -61,6 +75,10 @@ class Wiring:
         The node's cache folder, None for the default.
     bucket_bytes : int or None
         What a bucket may hold, see `slidejoin.spark.limits`; None for no limit.
+    order_by : str or None
+        The column that rows of a count window arrive by; None for time windows.
+    orders : tuple of pyarrow.DataType
+        Its type on the left and on the right; empty for time windows.
     """
 
     config: JoinConfig
@@ -74,7 +92,14 @@ class Wiring:
     helpers: tuple[int, ...]
     streaming: bool
     cache: str | None
+    order_by: str | None = None
+    orders: tuple[pa.DataType, ...] = ()
     bucket_bytes: int | None = None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows are numbered between packing and joining."""
+        return self.order_by is not None
 
     @property
     def partial(self) -> bool:
@@ -82,8 +107,28 @@ class Wiring:
         return bool(self.helpers)
 
     def schema(self, side: Side) -> pa.Schema:
-        """Return the schema of that side's packed rows."""
+        """Return the schema of that side's rows in a bucket."""
         return self.left if side == "left" else self.right
+
+    def packed(self, side: Side) -> pa.Schema:
+        """Return the schema of that side's blocks: what a row gets later is not in it."""
+        if not self.numbered:
+            return self.schema(side)
+        fields = [field for field in self.schema(side) if field.name not in NUMBERS]
+        if all(field.name in HIDDEN for field in fields):
+            fields.insert(0, self.order_field(side))  # rows without a column would have no number
+        return pa.schema(fields)
+
+    def given(self, side: Side) -> pa.Schema:
+        """Return the schema of what tasks read of that side's rows: no hidden columns, but the one of the order."""
+        fields = {field.name: field for field in self.packed(side) if field.name not in HIDDEN}
+        if self.numbered:
+            fields.setdefault(self.order_by or "", self.order_field(side))
+        return pa.schema(list(fields.values()))
+
+    def order_field(self, side: Side) -> pa.Field:
+        """Return the column of that side by which rows of a count window arrive."""
+        return pa.field(self.order_by or "", self.orders[ROLES.index(side)])
 
     def described(self) -> dict[str, Any]:
         """Return everything that a state must have been made with to be of use, as plain JSON values."""
@@ -91,6 +136,7 @@ class Wiring:
         return {
             "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
             "window": repr(config.window),
+            "order_by": self.order_by,
             "how": config.how,
             "output": config.output,
             "self_join": config.self_join,
@@ -115,4 +161,4 @@ def wiring_of(pickled: bytes) -> Wiring:
 @lru_cache(maxsize=16)
 def plan_of(wiring: Wiring) -> Plan:
     """Bind the join to its schemas, once in each process."""
-    return make_plan(wiring.config, wiring.left, wiring.right)
+    return make_plan(wiring.config, wiring.left, wiring.right, numbers=NUMBERS if wiring.numbered else None)

@@ -1,0 +1,166 @@
+"""Windows counted in rows on real Spark: the embedded join's results, through restarts, and what may follow."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import slidejoin as sj
+from tests.spark.feeds import SECOND, Feed, Row, finish, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+WINDOW = sj.CountWindow(left=17, right=23, slide=3)
+PREDICATES = {"cell": "l.x BETWEEN r.x - 1 AND r.x + 1", "hash": "l.x = r.x AND l.name <> r.name", "grid": "l.x < r.x"}
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[dict[str, list[Row]]]:
+    """Micro-batches with ties, NULL keys, a side that is idle at times, and times that go back."""
+    draw = random.Random(20130102)
+    number, found = 0, []
+    for batch in range(6):
+        sides: dict[str, list[Row]] = {}
+        for side in ("left", "right"):
+            rows: list[Row] = []
+            for _ in range(0 if side == "right" and batch == 3 else 15):
+                number += 1
+                x = None if draw.random() < 0.1 else draw.randrange(8)
+                rows.append((number, x, draw.choice(["ann", "bob", None]), draw.randrange(8) * SECOND))
+            sides[side] = rows
+        found.append(sides)
+    return found
+
+
+def embedded(batches: list[dict[str, list[Row]]], on: str, **options: Any) -> list[dict[str, Any]]:
+    """What the embedded join says of the same micro-batches."""
+    schema = table_of([]).schema
+    join = sj.StreamJoin(on, WINDOW, schemas=(schema, schema), threads=1, **options)
+    tables = [{side: table_of(rows) for side, rows in batch.items()} for batch in batches]
+    return [row for sides in tables for row in join.push(**sides, order_by="ts").to_pylist()]
+
+
+def pairs(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return sorted((row["id"], row["id_right"]) for row in rows)
+
+
+def join(feed: Feed, on: str, **options: Any) -> DataFrame:
+    from slidejoin.spark import stream_join
+
+    frames = [feed.stream("left")] if options.get("self_join") else [feed.stream("left"), feed.stream("right")]
+    return stream_join(*frames, on=on, window=WINDOW, order_by="ts", **options)
+
+
+@pytest.fixture(scope="module")
+def streams(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, batches: list[dict[str, list[Row]]]
+) -> tuple[Feed, Mapping[str, StreamingQuery]]:
+    """All queries of this file, run side by side: a micro-batch spends most of its time waiting."""
+    from slidejoin.spark import stream_join
+
+    feed = Feed(spark, tmp_path_factory.mktemp("count_windows"))
+    feed.add(batches)
+    queries = {}
+    for strategy, on in PREDICATES.items():
+        queries[strategy] = feed.start(join(feed, on, strategy=strategy, partitions=4), strategy)
+    queries["self"] = feed.start(join(feed, "l.x <= r.x", self_join=True, select=["l.id", "r.id"]), "self")
+    finish(*queries.values())
+    counts = join(feed, PREDICATES["cell"], output="count", select=["l.id", "r.id"])
+    queries["counts"] = feed.start(counts, "counts")
+    first = join(feed, "l.x = r.x", select=["l.id", "l.x", "l.ts", "r.id"])
+    second = stream_join(
+        first,
+        feed.stream("right"),
+        on="l.x = r.x",
+        window=sj.CountWindow(5),
+        order_by="ts",
+        select=["l.id", "l.id_right", "r.id"],
+        suffix="_second",
+    )
+    queries["second"] = feed.start(second, "second")
+    finish(*queries.values())
+    return feed, queries
+
+
+@pytest.mark.parametrize("strategy", PREDICATES)
+def test_pairs_are_those_of_the_embedded_join(
+    streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]], strategy: str
+) -> None:
+    law = pairs(embedded(batches, PREDICATES[strategy]))
+    assert len(law) > 20
+    assert streams[0].pairs(strategy) == law
+
+
+def test_self_join(streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]) -> None:
+    left = [{"left": batch["left"]} for batch in batches]
+    assert streams[0].pairs("self") == pairs(embedded(left, "l.x <= r.x", self_join=True))
+
+
+def test_counts(streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]) -> None:
+    told = embedded(batches, PREDICATES["cell"], output="count", select=["l.id", "r.id"])
+    rows = streams[0].rows("counts")
+    assert list(rows[0]) == ["side", "id", "id_right", "match_count"]
+    assert sorted(map(line, rows)) == sorted(map(line, told))
+
+
+def line(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["side"], row["id"] or row["id_right"], row["match_count"]
+
+
+def test_there_is_no_match_time(streams: tuple[Feed, Any], spark: SparkSession) -> None:
+    names = ["id", "x", "name", "ts"]
+    assert list(streams[0].rows("cell")[0]) == [*names, *(f"{name}_right" for name in names)]
+
+
+def test_another_join_follows(
+    streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]
+) -> None:
+    """The pairs of the first are the left rows of the second in the same micro-batch."""
+    rows = streams[0].rows("second")
+    assert rows
+    first = set(pairs(embedded(batches, "l.x = r.x")))
+    assert {(row["id"], row["id_right"]) for row in rows} <= first
+    assert len({tuple(row.values()) for row in rows}) == len(rows)
+
+
+def test_stopped_in_the_middle_and_started_again(
+    streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]
+) -> None:
+    feed, _ = streams
+    on = PREDICATES["cell"]
+    law = pairs(embedded(batches, on))
+    query = feed.start(join(feed, on), "stopped", once=False)
+    deadline = time.monotonic() + 300
+    while not (query.lastProgress and query.lastProgress["batchId"] >= 1):
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.3)  # into the next micro-batch
+    query.stop()
+    assert 0 < len(feed.pairs("stopped")) < len(law)
+    finish(feed.start(join(feed, on), "stopped"))
+    assert feed.pairs("stopped") == law
+
+
+def test_static_frames_are_one_micro_batch(
+    streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]
+) -> None:
+    from slidejoin.spark import stream_join
+
+    feed, _ = streams
+    on = "l.x = r.x"
+    # One task reads all files, so that ties come in the order of the files.
+    frames = [feed.static(side).orderBy("ts", "id").coalesce(1) for side in ("left", "right")]
+    result = stream_join(*frames, on=on, window=WINDOW, order_by="ts")
+    whole = {
+        side: sorted([row for batch in batches for row in batch[side]], key=lambda row: row[0]) for side in batches[0]
+    }
+    assert pairs([row.asDict() for row in result.collect()]) == pairs(embedded([whole], on))
