@@ -85,6 +85,7 @@ def test_killed_at_random_moments(job: Any, kind: str, seed: int) -> None:
             one.wait()
             one.start(master)
     one.finish(master)
+    assert any(told.startswith("killed") for told in one.told), one.report()
     same_rows(one)
 
 
