@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slidejoin import TimeWindow
+from slidejoin import CountWindow, TimeWindow
 from slidejoin.cli.job import Job, Session, Sink, Source
 from slidejoin.cli.jobfile import read_job, read_job_text
 from slidejoin.errors import ConfigError
@@ -53,6 +53,36 @@ def read(text: str = GOOD) -> Job:
 def replaced(old: str, new: str) -> str:
     assert GOOD.count(old) == 1, old
     return GOOD.replace(old, new)
+
+
+TIMED = GOOD[GOOD.index("window = {") : GOOD.index("[sink]")]
+
+
+@pytest.mark.parametrize(
+    ("written", "window"),
+    [
+        ('kind = "count", rows = 9, order_by = "ts"', CountWindow(9)),
+        ('kind = "count", left = 5, right = 7, slide = 2, order_by = "ts"', CountWindow(left=5, right=7, slide=2)),
+    ],
+)
+def test_windows_of_rows(written: str, window: CountWindow):
+    join = read(replaced(TIMED, f"window = {{ {written} }}\n")).join
+    assert (join.window, join.order_by) == (window, "ts")
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("rows = 9", "join.window.order_by: missing; expected the column of both sides by which"),
+        ('order_by = "ts"', "join.window.rows: missing; expected a whole number of rows"),
+        ('left = 5, order_by = "ts"', "join.window.right: missing; expected a whole number of rows"),
+        ('rows = 5, left = 5, right = 5, order_by = "ts"', "join.window.rows: join.window has left or right too"),
+        ('rows = 5, slide = 6, order_by = "ts"', "join.window.slide: got 6 .*, expected no more rows than the window"),
+    ],
+)
+def test_windows_of_rows_that_cannot_be(written: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        read(replaced(TIMED, f'window = {{ kind = "count", {written} }}\n'))
 
 
 def test_everything_in_a_file_is_read():
@@ -219,7 +249,17 @@ WRONG = [
         'right = "quotes"\nstrategy = "hashed"',
         "join.strategy: got 'hashed', expected one of auto, hash, cell, grid, broadcast. Did you mean 'hash'?",
     ),
-    ('left = "10 minutes"', 'kind = "count"', "join.window.kind: got 'count', expected 'time'."),
+    ('left = "10 minutes"', 'kind = "cuont"', "join.window.kind: got 'cuont', expected one of time, count. Did you"),
+    (
+        'left = "10 minutes"',
+        "slide = 2",
+        "join.window.slide: is not for windows of kind 'time'; remove the key, or change",
+    ),
+    (
+        'left = "10 minutes"',
+        'kind = "count"',
+        "join.window.left_on: is not for windows of kind 'count'; remove the key",
+    ),
     (
         'left = "10 minutes", ',
         "",
@@ -229,8 +269,8 @@ WRONG = [
         'left = "10 minutes"',
         'lenght = "10 minutes"',
         (
-            "join.window.lenght: unknown key; the keys here are kind, length, left, right, on, left_on, right_on, "
-            "lateness. Did you mean 'length'?"
+            "join.window.lenght: unknown key; the keys here are kind, left, right, length, on, left_on, right_on, "
+            "lateness, rows, slide, order_by. Did you mean 'length'?"
         ),
     ),
     (

@@ -54,12 +54,12 @@ def streams(draw: st.DrawFn) -> list[Batch]:
 def arrivals(batches: list[Batch], predicate: tuple[Any, ...], window: sj.CountWindow, **options: Any) -> list[Any]:
     """What the law says each row produces, with the row's side and id."""
     oracle = Oracle(predicate, CountScope(window.left, window.right, window.slide), **options)
-    steps = []
+    steps: list[Any] = []
     for batch in batches:
-        rows = [
+        left, right = (
             [{"id": row[0], "x": row[1], "ts": row[3]} for row in batch.get(side, [])] for side in ("left", "right")
-        ]
-        steps += oracle.push(*rows, order_by="ts")
+        )
+        steps += oracle.push(left, right, order_by="ts")
     return steps
 
 

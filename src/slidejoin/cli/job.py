@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slidejoin.window import Span, TimeWindow
+    from slidejoin.window import Span, Window
 
 __all__ = ["Job", "Join", "Session", "Sink", "Source"]
 
@@ -35,7 +35,7 @@ class Join:
     left: str
     right: str | None
     on: str
-    window: TimeWindow
+    window: Window
     how: str = "inner"
     output: Literal["pairs", "count"] = "pairs"
     select: tuple[str, ...] | None = None
@@ -44,6 +44,7 @@ class Join:
     strategy: str = "auto"
     spread: int = 1
     partitions: int | None = None
+    order_by: str | None = None
 
     @property
     def self_join(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slidejoin.cli.job import Job, Join, Session, Sink, Source
 from slidejoin.cli.tables import Table
 from slidejoin.errors import ConfigError, nearest
-from slidejoin.window import Span, TimeWindow, length_of
+from slidejoin.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,13 +28,16 @@ JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
     *("strategy", "spread", "partitions"),
 )
-WINDOW_KEYS = ("kind", "length", "left", "right", "on", "left_on", "right_on", "lateness")
+TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
+COUNT_KEYS = ("rows", "slide", "order_by")
+WINDOW_KEYS = ("kind", "left", "right", *TIME_KEYS, *COUNT_KEYS)
 SINK_KEYS = ("format", "path", "checkpoint", "trigger", "options")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
 A_CHECKPOINT = "a folder in which Spark keeps how far it is, for restarts"
 A_COLUMN = "the name of the event-time column"
+AN_ORDER = "the column of both sides by which the rows of a micro-batch arrive"
 
 
 def read_job(path: Path, base: Path | None = None) -> Job:
@@ -130,11 +133,13 @@ def _join(table: Table, sources: Mapping[str, Source]) -> Join:
             msg = f'{table.at("right")}: {left!r} is the left source too; write self_join = "{left}" instead of both.'
             raise ConfigError(msg)
     aliases = table.texts("aliases", 'two names such as ["l", "r"]', 2) or ("l", "r")
+    window, order_by = _window(table.table("window", WINDOW_KEYS, "the table [join.window]"))
     return Join(
         left=left,
         right=right,
         on=table.text("on", f'an SQL condition such as "{aliases[0]}.a < {aliases[1]}.b"'),
-        window=_window(table.table("window", WINDOW_KEYS, "the table [join.window]")),
+        window=window,
+        order_by=order_by,
         how=table.choice("how", HOWS, "inner"),
         output="count" if table.choice("output", ("pairs", "count"), "pairs") == "count" else "pairs",
         select=table.texts("select", f'a list of columns such as ["{aliases[0]}.id", "{aliases[1]}.id"]'),
@@ -153,8 +158,32 @@ def _named(table: Table, key: str, sources: Mapping[str, Source]) -> str:
     return name
 
 
-def _window(table: Table) -> TimeWindow:
-    table.choice("kind", ("time",), "time")
+def _window(table: Table) -> tuple[CountWindow | TimeWindow, str | None]:
+    """Return the window, and for one of rows the column of the order."""
+    kind = table.choice("kind", ("time", "count"), "time")
+    for key in COUNT_KEYS if kind == "time" else TIME_KEYS:
+        if key in table:
+            msg = f"{table.at(key)}: is not for windows of kind {kind!r}; remove the key, or change {table.at('kind')}."
+            raise ConfigError(msg)
+    return (_time_window(table), None) if kind == "time" else (_count_window(table), table.text("order_by", AN_ORDER))
+
+
+def _count_window(table: Table) -> CountWindow:
+    keys = ("left", "right") if "left" in table or "right" in table else ("rows", "rows")
+    if "rows" in table and "rows" not in keys:
+        msg = f"{table.at('rows')}: join.window has left or right too; give rows, or left and right."
+        raise ConfigError(msg)
+    sizes = [table.count(key) for key in keys]
+    for key, size in zip(keys, sizes, strict=True):
+        if size is None:
+            raise table.wrong(key, "a whole number of rows")
+    try:
+        return CountWindow(left=sizes[0], right=sizes[1], slide=table.count("slide") or 1)
+    except ValueError as error:
+        raise table.wrong("slide", "no more rows than the window has") from error
+
+
+def _time_window(table: Table) -> TimeWindow:
     if ("left" in table) != ("right" in table):
         raise table.wrong("right" if "left" in table else "left", f"{A_LENGTH}, since the other side has one")
     if "length" in table and "left" in table:

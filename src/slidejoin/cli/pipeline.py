@@ -121,6 +121,7 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             None if join.right is None else frames[join.right],
             on=join.on,
             window=join.window,
+            order_by=join.order_by,
             how=join.how,
             output=join.output,
             select=None if join.select is None else list(join.select),
