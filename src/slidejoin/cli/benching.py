@@ -89,7 +89,11 @@ def bench(
         typer.Option("--compile/--no-compile", help="Startup: compile all kernels from nothing too (default)."),
     ] = None,
     buckets: Annotated[
-        int | None, typer.Option(min=1, help="Routing: buckets of the join on Spark; 8 by default.")
+        int | None, typer.Option(min=1, help="Routing, spark: buckets of the join on Spark; 8 and 2 by default.")
+    ] = None,
+    batches: Annotated[int | None, typer.Option(min=1, help="Spark: micro-batches to measure; 6 by default.")] = None,
+    restart: Annotated[
+        bool | None, typer.Option("--restart/--no-restart", help="Spark: measure restarts too (not by default).")
     ] = None,
     spread: Annotated[
         int | None, typer.Option(min=1, help="Routing: buckets each way for a hot key or cell; 2 by default.")
@@ -128,6 +132,8 @@ def bench(
             windows=None if windows is None else _numbers(windows),
             compile_all=compile_all,
             buckets=buckets,
+            batches=batches,
+            restart=restart,
             spread=spread,
             large=large,
         )

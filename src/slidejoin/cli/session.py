@@ -81,6 +81,8 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
     _check(settings)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
+    from slidejoin.spark.quiet import output_of_children  # noqa: PLC0415 - belongs to it
+
     _quiet()
     builder = SparkSession.builder.appName(name).master(settings.master)
     for key, value in (defaults(cores_of(settings.master)) | dict(settings.conf)).items():
@@ -92,7 +94,7 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
     handle, file = tempfile.mkstemp(prefix="slidejoin-spark-", suffix=".log")
     log = Path(file)
     try:
-        with _output_of_children(handle, json=json):
+        with output_of_children(handle, json=json):
             spark = builder.getOrCreate()
     except Exception as error:
         raise SlideJoinError(_start_failure(error, log, settings)) from error
@@ -111,23 +113,6 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
         spark.stop()
         if not keep:
             log.unlink(missing_ok=True)
-
-
-@contextmanager
-def _output_of_children(log: int, *, json: bool) -> Iterator[None]:
-    """Let processes that start meanwhile write errors to `log`, and with `json` their output to standard error."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {1: os.dup(1), 2: os.dup(2)}
-    try:
-        if json:
-            os.dup2(kept[2], 1)
-        os.dup2(log, 2)
-        yield
-    finally:
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)
 
 
 def _quiet() -> None:
