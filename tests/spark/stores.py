@@ -14,6 +14,7 @@ from slidejoin.config import make_config
 from slidejoin.spark import assembly
 from slidejoin.spark.buckets import bucket_ids
 from slidejoin.spark.counts import sum_counts
+from slidejoin.spark.figures import Figures
 from slidejoin.spark.operator import join_bucket
 from slidejoin.spark.pack import pack
 from slidejoin.spark.sequencing import sequence
@@ -109,6 +110,7 @@ class Query:
         self.clock = Clock(lateness)
         self.state: dict[int, Any] = defaultdict(Variables)
         self.rows: list[dict[str, Any]] = []
+        self.figures: list[dict[str, Any]] = []
 
     def micro_batch(self, batch: dict[str, list[Row]]) -> None:
         partial = []
@@ -121,11 +123,13 @@ class Query:
             packed = pd.concat(list(frames), ignore_index=True)
         watermark = None if self.wiring.numbered else self.clock.value // 1000
         for bucket, blocks in packed.groupby("bucket"):
-            for frame in join_bucket(self.wiring, self.state[bucket], iter([blocks]), watermark, int(bucket)):
+            told = Figures(int(bucket))
+            for frame in join_bucket(self.wiring, self.state[bucket], iter([blocks]), watermark, int(bucket), told):
                 if self.wiring.partial:
                     partial.append(frame)
                 else:
                     self.rows += frame.to_dict("records")
+            self.figures.append(told.to_json())
         if partial:
             for _, group in pd.concat(partial).groupby("home"):
                 self.rows += sum_counts(pa.Table.from_pandas(group)).to_pylist()

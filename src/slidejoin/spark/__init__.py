@@ -13,23 +13,28 @@ if TYPE_CHECKING:
     from slidejoin.spark.explaining import JoinExplanation, explain_join
     from slidejoin.spark.inspecting import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.join import stream_join
+    from slidejoin.spark.watching import JoinProgress, Watch, watch
 
 __all__ = [
     "BucketInfo",
     "CheckpointInfo",
     "JoinExplanation",
     "JoinInfo",
+    "JoinProgress",
     "SegmentInfo",
     "SparkJoinError",
+    "Watch",
     "check_java",
     "explain_join",
     "inspect_state",
     "stream_join",
+    "watch",
 ]
 
 _HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "inspecting")
 _HOME |= {"SparkJoinError": "checks", "check_java": "checks", "stream_join": "join"}
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "explaining")
+_HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "watching")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for

@@ -23,11 +23,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.ordering import sort_values
 from slidejoin.plan import make_plan
+from slidejoin.predicate import to_sql
 from slidejoin.predicate.expr import And, Column
 from slidejoin.spark.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.results import MATCH_TIME
 from slidejoin.spark.strategies import choose_strategy
 from slidejoin.spark.tasks import IN_ORDER, NUMBERED, PACKED, PARTIAL, JoinTask, PackTask, SequenceTask, sum_task
+from slidejoin.spark.telling import COLUMN, OBSERVE, OBSERVED, join_name, teller
 from slidejoin.spark.wiring import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROLES, ROW_ID, Wiring
 from slidejoin.window import TimeWindow
 
@@ -183,6 +185,7 @@ def wired(
         helpers=tuple(helpers),
         streaming=streaming,
         cache=session.conf.get(CACHE_DIR, None),
+        observed=streaming and str(session.conf.get(OBSERVE, None)).lower() == "true",
         bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
         order_by=order_by,
         orders=tuple(plan.schema(side).field(order_by).type for side in ROLES) if order_by else (),
@@ -218,11 +221,32 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
     if wiring.numbered:
         mode, sequencer = "None", SequenceTask(pickled, wiring.cache)
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", mode)
-    task, buckets = JoinTask(pickled, wiring.cache), packed.groupBy("bucket")
-    if not wiring.partial:
-        return buckets.transformWithStateInPandas(task, result, "Append", mode)
-    counts = buckets.transformWithStateInPandas(task, PARTIAL, "Append", mode)
-    return counts.groupBy("home").applyInArrow(sum_task(wiring.cache), result)
+    name = join_name(_predicate(wiring.config))
+    observed, told = wiring.observed, None
+    if wiring.streaming and not observed:
+        told = teller(packed.sparkSession, name)
+    out: StructType | str = PARTIAL if wiring.partial else result
+    if observed:
+        out = (
+            f"{PARTIAL}, {COLUMN} string"
+            if wiring.partial
+            else StructType([*result, StructField(COLUMN, StringType())])
+        )
+    task = JoinTask(pickled, wiring.cache, told)
+    joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", mode)
+    if observed:
+        joined = joined.observe(OBSERVED + name, F.collect_list(COLUMN).alias(COLUMN))
+        joined = joined.where(F.col(COLUMN).isNull()).drop(COLUMN)
+    return joined.groupBy("home").applyInArrow(sum_task(wiring.cache), result) if wiring.partial else joined
+
+
+def _predicate(config: JoinConfig) -> str:
+    """Return the predicate as the user gave it, without the roles that a self-join gets behind it."""
+    on = config.on
+    if config.self_join and isinstance(on, And):
+        parts = on.parts[: -len(ROLES)]
+        on = And(parts) if len(parts) > 1 else parts[0]
+    return to_sql(on, config.aliases)
 
 
 def _quoted(name: str) -> str:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from slidejoin.scope import CountScope
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
 from slidejoin.spark.counts import partial_frame
+from slidejoin.spark.figures import Figures
 from slidejoin.spark.limits import Room
 from slidejoin.spark.pack import CODES, NOTHING
 from slidejoin.spark.results import result_rows, to_frame
@@ -74,7 +76,12 @@ class Arrived(NamedTuple):
 
 
 def join_bucket(
-    wiring: Wiring, variables: Variables, frames: Iterator[pd.DataFrame], watermark_ms: int | None, bucket: int
+    wiring: Wiring,
+    variables: Variables,
+    frames: Iterator[pd.DataFrame],
+    watermark_ms: int | None,
+    bucket: int,
+    figures: Figures | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Join what one micro-batch brought to a bucket with what the bucket has kept.
 
@@ -91,13 +98,19 @@ def join_bucket(
         none yet, and a static frame gives -1. A count window has none.
     bucket : int
         Its id.
+    figures : Figures, optional
+        Where to write down what was done; whole when the iterator has ended.
     """
+    now = perf_counter()
+    figures = figures or Figures(bucket)
     plan = plan_of(wiring)
     room = Room(wiring, bucket)
     arrived = _arrived(wiring, room.counted(frames), watermark_ms)
+    figures.came(arrived.rows)
+    now = figures.since("receive", now)
     watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     if not wiring.streaming:
-        yield from _joined(wiring, _engine(plan), arrived.rows, None)
+        yield from _joined(wiring, _engine(plan), arrived.rows, None, figures)
         return
     state = BucketState(variables)
     manifest = state.manifest(wiring.described())
@@ -109,15 +122,21 @@ def join_bucket(
         expired |= _expire(state, manifest, oldest)
         if expired or manifest.version == 0:
             _commit(state, manifest, watermark_ms)
+        figures.kept(manifest)
+        figures.since("state", now)
         return
     cache = SegmentCache(wiring.cache or default_folder(), manifest.origin)
     engine = _engine(plan)
-    kept = {stream: _load(plan, stream, manifest, state, cache) for stream in streams_of(plan)}
+    now = figures.since("state", now)
+    kept = {stream: _load(plan, stream, manifest, state, cache, figures) for stream in streams_of(plan)}
+    now = perf_counter()
     loaded = {}
     for stream, segments in kept.items():
         load_segments(engine, stream, segments)
         loaded[stream] = engine.windows[stream].rows_seen
-    yield from _joined(wiring, engine, arrived.rows, watermark)
+    figures.since("load", now)
+    yield from _joined(wiring, engine, arrived.rows, watermark, figures)
+    now = perf_counter()
     # What these rows have displaced from a count window.
     _expire(state, manifest, oldest)
     for stream, segments in kept.items():
@@ -133,6 +152,8 @@ def join_bucket(
     # Files of the manifest before this one stay for one version more: an attempt at it may still be running.
     cache.keep_only({*manifest.ids, *before})
     _commit(state, manifest, watermark_ms)
+    figures.kept(manifest)
+    figures.since("keep", now)
 
 
 def _engine(plan: Plan) -> Engine:
@@ -177,7 +198,7 @@ def _tables(wiring: Wiring, batches: dict[Side, list[pa.RecordBatch]]) -> dict[S
 
 
 def _joined(
-    wiring: Wiring, engine: Engine, rows: dict[Side, pa.Table], watermark: int | None
+    wiring: Wiring, engine: Engine, rows: dict[Side, pa.Table], watermark: int | None, figures: Figures
 ) -> Iterator[pd.DataFrame]:
     """Push the rows by their event times, left first on ties, or as they are numbered; late ones are left out."""
     scope = scope_of(engine.plan)
@@ -188,7 +209,12 @@ def _joined(
     push = engine.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
     for table in engine.push(push, watermark, own_clock=False):
         if table.num_rows:
-            yield partial_frame(wiring, table) if wiring.partial else to_frame(result_rows(wiring, table))
+            now = perf_counter()
+            frame = partial_frame(wiring, table) if wiring.partial else to_frame(result_rows(wiring, table))
+            now = figures.since("frames", now)
+            yield frame
+            figures.since("send", now)
+    figures.joined(engine.stats)
 
 
 def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> bool:
@@ -204,14 +230,20 @@ def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> 
     return any_left
 
 
-def _load(plan: Plan, stream: Side, manifest: Manifest, state: BucketState, cache: SegmentCache) -> list[Segment]:
+def _load(
+    plan: Plan, stream: Side, manifest: Manifest, state: BucketState, cache: SegmentCache, figures: Figures
+) -> list[Segment]:
     schema = stored_schema(plan, stream)
     segments = []
     for entry in manifest.entries[stream]:
+        now = perf_counter()
         segment = cache.read(entry, schema)
+        now = figures.since("cache", now)
         if segment is None:
             segment = build_segment(plan, stream, state.read(entry, schema), entry)
             cache.write(segment)
+            figures.rebuilt += 1
+            figures.since("rebuild", now)
         segments.append(segment)
     return segments
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
     from slidejoin.predicate.expr import Side
+    from slidejoin.spark.telling import Teller
 
 __all__ = ["IN_ORDER", "NUMBERED", "PACKED", "PARTIAL", "JoinTask", "PackTask", "SequenceTask", "sum_task"]
 
@@ -87,9 +88,10 @@ class SequenceTask(StatefulProcessor):
 class JoinTask(StatefulProcessor):
     """The processor of `transformWithStateInPandas`: one call for each bucket and micro-batch."""
 
-    def __init__(self, wiring: bytes, cache: str | None) -> None:
+    def __init__(self, wiring: bytes, cache: str | None, teller: Teller | None = None) -> None:
         self.wiring = wiring
         self.cache = cache
+        self.teller = teller
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
@@ -105,12 +107,21 @@ class JoinTask(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Join one bucket's blocks with what it has kept."""
         ready(self.cache)
+        from slidejoin.spark.figures import Figures, figures_frame, without_figures
         from slidejoin.spark.operator import join_bucket
         from slidejoin.spark.wiring import wiring_of
 
         wiring = wiring_of(self.wiring)
         watermark = None if wiring.numbered else timerValues.getCurrentWatermarkInMs()
-        yield from join_bucket(wiring, self.variables, rows, watermark, key[0])
+        figures = Figures(key[0])
+        frames = join_bucket(wiring, self.variables, rows, watermark, key[0], figures)
+        if wiring.observed:
+            yield from map(without_figures, frames)
+            yield figures_frame(wiring, figures)
+            return
+        yield from frames
+        if self.teller is not None:
+            self.teller.tell(figures.to_json())
 
     def close(self) -> None:
         """Nothing is open."""

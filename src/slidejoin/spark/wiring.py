@@ -79,6 +79,8 @@ class Wiring:
         The column that rows of a count window arrive by; None for time windows.
     orders : tuple of pyarrow.DataType
         Its type on the left and on the right; empty for time windows.
+    observed : bool
+        Whether the figures of each bucket come with the result, for Spark to observe.
     """
 
     config: JoinConfig
@@ -95,6 +97,7 @@ class Wiring:
     order_by: str | None = None
     orders: tuple[pa.DataType, ...] = ()
     bucket_bytes: int | None = None
+    observed: bool = False
 
     @property
     def numbered(self) -> bool:
