@@ -21,6 +21,7 @@ CASES = {
     "latency": "how long single pushes take, beside the machine's own jitter",
     "scaling": "rows a second over the size of the window, with one thread and with several",
     "routing": "copies that the strategies on Spark send, and how even the buckets are; needs no Spark",
+    "cluster": "what 10, 100 and 1,000 executors would give on Spark, worked out from what rows cost here",
     "spark": "the join on Spark Structured Streaming, beside Spark's own and a query that only reads",
     "startup": "import, first push and compilation in fresh processes",
     "table": "the table of the README as Markdown: every row by commands of this kind",
