@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -20,7 +21,7 @@ import numpy as np
 from slidejoin.bench.figures import Spread, environment, million
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.spark_files import Files
-from slidejoin.bench.spark_queries import Course, Load, empty, joined, own, run_query, session
+from slidejoin.bench.spark_queries import LOOK, Course, Load, empty, joined, own, run_query, session
 from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import choice
 from slidejoin.errors import SlideJoinError
@@ -44,6 +45,9 @@ JOIN, EMPTY = "join", "empty"
 """Folders of the two queries."""
 
 MIB = 1 << 20
+PATIENCE = 10.0
+"""Seconds to wait for what listeners are told."""
+
 SPARK_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "commitBatch")
 
 RESTART = """
@@ -65,8 +69,11 @@ class SparkReport:
         Of one such micro-batch.
     beyond_empty : float
         Seconds of a median micro-batch beyond that of a query that only reads the same files.
-    steps : dict of str to float
+    phases : dict of str to float
         Mean seconds of a micro-batch by what Spark calls its phases.
+    steps : dict of str to float
+        Mean seconds of a micro-batch in the join's buckets, of all of them together, by step of
+        `slidejoin.spark.JoinProgress.seconds`.
     pairs_per_row : float
         Rows put out for each row, in the measured micro-batches.
     own_rows_per_second, own_rows : float and int or None
@@ -89,6 +96,7 @@ class SparkReport:
     rows_per_second: Spread
     seconds: Spread
     beyond_empty: float
+    phases: dict[str, float]
     steps: dict[str, float]
     pairs_per_row: float
     own_rows_per_second: float | None
@@ -112,7 +120,8 @@ class SparkReport:
             "speed": f"{million(speed.median)} rows/s, {middle} in the middle half of {speed.count} micro-batches",
             "out": f"{self.pairs_per_row:.2f} rows for each row in",
             "time": f"{took.median:.3f} s a micro-batch, {self.beyond_empty:.3f} s beyond one that only reads",
-            "phases": ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.steps.items()) + " s",
+            "phases": ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.phases.items()) + " s",
+            "buckets": ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.steps.items()) + " s together",
             "state": f"{self.state_per_file_byte:.2f} bytes written for each byte of the files, "
             f"{self.state_per_byte:.2f} for each byte of rows in memory",
             "memory": f"{self.memory[0] / MIB:,.0f} MiB in the first quarter of the micro-batches, "
@@ -174,7 +183,7 @@ def run(
         whole, small = _files(root, load, push, batches, seed)
         filled, own_speed, own_rows = len(whole.rows) - batches, None, None
         with session(threads, buckets, root / "cache") as spark:
-            course = run_query(spark, joined, whole, load, root / JOIN / "checkpoint")
+            course, inside = _watched(spark, whole, load, root / JOIN / "checkpoint", filled)
             only_read = run_query(spark, empty, small, load, root / EMPTY / "checkpoint")
             if baselines:
                 own_rows = min(push, LARGEST_OF_OWN)
@@ -194,7 +203,8 @@ def run(
         rows_per_second=Spread.of(push / took),
         seconds=Spread.of(took),
         beyond_empty=float(np.median(took) - np.median(only_read.took(1))),
-        steps=_steps(course, filled),
+        phases=_phases(course, filled),
+        steps=inside,
         pairs_per_row=sum(out) / (push * len(out)),
         own_rows_per_second=own_speed,
         own_rows=own_rows,
@@ -229,7 +239,28 @@ def _own_speed(spark: SparkSession, root: Path, load: Load, rows: int, seed: int
     return rows / float(np.median(run_query(spark, own, files, load, root / "checkpoint").took(1)))
 
 
-def _steps(course: Course, first: int) -> dict[str, float]:
+def _watched(
+    spark: SparkSession, files: Files, load: Load, checkpoint: Path, first: int
+) -> tuple[Course, dict[str, float]]:
+    """Run the join, and return with how it went its seconds by step of a micro-batch from `first` on."""
+    from slidejoin.spark import watch  # noqa: PLC0415 - an extra
+
+    with watch(spark, keep=len(files.rows) + first) as seen:
+        course = run_query(spark, joined, files, load, checkpoint)
+        measured = {batch["batchId"] for batch in course.batches[first:]}
+        end = time.monotonic() + PATIENCE
+        # Listeners hear of a micro-batch a little after it has ended.
+        while not measured <= {one.batch_id for one in seen.recent} and time.monotonic() < end:
+            time.sleep(LOOK)
+    steps: dict[str, float] = {}
+    for one in seen.recent:
+        if one.batch_id in measured:
+            for name, seconds in one.seconds.items():
+                steps[name] = steps.get(name, 0.0) + seconds / len(measured)
+    return course, steps
+
+
+def _phases(course: Course, first: int) -> dict[str, float]:
     batches = course.batches[first:]
     named = {
         name: sum(batch["durationMs"].get(name, 0) for batch in batches) / 1e3 / len(batches) for name in SPARK_STEPS

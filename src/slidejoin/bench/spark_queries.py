@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.relation import Relation
 
-__all__ = ["Course", "Load", "empty", "joined", "own", "run_query", "session"]
+__all__ = ["LOOK", "Course", "Load", "empty", "joined", "own", "run_query", "session"]
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LOOK = 0.1
