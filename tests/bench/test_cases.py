@@ -235,7 +235,7 @@ def test_every_case_has_a_line():
             "bench band: takes no windows; it takes runs, rows, baselines, beside, window",
         ),
         ("band", {"window": 1}, "window: got 1, expected at least 2"),
-        ("band", {"push": 0}, "push: got 1, expected at least 2"),
+        ("band", {"push": 0}, "push: got 0, expected at least 2"),
         ("band", {"threads": -1}, "threads: got -1, expected at least 1"),
         ("band", {"match_rate": 0.0}, "match_rate: got 0.0, expected a number above 0"),
         ("band", {"algorithm": "bisort"}, r"algorithm: got 'bisort', .* Did you mean 'bi_sort'\?"),

@@ -38,6 +38,11 @@ LAW = ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1)))
 LENGTH, LATENESS, STEP = 20, 5, 4
 """Seconds; a micro-batch is a step further, so that a window has several and segments are merged."""
 
+BEHIND, LATE, FIRST_LATE = 8, 30, 3
+"""Seconds that rows come behind their micro-batch's last. Up to LATENESS + STEP of them make a row that is never late;
+that many, from that micro-batch on, one that is late whichever watermark Spark goes on with. That is an earlier one
+after a kill between the log of a source and that of the query: the next micro-batch has two files of each side."""
+
 LOCAL = "local[2,4]"
 CLUSTER = "local-cluster[2,1,1024]"
 """A master, two workers and two executors of one core each, the executors being processes of their own."""
@@ -52,7 +57,9 @@ def streams(batches: int, rows: int = 24, seed: int = 7) -> list[dict[str, list[
             found: list[Row] = []
             for place in range(rows):
                 number += 1
-                behind = 0 if place == 0 else draw.randrange(12 * SECOND)
+                behind = 0 if place == 0 else draw.randrange(BEHIND * SECOND)
+                if place and batch >= FIRST_LATE and draw.random() < 0.1:
+                    behind = LATE * SECOND
                 at = None if draw.random() < 0.05 and place else (batch * STEP + 100) * SECOND - behind
                 x = None if draw.random() < 0.05 else draw.randrange(30)
                 found.append((number, x, draw.choice(["ann", "bob", None]), at))

@@ -35,7 +35,7 @@ def test_buckets_and_segments_are_those_of_the_state(spark: SparkSession, ended:
     (join,) = info.joins
     assert (info.first_batch, info.batch, join.operator, join.stores, join.arrived) == (0, info.last_batch, 0, 2, None)
     assert join.described["on"] == "l.x >= r.x - 1 AND l.x <= r.x + 1"
-    assert (join.described["strategy"], join.described["partitions"]) == ("cell of width 8", 2)
+    assert (join.described["strategy"], join.described["partitions"]) == ("cell of width 8, in turns", 2)
     assert "20 seconds" in join.described["window"]
     assert [bucket.partition for bucket in join.buckets] != [join.buckets[0].partition] * 2
     # of the last micro-batch with rows: those before it were at most at 108 s, 5 s of lateness off

@@ -133,11 +133,12 @@ def _join(table: Table, sources: Mapping[str, Source]) -> Join:
             msg = f'{table.at("right")}: {left!r} is the left source too; write self_join = "{left}" instead of both.'
             raise ConfigError(msg)
     aliases = table.texts("aliases", 'two names such as ["l", "r"]', 2) or ("l", "r")
+    on = table.text("on", f'an SQL condition such as "{aliases[0]}.a < {aliases[1]}.b"')
     window, order_by = _window(table.table("window", WINDOW_KEYS, "the table [join.window]"))
     return Join(
         left=left,
         right=right,
-        on=table.text("on", f'an SQL condition such as "{aliases[0]}.a < {aliases[1]}.b"'),
+        on=on,
         window=window,
         order_by=order_by,
         how=table.choice("how", HOWS, "inner"),
