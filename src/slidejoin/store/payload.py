@@ -52,6 +52,7 @@ class Payload:
         self.chunks: list[Chunk] = []
         self._records = records_of(schema if merge else pa.schema([]))
         self._fixed = self._records.columns
+        self._no_nulls = (None,) * len(self._fixed)
         self._number = {column.name: number for number, column in enumerate(self._fixed)}
         self._others = [name for name in schema.names if name not in self._number]
         # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
@@ -80,35 +81,10 @@ class Payload:
         if not self.merge:
             self._append_whole(Piece(base, table, time_max))
             return
-        rows, start = table.num_rows, 0
         sources = [(column, table.column(column.place)) for column in self._fixed]
         values = [None if column.text else column.source(data) for column, data in sources]
         nulls = [validity_of(data) if data.null_count else None for _, data in sources]
-        while start < rows:
-            chunk = self._open(base + start, live_rows)
-            count = min(rows - start, chunk.limit - chunk.end)
-            end, place = start + count, chunk.end - chunk.origin
-            for number, data in enumerate(values):
-                into = chunk.values[number][place : place + count]
-                if data is not None:
-                    into[:] = data[start:end]
-                else:
-                    texts = sources[number][1]
-                    self._long_bytes += chunk.heap.put(texts if count == rows else texts.slice(start, count), into)
-                known = nulls[number]
-                if known is not None or chunk.valid[number] is not None:
-                    marks = np.ones(count, np.uint8) if known is None else known[start:end]
-                    if chunk.mark(number, chunk.end, marks):
-                        self._directory.marked(self.chunks)
-            if self._keeps_pieces:
-                others = table.select(self._others)
-                self._other_bytes += chunk.add(others if count == rows else others.slice(start, count))
-                self._gather = None
-            chunk.end += count
-            if time_max is not None:
-                chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
-            start = end
-        self.rows += rows
+        self._fill(base, table.num_rows, time_max, live_rows, values, nulls, table)
 
     @property
     def plain(self) -> tuple[Fixed, ...]:
@@ -124,18 +100,44 @@ class Payload:
 
         A third of the time for few rows.
         """
+        self._fill(base, rows, time_max, live_rows, values, self._no_nulls, None)
+
+    def _fill(
+        self,
+        base: int,
+        rows: int,
+        time_max: int | None,
+        live_rows: int,
+        values: Sequence[NDArray[np.generic] | None],
+        nulls: Sequence[NDArray[np.uint8] | None],
+        table: pa.Table | None,
+    ) -> None:
+        """Copy rows into chunks: `values` and `nulls` of each column, None without; the rest is in the table."""
         start = 0
         while start < rows:
             chunk = self._open(base + start, live_rows)
-            count, place = min(rows - start, chunk.limit - chunk.end), chunk.end - chunk.origin
+            count = min(rows - start, chunk.limit - chunk.end)
+            end, place = start + count, chunk.end - chunk.origin
+            part = None if table is None or count == rows else table.slice(start, count)
             for number, data in enumerate(values):
-                chunk.values[number][place : place + count] = data if count == rows else data[start : start + count]
-                if chunk.valid[number] is not None:
-                    chunk.mark(number, chunk.end, np.ones(count, np.uint8))
+                into = chunk.values[number][place : place + count]
+                if data is not None:
+                    into[:] = data if count == rows else data[start:end]
+                elif table is not None:
+                    texts = (table if part is None else part).column(self._fixed[number].place)
+                    self._long_bytes += chunk.heap.put(texts, into)
+                known = nulls[number]
+                if known is not None or chunk.valid[number] is not None:
+                    marks = np.ones(count, np.uint8) if known is None else known[start:end]
+                    if chunk.mark(number, chunk.end, marks):
+                        self._directory.marked(self.chunks)
+            if self._keeps_pieces and table is not None:
+                self._other_bytes += chunk.add((table if part is None else part).select(self._others))
+                self._gather = None
             chunk.end += count
             if time_max is not None:
                 chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
-            start += count
+            start = end
         self.rows += rows
 
     def skip_to(self, ordinal: int) -> None:
