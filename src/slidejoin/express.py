@@ -43,14 +43,12 @@ from slidejoin.kernels.work import (
 )
 from slidejoin.matching import Matches
 from slidejoin.meeting import SMALLEST_SPREAD
-from slidejoin.ordering import plain_places, sort_values
 from slidejoin.parallel.partner import partner
 from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
-from slidejoin.predicate.values import WHOLE
 from slidejoin.questions import EVERYTHING
 from slidejoin.roles import Role
-from slidejoin.taking import Taken, of_64_bits
+from slidejoin.taking import Places, Taken
 from slidejoin.ticking import Ticking
 from slidejoin.window import CountWindow
 
@@ -101,10 +99,8 @@ class Express:
         self._counted_columns = bool(plan.layout.columns)
         self._work[COUNTING] = self._counting
         self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
-        # Where columns stand that need no look but at their NULLs, in the tables as they are given.
-        self._order: dict[str, tuple[int, ...]] = {}
-        self._key_place = {side: _whole_place(plan, side, plain.column) for side, plain in self._plain.items()}
-        self._held = {side: _held_places(engine, side) for side in SIDES}
+        held = {side: engine.windows[side].payload.plain for side in SIDES}
+        self._places = Places(plan, self._plain, held)
         self._pairs = 0  # of the last push: there will be about as many in the next one
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -141,7 +137,7 @@ class Express:
         if not 0 < total <= engine.largest_slice or not isinstance(engine.windows["left"].index, BandCells):
             return None
         helper = self._helper(total)
-        indexes, keys = self._indexes(rows), self._keys(taken)
+        indexes, keys = self._indexes(rows), self._places.keys(taken)
         if not (indexes and keys and (by is None or rise(by))):
             return None
         times = arrivals = None
@@ -182,14 +178,7 @@ class Express:
 
     def sort_values(self, taken: dict[Side, Taken], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return what `slidejoin.ordering.sort_values` does; where a column stands is looked up once."""
-        places = self._order.get(name)
-        if places is None:
-            places = self._order[name] = plain_places({side: taken[side].table for side in SIDES}, name)
-        if places:
-            left, right = taken["left"].words(places[0]), taken["right"].words(places[1])
-            if left is not None and right is not None:
-                return left, right
-        return sort_values({side: taken[side].table for side in SIDES}, name)
+        return self._places.sort_values(taken, name)
 
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, roused, if that pays and there is one."""
@@ -231,13 +220,8 @@ class Express:
             words[self._roles[side].at + TIMES] = address_of(own)
 
     def _hold_side(self, side: Side, taken: Taken, time_max: int | None) -> None:
-        window, columns = self._engine.windows[side], []
-        for place, dtype in self._held[side]:
-            words = taken.words(place)
-            if words is None:
-                break
-            columns.append(words if dtype is None else words.view(dtype))
-        if columns and len(columns) == len(self._held[side]):
+        window, columns = self._engine.windows[side], self._places.held(side, taken)
+        if columns:
             window.hold_values(columns, taken.rows, time_max)
         else:
             window.hold(taken.kept, time_max)
@@ -254,17 +238,6 @@ class Express:
                 return {}
             indexes[side] = index
         return indexes
-
-    def _keys(self, taken: dict[Side, Taken]) -> dict[Side, NDArray[np.int64]]:
-        """Return the keys of both sides; nothing if some are NULL or do not fit."""
-        keys: dict[Side, NDArray[np.int64]] = {}
-        for side in SIDES:
-            one, plain, place = taken[side], self._plain[side], self._key_place[side]
-            found = plain.keys(one.kept.column(plain.column)) if place is None else one.words(place)
-            if found is None:
-                return {}
-            keys[side] = found
-        return keys
 
     def _look_at(self, role: Side, index: BandCells, before: dict[Side, int]) -> None:
         """Write down where the table lies that one side's probes look into, and what was before them."""
@@ -354,24 +327,3 @@ def _plain(plan: Plan) -> dict[Side, Around]:
     term = plan.terms[0]
     found = {role: term.around(role) if isinstance(term, RangeTerm) else None for role in SIDES}
     return {role: plain for role, plain in found.items() if plain is not None}
-
-
-def _whole_place(plan: Plan, side: Side, name: str) -> int | None:
-    """Return where a side's column stands if its values are keys as they lie in memory, None if they are not."""
-    place: int = plan.schema(side).get_field_index(name)
-    return place if plan.schema(side).field(place).type.id in WHOLE else None
-
-
-def _held_places(engine: Engine, side: Side) -> tuple[tuple[int, type[Any] | None], ...]:
-    """Return where the columns of records stand, and as what they are held if not as int64.
-
-    Nothing if rows have others, or are not held as they are given.
-    """
-    schema, columns = engine.plan.schema(side), engine.windows[side].payload.plain
-    found: list[tuple[int, type[Any] | None]] = []
-    for column in columns:
-        place = schema.get_field_index(column.name)
-        if schema.field(place).type != column.kind or not of_64_bits(column.kind):
-            return ()
-        found.append((place, None if column.dtype == np.int64 else column.dtype.type))
-    return tuple(found)
