@@ -21,9 +21,9 @@ from slidejoin.arrays import values_in
 from slidejoin.bench.figures import environment
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import Streams
+from slidejoin.bench.workload import at_least
 from slidejoin.config import make_config
 from slidejoin.engine import Engine
-from slidejoin.errors import ConfigError
 from slidejoin.plan import make_plan
 from slidejoin.spark.blocks import open_block, to_block
 from slidejoin.spark.grids import cut, square_enough
@@ -193,9 +193,7 @@ def run(*, window: int = 1 << 17, push: int = 1 << 17, match_rate: float = 2.0, 
         For options that cannot be.
     """
     for name, value in (("window", window), ("push", push)):
-        if value < 2:  # noqa: PLR2004 - a row of each side
-            msg = f"{name}: got {value}, expected at least 2"
-            raise ConfigError(msg)
+        at_least(name, value, 2)
     costs = _measured(window, push // 2, match_rate, seed)
     lines = [
         estimate(costs, strategy, executors, hot=hot)

@@ -13,7 +13,7 @@ from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, SHIFT_WINDOW
 from slidejoin.bench.figures import environment
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import Streams
-from slidejoin.bench.workload import choice
+from slidejoin.bench.workload import at_least, choice
 from slidejoin.config import make_config
 from slidejoin.errors import ConfigError
 from slidejoin.plan import make_plan
@@ -138,9 +138,7 @@ def run(
         ("window", window, 1),
         ("push", push, 2),
     ]:
-        if value < least:
-            msg = f"{name}: got {value}, expected at least {least}"
-            raise ConfigError(msg)
+        at_least(name, value, least)
     if spread * spread > buckets:
         msg = f"spread: got {spread}, expected at most {int(buckets**0.5)} with {buckets} buckets"
         raise ConfigError(msg)

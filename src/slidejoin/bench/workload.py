@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.relation import Relation
 
-__all__ = ["OUTPUTS", "Workload", "choice"]
+__all__ = ["OUTPUTS", "Workload", "at_least", "choice"]
 
 OUTPUTS = ("positions", "pairs", "payload", "count")
 """Ordinals of both rows; one integer column gathered of each side; four columns of each side; numbers of matches."""
@@ -73,10 +73,7 @@ class Workload:
         given["threads"] = given.get("threads") or os.cpu_count() or 1
         load = Workload(operation=operation, **given)
         for name, least in (("window", 2), ("push", 2), ("threads", 1)):
-            value = getattr(load, name)
-            if value < least:
-                msg = f"{name}: got {value}, expected at least {least}"
-                raise ConfigError(msg)
+            at_least(name, getattr(load, name), least)
         if not load.match_rate > 0:
             msg = f"match_rate: got {load.match_rate}, expected a number above 0"
             raise ConfigError(msg)
@@ -141,6 +138,19 @@ class Workload:
             f"wanted, {self.threads} thread{'s' if self.threads > 1 else ''}, algorithm {self.algorithm}, "
             f"output {self.output}, order {self.order}, seed {self.seed}"
         )
+
+
+def at_least(name: str, value: int, least: int) -> None:
+    """Check that the value of an option is not too small.
+
+    Raises
+    ------
+    ConfigError
+        Otherwise.
+    """
+    if value < least:
+        msg = f"{name}: got {value}, expected at least {least}"
+        raise ConfigError(msg)
 
 
 def choice(name: str, value: str, possible: Iterable[str]) -> None:
