@@ -7,6 +7,7 @@ the windows is cut by whole pushes, which saves a comparison for each pair.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,7 +35,7 @@ class Engine(Protocol):
         """Let go of what it holds."""
 
 
-class _AtRest:
+class _AtRest(ABC):
     """Holds the windows as tables, so many rows of each side."""
 
     def __init__(self, module: Any, windows: Batch, relation: Relation, threads: int) -> None:  # noqa: ANN401, ARG002
@@ -53,8 +54,9 @@ class _AtRest:
         self.right = self.right.slice(self.right.num_rows - self.kept)
         return seconds, pairs
 
+    @abstractmethod
     def pairs(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        raise NotImplementedError
+        """Return the pairs of two tables."""
 
     def close(self) -> None:
         self.left = self.right = None
