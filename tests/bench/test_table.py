@@ -125,6 +125,6 @@ def test_a_command_that_fails_is_an_error():
 
 def test_what_is_no_option_of_the_command_is_refused():
     with pytest.raises(
-        SlideJoinError, match="bench table: takes no targets; it takes window, threads, rows, runs, large"
+        SlideJoinError, match="bench table: takes no targets; it takes window, threads, rows, runs, large, spark"
     ):
         run_case("table", targets=())

@@ -24,7 +24,7 @@ CASES = {
     "cluster": "what 10, 100 and 1,000 executors would give on Spark, worked out from what rows cost here",
     "spark": "the join on Spark Structured Streaming, beside Spark's own and a query that only reads",
     "startup": "import, first push and compilation in fresh processes",
-    "table": "the table of the README as Markdown: every row by commands of this kind",
+    "table": "the table of the README, or that of Spark, as Markdown: every row by commands of this kind",
     "machine": "random cache lines and bytes a second that memory gives",
 }
 """Each case in a line."""

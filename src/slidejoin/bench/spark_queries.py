@@ -8,16 +8,18 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.bench.spark_cluster import EXECUTOR_MEMORY
 from slidejoin.bench.spark_files import SCHEMA, SIDES, Files, Written, window_length
+from slidejoin.bench.spark_memory import Held, held
 from slidejoin.errors import SlideJoinError
 from slidejoin.window import TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -29,6 +31,13 @@ __all__ = ["LOOK", "Course", "Load", "empty", "joined", "own", "run_query", "ses
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LOOK = 0.1
 """Seconds between two looks at a query that runs."""
+
+WEIGHED_EVERY = 10
+"""Micro-batches from one look at memory to the next: each collects garbage, which takes some 0.1 s."""
+
+MAINTENANCE = "10s"
+"""How often Spark sees whether to write the whole state: after ten micro-batches or more. Its default of a minute is
+longer than much that is measured, and what it writes and takes belongs to a steady state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +57,44 @@ class Course:
     ----------
     batches : list of dict
         Spark's progress of each micro-batch that had rows, in order.
-    written : list of int
-        Bytes written to the checkpoint by the end of each.
-    memory : list of int
-        Resident bytes of this process and all below it, at the end of each.
+    written : list of dict
+        Bytes written to the checkpoint by the end of each, by kind.
+    memory : dict of int to Held
+        What the processes held after some of them, by their number from 0 on.
     seconds : float
-        From the start to the end of the first micro-batch that had rows.
+        From before the query was made to the end of the first micro-batch that had rows.
     """
 
     batches: list[dict[str, Any]]
-    written: list[int]
-    memory: list[int]
+    written: list[dict[str, int]]
+    memory: dict[int, Held]
     seconds: float
 
     def took(self, first: int) -> list[float]:
         """Return the seconds of each micro-batch from that one on."""
         return [batch["durationMs"]["triggerExecution"] / 1e3 for batch in self.batches[first:]]
 
+    def bytes_from(self, first: int) -> dict[str, int]:
+        """Return the bytes that the micro-batches from that one on have written, by kind."""
+        before = self.written[first - 1] if first else {}
+        return {kind: size - before.get(kind, 0) for kind, size in self.written[-1].items()}
+
 
 @contextmanager
-def session(cores: int, buckets: int, cache: Path) -> Iterator[SparkSession]:
-    """Start a local Spark with the settings that docs/spark.md advises, and stop it at the end."""
+def session(master: str, buckets: int, cache: Path, batches: int) -> Iterator[SparkSession]:
+    """Start Spark with the settings that docs/spark.md advises, and stop it at the end.
+
+    Parameters
+    ----------
+    master : str
+        Its address, or ``local[2]``.
+    buckets : int
+        State partitions.
+    cache : pathlib.Path
+        A folder for what may be lost.
+    batches : int
+        The most micro-batches that a query will have.
+    """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
@@ -79,15 +105,19 @@ def session(cores: int, buckets: int, cache: Path) -> Iterator[SparkSession]:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("slidejoin bench")
+    builder = SparkSession.builder.master(master).appName("slidejoin bench")
     for name, value in {
         "spark.sql.shuffle.partitions": buckets,
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE,
         "spark.sql.streaming.minBatchesToRetain": 10,
-        "spark.sql.streaming.numRecentProgressUpdates": 10_000,
+        "spark.sql.streaming.numRecentProgressUpdates": batches + 10,  # one more for each without rows
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "4g",
+        "spark.executor.memory": EXECUTOR_MEMORY,
+        "spark.executor.cores": 1,  # of a cluster; all of its executors are waited for
+        "spark.scheduler.minRegisteredResourcesRatio": 1.0,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.slidejoin.cacheDir": cache,
@@ -152,34 +182,40 @@ def run_query(
     files: Files,
     load: Load,
     checkpoint: Path,
+    *,
+    weighed: bool = False,
 ) -> Course:
     """Run a query over all files that it has not read yet, to a sink that keeps nothing.
+
+    With `weighed` memory is looked at after every tenth micro-batch.
 
     Raises
     ------
     SlideJoinError
         If it fails.
     """
-    written, first = Written(checkpoint), 0.0
-    bytes_by: list[int] = []
-    memory_by: list[int] = []
-    frame, start = query(spark, files, load), time.perf_counter()
+    written, start, first = Written(checkpoint), time.perf_counter(), 0.0
+    looks: dict[int, dict[str, int]] = {}
+    memory: dict[int, Held] = {}
     # Counted in the query itself: what the sink gets is what came out.
-    frame = frame.observe("out", *_counted())
+    frame = query(spark, files, load).observe("out", *_counted())
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     running: StreamingQuery = writer.trigger(availableNow=True).start()
     try:
         while True:
             time.sleep(LOOK)
             ended = not running.isActive
-            done = [one for one in running.recentProgress if one["numInputRows"]]
-            first = first or (time.perf_counter() - start if done else 0.0)
-            while len(bytes_by) < len(done):
-                bytes_by.append(written.look())
-                memory_by.append(_memory())
+            last = running.lastProgress
+            if last and last["numInputRows"] and last["batchId"] not in looks:
+                first = first or time.perf_counter() - start
+                looks[last["batchId"]] = written.look()
+                if weighed and last["batchId"] % WEIGHED_EVERY == 0:
+                    memory[last["batchId"]] = held(spark)
             if ended:
                 running.awaitTermination()  # raises what it died of
-                return Course([dict(one) for one in done], bytes_by, memory_by, first)
+                done = [dict(one) for one in running.recentProgress if one["numInputRows"]]
+                first = first or time.perf_counter() - start
+                return Course(done, _each(done, looks, written.look()), memory, first)
     except Exception as error:
         msg = f"the query failed: {str(error).strip().partition(chr(10))[0]}"
         raise SlideJoinError(msg) from error
@@ -187,25 +223,18 @@ def run_query(
         running.stop()
 
 
+def _each(
+    done: Sequence[dict[str, Any]], looks: dict[int, dict[str, int]], last: dict[str, int]
+) -> list[dict[str, int]]:
+    """Return what was seen after each micro-batch; after the next one, where one was over between two looks."""
+    found = []
+    for one in reversed(done):
+        last = looks.get(one["batchId"], last)
+        found.append(last)
+    return found[::-1]
+
+
 def _counted() -> list[Any]:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it
 
     return [F.count(F.lit(1)).alias("rows")]
-
-
-def _memory() -> int:
-    """Return the resident bytes of this process and all processes below it; 0 where the system does not say."""
-    sizes, parents = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        parents[int(folder.name)], sizes[int(folder.name)] = int(fields[1]), int(fields[21])
-    below, todo = set(), [os.getpid()]
-    while todo:
-        one = todo.pop()
-        below.add(one)
-        todo += [child for child, parent in parents.items() if parent == one and child not in below]
-    pages = sum(sizes.get(one, 0) for one in below)
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The case ``table``: the table of the README, every row by the commands that show it, losses included.
+"""The case ``table``: the table of the README, or that of Spark, every row by its commands, losses included.
 
 Each command runs in a process of its own, so that memory is that of one case and no tool's threads are in
 another's way. A command that several rows need runs once.
@@ -10,11 +10,13 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.figures import environment, million
+from slidejoin.bench.spark_targets import SPARK_TARGETS
 from slidejoin.bench.targets import TARGETS, Target
-from slidejoin.errors import SlideJoinError
+from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Row", "TableReport", "arguments", "run"]
 
 PROGRAM = "from slidejoin.cli import main; main()"
-SIZED = ("band", "equi", "less", "latency")
+SIZED = ("band", "equi", "less", "latency", "spark")
 ORDER = ("missed", "must", "goal")
 
 
@@ -54,14 +56,17 @@ class TableReport:
 
     Attributes
     ----------
+    of : str
+        What slidejoin and the others are compared on.
     window : int
         Rows kept of each side; 2^20 in the published table.
     others : tuple of (name, rows a second, how many times as fast slidejoin is)
         Of the first row's command.
     reports : dict of str to report
-        What each command has printed with ``--json``.
+        What each command has printed with ``--json``; the name of its second run ends in ``(2)``.
     """
 
+    of: str
     window: int
     threads: int
     others: tuple[tuple[str, float | None, float | None], ...]
@@ -74,7 +79,7 @@ class TableReport:
 
     def text(self) -> str:
         """Return both tables as Markdown."""
-        lines = ["| uniform keys, 32 Ki rows a push | rows a second | |", "| --- | --- | --- |"]
+        lines = [f"| {self.of} | rows a second | |", "| --- | --- | --- |"]
         for name, speed, ratio in self.others:
             times = "" if ratio is None else f"slidejoin is {ratio:,.1f} times as fast"
             lines.append(f"| {name} | {'not installed' if speed is None else million(speed)} | {times} |")
@@ -94,7 +99,8 @@ def run(
     rows: int | None = None,
     runs: int | None = None,
     large: bool = True,
-    targets: tuple[Target, ...] = TARGETS,
+    spark: bool = False,
+    targets: tuple[Target, ...] | None = None,
     measure: Callable[[tuple[str, ...]], dict[str, Any]] | None = None,
 ) -> TableReport:
     """Measure the whole table.
@@ -105,11 +111,15 @@ def run(
         Rows kept of each side, where the row of the table names no other; those are scaled along.
     threads : int
         Of all commands that do not say otherwise.
-    rows, runs : int, optional
+    rows : int, optional
         Of all commands that take them and do not say otherwise; their own defaults if left out.
+    runs : int, optional
+        Of each command. On Spark all commands run so often, one after the other, and medians are told.
     large : bool
         Whether the rows are measured that need minutes and up to 16 GiB; they are named as not measured otherwise.
-    targets : tuple of Target
+    spark : bool
+        Whether it is the table of the join on Spark.
+    targets : tuple of Target, optional
         The rows.
     measure : callable, optional
         Runs the arguments of ``slidejoin bench`` and returns the JSON document; in a fresh process by default.
@@ -118,35 +128,47 @@ def run(
     ------
     SlideJoinError
         If a command fails.
+    ConfigError
+        If Spark's table is given a number of rows, which its commands do not take.
     """
-    answer = measure or _in_a_process
-    options = {"window": window, "threads": threads, "rows": rows, "runs": runs}
+    if spark and rows is not None:
+        msg = f"rows: got {rows}, but the table of Spark is of micro-batches; leave it out"
+        raise ConfigError(msg)
+    answer, turns = measure or _in_a_process, (runs or 1) if spark else 1
+    options = {"window": window, "threads": threads, "rows": rows, "runs": None if spark else runs}
+    wanted = targets or (SPARK_TARGETS if spark else TARGETS)
     reports: dict[str, dict[str, Any]] = {}
-    done = []
-    for target in targets:
-        if target.large and not large:
-            done.append(Row(target.what, target.must, target.goal, ("not measured",), "", _commands(target, options)))
-            continue
-        found = []
-        for command in target.commands:
-            words = arguments(command, options)
-            name = " ".join(words)
-            if name not in reports:
-                reports[name] = answer(words)
-            found.append(reports[name])
-        values = [(mark, mark.read(found)) for mark in target.marks]
-        reached = [level for level in (mark.reached(value) for mark, value in values) if level]
-        done.append(
-            Row(
-                target.what,
-                target.must,
-                target.goal,
-                tuple(mark.shown.format(value) for mark, value in values),
-                min(reached, key=ORDER.index, default=""),
-                _commands(target, options),
-            )
-        )
-    return TableReport(window=window, threads=threads, others=_others(reports), rows=tuple(done), reports=reports)
+    for turn in range(turns):
+        for words in {
+            arguments(one, options): None for target in wanted if large or not target.large for one in target.commands
+        }:
+            reports[_name(words, turn)] = answer(words)
+    return TableReport(
+        of=f"uniform keys, {'1 M rows a micro-batch' if spark else '32 Ki rows a push'}",
+        window=window,
+        threads=threads,
+        others=_others(reports),
+        rows=tuple(_row(target, options, reports, turns if large or not target.large else 0) for target in wanted),
+        reports=reports,
+    )
+
+
+def _row(target: Target, options: Mapping[str, Any], reports: Mapping[str, dict[str, Any]], turns: int) -> Row:
+    """Return a row of the table from so many reports of each of its commands."""
+    words = [arguments(command, options) for command in target.commands]
+    commands = tuple(f"slidejoin bench {' '.join(one)}" for one in words)
+    if not turns:
+        return Row(target.what, target.must, target.goal, ("not measured",), "", commands)
+    found = [[reports[_name(one, turn)] for one in words] for turn in range(turns)]
+    values = [(mark, median(mark.read(one) for one in found)) for mark in target.marks]
+    levels = [level for level in (mark.reached(value) for mark, value in values) if level]
+    measured = tuple(mark.shown.format(value) for mark, value in values)
+    reached = min(levels, key=ORDER.index, default="")
+    return Row(target.what, target.must, target.goal, measured, reached, commands)
+
+
+def _name(words: tuple[str, ...], turn: int) -> str:
+    return " ".join(words) + (f" ({turn + 1})" if turn else "")
 
 
 def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -163,8 +185,9 @@ def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[s
         given["window"] = given.get("window", 1) * window
     elif case == "scaling":
         given["windows"] = ",".join(str(max(2, window >> 6 << bits)) for bits in range(0, 13, 2))
-    if case != "startup":
+    if case != "startup" and "executors" not in given:
         given.setdefault("threads", options["threads"])
+    if case not in {"startup", "spark"}:
         given.setdefault("rows", options.get("rows"))
     given.setdefault("runs", options.get("runs"))
     words = [case]
@@ -177,16 +200,14 @@ def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[s
     return tuple(words)
 
 
-def _commands(target: Target, options: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(f"slidejoin bench {' '.join(arguments(command, options))}" for command in target.commands)
-
-
 def _others(reports: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, float | None, float | None], ...]:
     """Return slidejoin and the other tools, from the report that has them."""
     for report in reports.values():
+        ours = ("slidejoin", report.get("rows_per_second", {}).get("median"), None)
         if report.get("baselines"):
-            ours = ("slidejoin", report["rows_per_second"]["median"], None)
             return (ours, *((one["name"], one["rows_per_second"], one["ratio"]) for one in report["baselines"]))
+        if own := report.get("own_rows_per_second"):
+            return (ours, (f"Spark's own by buckets, {report['own_rows']:,} rows", own, ours[1] / own))
     return ()
 
 

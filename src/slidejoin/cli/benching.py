@@ -74,7 +74,10 @@ def bench(
         ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="Runs of which the median is quoted; band, equi, less: 3 by default.")
+        int | None,
+        typer.Option(
+            min=1, help="Runs of which the median is quoted; band, equi, less: 3 by default, table of Spark: 1."
+        ),
     ] = None,
     rows: Annotated[
         int | None,
@@ -92,6 +95,13 @@ def bench(
         int | None, typer.Option(min=1, help="Routing, spark: buckets of the join on Spark; 8 and 2 by default.")
     ] = None,
     batches: Annotated[int | None, typer.Option(min=1, help="Spark: micro-batches to measure; 6 by default.")] = None,
+    executors: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Spark: executors of a standalone cluster, each pinned to a processor; a local Spark by default.",
+        ),
+    ] = None,
     restart: Annotated[
         bool | None, typer.Option("--restart/--no-restart", help="Spark: measure restarts too (not by default).")
     ] = None,
@@ -101,6 +111,9 @@ def bench(
     large: Annotated[
         bool | None,
         typer.Option("--large/--no-large", help="Table: the rows that need minutes and 16 GiB too (default)."),
+    ] = None,
+    spark: Annotated[
+        bool | None, typer.Option("--spark/--no-spark", help="Table: that of the join on Spark (not by default).")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw a picture too: band, equi, less, latency, scaling.")
@@ -133,9 +146,11 @@ def bench(
             compile_all=compile_all,
             buckets=buckets,
             batches=batches,
+            executors=executors,
             restart=restart,
             spread=spread,
             large=large,
+            spark=spark,
         )
         typer.echo(document(report.to_json()) if json else report.text())
         if plot is not None:

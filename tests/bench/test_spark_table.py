@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from inspect import signature
+from typing import Any
+
+import pytest
+import typer
+
+from slidejoin.bench import run_case, spark
+from slidejoin.bench.spark_targets import SPARK_TARGETS
+from slidejoin.bench.table import TableReport, arguments, run
+from slidejoin.cli.app import app
+from slidejoin.errors import ConfigError
+
+
+def canned(words: tuple[str, ...]) -> dict[str, Any]:
+    """A report of the right form, whose figures follow from the command."""
+    executors = int(words[words.index("--executors") + 1]) if "--executors" in words else 0
+    push = int(words[words.index("--push") + 1])
+    small = push == 1000
+    speed = {0: 650e3 if push == 1_000_000 else 480e3, 1: 200e3, 2: 350e3}[executors]
+    trend = {"median": 1e9, "growth": 1e6, "low": 0, "high": 2e6}
+    return {
+        "rows_per_second": {"median": speed},
+        "reading": {"median": 0.3},
+        "beyond_empty": 0.5,
+        "own_rows_per_second": None if "--no-baselines" in words else 10e3,
+        "own_rows": None if "--no-baselines" in words else 100_000,
+        "file_bytes": 15e3 if small else 20e6,
+        "arrow_bytes": 12e3 if small else 24e6,
+        "written": {"changes": 30e3, "snapshots": 5e3, "logs": 1e3} if small else {"changes": 14e6, "snapshots": 1e6},
+        "written_reading": 3e3,
+        "memory": {
+            "Java heap": trend,
+            "Java beside its heap": trend | {"growth": 30e6},
+            "Python workers": trend | {"growth": -1e6},
+        },
+        "restart": {"with the node's cache": 6.0, "without it": 17.5, "reading": 2.0} if small else None,
+    }
+
+
+@pytest.fixture(scope="module")
+def table() -> TableReport:
+    return run(measure=canned, spark=True)
+
+
+def test_every_row_has_its_figures_and_what_they_reach(table: TableReport):
+    assert [(row.reached, row.measured) for row in table.rows] == [
+        ("goal", ("650,000 rows/s", "65x Spark's own", "which had 100,000 rows a micro-batch")),
+        ("missed", ("480,000 rows/s",)),
+        ("must", ("650,000 rows/s",)),
+        ("must", ("500 ms", "the empty one 300 ms")),
+        ("missed", ("4.0 s", "15.5 s without the node's cache", "the empty one 2.0 s")),
+        ("must", ("0.75x", "3.00x", "the empty one 0.00x", "0.20x")),
+        ("must", ("Java heap 1.001x", "Java beside its heap 1.030x", "Python workers 0.999x")),
+        ("must", ("1.75x", "one 200,000 rows/s")),
+    ]
+
+
+def test_the_table_is_markdown(table: TableReport):
+    lines = table.text().splitlines()
+    assert lines[0] == "| uniform keys, 1 M rows a micro-batch | rows a second | |"
+    assert lines[3] == "| Spark's own by buckets, 100,000 rows | 0.010 M | slidejoin is 65.0 times as fast |"
+    rows = [line for line in lines if line.endswith((" goal |", " must |", " missed |"))]
+    assert len(rows) == len(SPARK_TARGETS) == 8
+    assert all(line.count("|") == 6 for line in rows)
+    assert json.loads(json.dumps(table.to_json()))["of"] == "uniform keys, 1 M rows a micro-batch"
+
+
+def test_rows_share_what_one_command_shows(table: TableReport):
+    small = "spark --no-baselines --batches 256 --push 1000 --restart --threads 2 --window 1048576"
+    assert sum(row.commands[-1] == f"slidejoin bench {small}" for row in table.rows) == 4
+    assert len(table.reports) == 6
+
+
+def test_the_long_rows_can_be_left_out():
+    found = run(measure=canned, spark=True, large=False)
+    assert [row.what for row in found.rows if row.reached] == [one.what for one in SPARK_TARGETS if not one.large]
+    assert len(found.reports) == 2
+
+
+def test_several_runs_give_medians_and_go_in_turns():
+    called: list[tuple[str, ...]] = []
+
+    def measure(words: tuple[str, ...]) -> dict[str, Any]:
+        called.append(words)
+        return canned(words) | {"rows_per_second": {"median": 1e5 * (called.count(words) ** 2)}}
+
+    found = run(measure=measure, spark=True, runs=3, large=False)
+    assert [row.measured[0] for row in found.rows if row.reached] == ["400,000 rows/s"] * 2
+    assert called == called[:2] * 3
+    assert all("--runs" not in words for words in called)
+
+
+@pytest.mark.parametrize("target", SPARK_TARGETS, ids=lambda target: target.what)
+def test_commands_are_those_of_the_command_line(target: Any):
+    commands: Any = typer.main.get_command(app)
+    bench = commands.commands["bench"]
+    for command in target.commands:
+        words = arguments(command, {"window": 1 << 20, "threads": 2})
+        given = bench.make_context("bench", list(words)).params
+        assert given.pop("case") == "spark"
+        asked = {name for name, value in given.items() if value is not None} - {"json", "debug"}
+        assert asked <= set(signature(spark.run).parameters)
+        assert asked >= set(command) - {"case"}
+
+
+def test_a_number_of_rows_is_refused():
+    with pytest.raises(ConfigError, match="rows: got 5, but the table of Spark is of micro-batches; leave it out"):
+        run_case("table", spark=True, rows=5)
