@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.predicate.hashes import mix
-from slidejoin.spark.grids import bucket_of
+from slidejoin.spark.grids import bucket_of, parted
 from slidejoin.spark.routing import route
 from slidejoin.spark.wiring import AT_HOME, LEFT_ROLE, RIGHT_ROLE, ROLES, ROW_ID, plan_of
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from slidejoin.spark.wiring import Wiring
 
 __all__ = ["copies_of", "placed"]
+
+FEW = 1 << 16
 
 SIDE_BIT, TASK_BITS = 62, 36
 """A row id of a micro-batch: its side, its task, its place in that."""
@@ -44,8 +46,10 @@ def placed(
         Of each copy the row's place in `table`, and the bucket number, ascending.
     """
     copies, by_role, at_home = copies_of(wiring, side, table)
-    rows, buckets = np.divmod(copies, len(wiring.buckets))
-    order = np.argsort(buckets, kind="stable")
+    rows, buckets = parted(copies, len(wiring.buckets))
+    # Rows of a bucket stay in their order: if event times ascend, they need not be sorted there. Numbers of 16 bits are
+    # sorted by counting, a sixth of the time.
+    order = np.argsort(buckets.astype(np.uint16) if len(wiring.buckets) < FEW else buckets, kind="stable")
     rows, buckets, copies = rows[order], buckets[order], copies[order]
     whole = rows.size == table.num_rows and bool((np.diff(rows) == 1).all())
     taken = table if whole else table.take(pa.array(rows))
@@ -68,7 +72,7 @@ def copies_of(
     Returns
     -------
     copies : (k,) int64
-        Each row once for each of its buckets, ascending unless it is plain routing.
+        Each row once for each of its buckets, row by row but in a grid.
     by_role : dict
         In a self-join, those of them that act as left and those that act as right.
     at_home : (k,) bool or None

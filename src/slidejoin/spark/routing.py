@@ -27,7 +27,7 @@ from pyarrow import types as pat
 
 from slidejoin.arrays import by_name
 from slidejoin.predicate.hashes import hashed, mix
-from slidejoin.spark.grids import bucket_of
+from slidejoin.spark.grids import bucket_of, parted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,23 +125,29 @@ def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[
     first = groups.first
     last = first if groups.last is None else groups.last
     wide = np.zeros(rows.size, np.bool_) if groups.wide is None else groups.wide
-    found_rows, found_buckets = [], []
-    earlier: list[NDArray[np.int64]] = []
-    for step in range(int((last - first).max(initial=0)) + 1):
-        there = ~wide & (first + step <= last)
-        turns = _turns(first + step, groups.cells, size, column, grid)
+    steps = int((last - first).max(initial=0)) + 1
+    found = np.full((rows.size, steps * grid.depth), -1)
+    for step in range(steps):
+        reached = ~wide & (first + step <= last)
+        there: Any = slice(None) if reached.all() else np.flatnonzero(reached)
+        its_start, its_size, its_column = (
+            part if np.ndim(part) == 0 else part[there] for part in (start, size, column)
+        )
+        turns = _turns(first[there] + step, groups.cells, its_size, its_column, grid)
         for rank in range(grid.depth):
-            buckets = np.where(there, start + ((turns + rank) % size if rank else turns), -1)
+            buckets = its_start + ((turns + rank) % its_size if rank else turns)
+            place = step * grid.depth + rank
             # Two cells of one row may share a bucket: the row goes there once.
-            new = there & np.logical_and.reduce([buckets != before for before in earlier]) if earlier else there
-            found_rows.append(rows[new])
-            found_buckets.append(buckets[new])
-            earlier.append(buckets)
+            if place:
+                buckets[(found[there, :place] == buckets[:, None]).any(axis=1)] = -1
+            found[there, place] = buckets
+    chosen = found >= 0
+    # Row by row, so that rows whose event times ascend do so in every bucket.
+    found_rows, found_buckets = np.repeat(rows, chosen.sum(axis=1)), found[chosen]
     if wide.any():
         every = _whole_columns(rows[wide], *(np.broadcast_to(part, rows.shape)[wide] for part in (start, size)))
-        found_rows.append(every.rows)
-        found_buckets.append(every.buckets)
-    return Routes(np.concatenate(found_rows), np.concatenate(found_buckets))
+        return Routes(np.concatenate([found_rows, every.rows]), np.concatenate([found_buckets, every.buckets]))
+    return Routes(found_rows, found_buckets)
 
 
 def _turns(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid: Grid) -> NDArray[np.int64]:  # noqa: ANN401 - a number, or one for each row
@@ -153,12 +159,15 @@ def _turns(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid
     """
     place: NDArray[np.int64] | int = 0
     if cells:
-        rounds, place = np.divmod(numbers, size)
+        rounds, place = parted(numbers, size)
         numbers = mix(rounds)
     if grid.columns > 1:
         numbers = mix(numbers ^ column)
     turns = bucket_of(numbers, size)
-    return (turns + place) % size if cells else turns
+    if not cells:
+        return turns
+    turns = turns + place
+    return np.where(turns < size, turns, turns - size)
 
 
 def _whole_columns(rows: NDArray[np.int64], start: Any, size: Any) -> Routes:  # noqa: ANN401 - a number, or one for each row
