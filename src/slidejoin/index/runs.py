@@ -120,7 +120,8 @@ class Run:
         self.base, self.rows, self.size = base, rows, size
         self._lease = lease
         self.words: NDArray[np.uint64] = lease.array[: size + PAD]
-        self.words[size:] = ~np.uint64(0)
+        if self.words.flags.writeable:  # what is only mapped was closed when it was written
+            self.words[size:] = ~np.uint64(0)
         self.smallest, self.largest_key = ends
         self.shift, self.step = shift, step_of(*ends, shift, size)
         self.wide = wide
@@ -132,6 +133,24 @@ class Run:
         self._line: tuple[int, ...] | None = None
         self._ages: Ages | None = None
         self._looked_at = 0
+
+    @staticmethod
+    def of_words(
+        rows: int,
+        words: NDArray[np.uint64],
+        directory: NDArray[np.uint32],
+        ends: tuple[int, int],
+        wide: NDArray[np.int64] | None,
+        aux: NDArray[np.int64],
+        aux_ends: tuple[NDArray[np.int64], NDArray[np.int64]],
+        inexact: frozenset[int],
+    ) -> Run:
+        """Return a run that begins at ordinal 0, of the `words` and `directory` of another one, which are shared."""
+        size = words.size - PAD
+        run = object.__new__(Run)
+        run._set(0, rows, size, Lease(words, None), ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
+        run._directory = directory
+        return run
 
     @property
     def directory(self) -> NDArray[np.uint32]:

@@ -42,7 +42,7 @@ __all__ = [
     "time_max",
 ]
 
-RUN_ARRAYS = ("keys", "offsets", "aux", "aux_min", "aux_max")
+RUN_ARRAYS = ("words", "directory", "aux", "aux_min", "aux_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +94,24 @@ class Segment:
         for role, run in self.runs.items():
             found |= {f"{role}.{name}": getattr(run, name) for name in RUN_ARRAYS}
             found[f"{role}.inexact"] = np.array(sorted(run.inexact), np.int64)
+            found[f"{role}.ends"] = np.array([run.smallest, run.largest_key], np.int64)
+            if run.wide is not None:
+                found[f"{role}.wide"] = run.wide
         return found
 
     @staticmethod
     def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
-        """Put together what the cache kept."""
-        roles: list[Side] = [role for role in ("left", "right") if f"{role}.keys" in arrays]
+        """Put together what the cache kept; nothing is copied."""
+        roles: list[Side] = [role for role in ("left", "right") if f"{role}.words" in arrays]
         runs: dict[Side, Run] = {}
         for role in roles:
-            kept = {name: arrays[f"{role}.{name}"] for name in RUN_ARRAYS}
-            runs[role] = Run(base=0, rows=entry.rows, inexact=frozenset(arrays[f"{role}.inexact"].tolist()), **kept)
+            words, directory, aux, *aux_ends = (arrays[f"{role}.{name}"] for name in RUN_ARRAYS)
+            smallest, largest = arrays[f"{role}.ends"].tolist()
+            inexact = frozenset(arrays[f"{role}.inexact"].tolist())
+            wide = arrays.get(f"{role}.wide")
+            runs[role] = Run.of_words(
+                entry.rows, words, directory, (smallest, largest), wide, aux, (aux_ends[0], aux_ends[1]), inexact
+            )
         return Segment(entry, payload, runs)
 
 
