@@ -17,6 +17,7 @@ import pytest
 from slidejoin.errors import StateError
 from slidejoin.spark import checks, workers
 from slidejoin.spark.blocks import canonical, open_block, open_sealed, seal, to_block
+from slidejoin.spark.compact import to_compact
 from slidejoin.spark.results import to_frame
 from slidejoin.spark.tasks import JoinTask, PackTask
 from slidejoin.spark.workers import default_folder
@@ -39,7 +40,7 @@ def test_blocks_come_back(rows: int) -> None:
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
-    data = seal(to_block(some(100)))
+    data = seal(to_compact(some(100)))
     step = -(-len(data) // parts)
     cut = [data[at : at + step] for at in range(0, len(data), step)]
     assert open_sealed(cut, SCHEMA, "it") == some(100)
@@ -54,7 +55,7 @@ def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
     ],
 )
 def test_damaged_blocks_are_refused(harm: Callable[[bytes], bytes], message: str) -> None:
-    data = harm(seal(to_block(some(5))))
+    data = harm(seal(to_compact(some(5))))
     with pytest.raises(StateError, match=message):
         open_sealed([data], SCHEMA, "it")
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.spark.compact import from_compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,7 @@ __all__ = ["canonical", "open_block", "open_sealed", "seal", "to_block"]
 
 MAGIC = 0x31534A53
 HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
-"""16 bytes before a sealed block; the Arrow data behind it stays aligned to 8 bytes."""
+"""16 bytes before what is sealed."""
 
 
 def canonical(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
@@ -53,14 +54,14 @@ def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def seal(block: pa.Buffer) -> bytes:
-    """Put a checksum before a block that has to outlive its writer."""
+    """Put a checksum before bytes that have to outlive their writer."""
     data = memoryview(block)
     header = np.array([(MAGIC, zlib.crc32(data), len(data))], HEADER)
-    return header.tobytes() + data.tobytes()
+    return b"".join([header.tobytes(), data])
 
 
 def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str) -> pa.Table:
-    """Read sealed bytes that may come in several parts.
+    """Read sealed rows, see `slidejoin.spark.compact`, that may come in several parts.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str) -> pa.Tabl
         msg = f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written"
         raise StateError(msg)
     try:
-        return pa.Table.from_batches([open_block(pa.py_buffer(body), schema)])
+        return from_compact(pa.py_buffer(body), schema)
     except (pa.ArrowException, OSError) as error:
         msg = f"{what} cannot be read as rows of the join's schema: {error}"
         raise StateError(msg) from error

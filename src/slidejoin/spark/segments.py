@@ -54,11 +54,13 @@ class Entry:
     id : str
         Random, made by the attempt that wrote the segment: never used for other rows.
     rows, size : int
-        Rows, and bytes in the state.
+        Rows, and their bytes in memory.
     level : int
         How often its rows have been merged.
     time_max : int
         Largest event time in ticks of the plan's scope; of a count window the largest ordinal.
+    stored : int
+        Bytes in the state.
     """
 
     id: str
@@ -66,10 +68,11 @@ class Entry:
     size: int
     level: int
     time_max: int
+    stored: int = 0
 
     def to_json(self) -> list[Any]:
         """Return the entry as plain JSON values."""
-        return [self.id, self.rows, self.size, self.level, self.time_max]
+        return [self.id, self.rows, self.size, self.level, self.time_max, self.stored]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,9 +142,15 @@ def scope_of(plan: Plan) -> Scope:
 
 
 def stored_schema(plan: Plan, stream: Side) -> pa.Schema:
-    """Return the schema of the rows of one stream in the state: without what only arriving rows need."""
-    probing = scope_of(plan).probing
-    return pa.schema([field for field in plan.kept_schema(stream) if field.name not in probing])
+    """Return the schema of the rows of one stream in the state: without what only arriving rows need.
+
+    Counts are put out with the columns of the row that has come; of those before it only what is compared is needed.
+    """
+    scope, bound = scope_of(plan), plan.bound
+    needed = set(plan.kept_schema(stream).names)
+    if plan.config.output == "count":
+        needed = {name for role in roles_of(plan, stream) for name in (*bound.columns(role), *scope.columns(role))}
+    return pa.schema([field for field in plan.kept_schema(stream) if field.name in needed.difference(scope.probing)])
 
 
 def oldest_of(plan: Plan, marks: dict[Side, int] | None) -> dict[Side, int]:
@@ -182,10 +191,10 @@ def load_segments(engine: Engine, stream: Side, segments: Sequence[Segment]) -> 
 
 
 def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return stored rows with zeros in the columns that only arriving rows need; nothing reads that memory."""
+    """Return stored rows with NULLs in the columns that only arriving rows need; nothing reads them."""
     if payload.schema.equals(schema):
         return payload
-    columns = {field.name: pa.array(np.zeros(payload.num_rows, np.int64)) for field in schema}
+    columns = {field.name: pa.nulls(payload.num_rows, field.type) for field in schema}
     columns |= dict(zip(payload.column_names, payload.columns, strict=True))
     return pa.table(columns, schema=schema)
 

@@ -1,4 +1,4 @@
-"""What a bucket keeps in Spark's state store: a manifest, and segments of Arrow rows in parts of at most 4 MiB."""
+"""What a bucket keeps in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError
-from slidejoin.spark.blocks import open_sealed, seal, to_block
+from slidejoin.spark.blocks import open_sealed, seal
+from slidejoin.spark.compact import to_compact
 from slidejoin.spark.segments import Entry, new_id
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "BucketState", "Manifest", "check_same_join"]
 
-FORMAT = 1
+FORMAT = 2
 """Number of the layout described above; the changelog lists which versions read which."""
 
 PART_BYTES = 4 << 20
@@ -146,19 +147,19 @@ class BucketState:
         return table
 
     def _parts(self, entry: Entry, what: str) -> Iterator[bytes]:
-        for part in range(_parts_of(entry.size)):
+        for part in range(_parts_of(entry.stored)):
             value = self._segments.getValue((_key(entry, part),))
             if value is None:
-                msg = f"{what} is missing: part {part} of {_parts_of(entry.size)}"
+                msg = f"{what} is missing: part {part} of {_parts_of(entry.stored)}"
                 raise StateError(msg)
             yield bytes(value[0])
 
     def write(self, table: pa.Table, level: int, time_max: int) -> Entry:
         """Put rows into the state as a new segment."""
-        data = seal(to_block(table))
+        data = seal(to_compact(table))
         name = f"{self._version}-{self._written}-{new_id()}"
         self._written += 1
-        entry = Entry(name, table.num_rows, len(data), level, time_max)
+        entry = Entry(name, table.num_rows, table.nbytes, level, time_max, len(data))
         for part in range(_parts_of(len(data))):
             value = data[part * PART_BYTES : (part + 1) * PART_BYTES]
             self._segments.updateValue((_key(entry, part),), (value,))
@@ -166,7 +167,7 @@ class BucketState:
 
     def remove(self, entry: Entry) -> None:
         """Take a segment out of the state."""
-        for part in range(_parts_of(entry.size)):
+        for part in range(_parts_of(entry.stored)):
             self._segments.removeKey((_key(entry, part),))
 
     def update(self, manifest: Manifest) -> None:
