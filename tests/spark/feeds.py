@@ -39,9 +39,9 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 @dataclass
 class Clock:
-    """Spark's watermark, in microseconds: of each side, the smaller one for all; never below 0, never falling."""
+    """Spark's watermark, in microseconds: of each side, the smallest one for all; never below 0, never falling."""
 
-    lateness: int
+    lateness: int | dict[str, int]
     sides: dict[str, int] = field(default_factory=dict)
     value: int = 0
 
@@ -49,7 +49,8 @@ class Clock:
         for side, rows in batch.items():
             times = [row[3] for row in rows if row[3] is not None]
             if times:
-                at = max(times) // 1000 * 1000 - self.lateness
+                lateness = self.lateness if isinstance(self.lateness, int) else self.lateness[side]
+                at = max(times) // 1000 * 1000 - lateness
                 self.sides[side] = max(at, self.sides.get(side, at))
         if self.sides.keys() >= batch.keys():
             self.value = max(self.value, min(self.sides.values()))
@@ -71,7 +72,7 @@ def expected(
     scope = TimeScope(length * 1000, length * 1000, "ts", "ts")
     oracle, clock, pairs = Oracle(predicate, scope, self_join=self_join), Clock(lateness), []
     for batch in batches:
-        rows = {side: [_oracle_row(row) for row in batch.get(side, [])] for side in ("left", "right")}
+        rows = {side: [oracle_row(row) for row in batch.get(side, [])] for side in ("left", "right")}
         low = clock.watermark
         found = oracle.micro_batch(rows["left"], rows["right"], None if low is None else low * 1000)
         pairs += [(left["id"], right["id"]) for left, right in found if left and right]
@@ -101,13 +102,13 @@ def expected_counts(
         ]
         kept = [arrival for arrival in arrivals if arrival[0] is not None and (low is None or arrival[0] >= low)]
         for _, _, side, row in sorted(kept, key=lambda arrival: arrival[:2]):
-            one: dict[str, list[Any]] = {"left": [], "right": []} | {side: [_oracle_row(row)]}
+            one: dict[str, list[Any]] = {"left": [], "right": []} | {side: [oracle_row(row)]}
             counts[side, row[0]] = len(oracle.micro_batch(one["left"], one["right"], None))
         clock.advance(batch)
     return sorted((*key, count) for key, count in counts.items())
 
 
-def _oracle_row(row: Row) -> dict[str, Any]:
+def oracle_row(row: Row) -> dict[str, Any]:
     number, x, name, at = row
     return {"id": number, "x": x, "name": name, "ts": None if at is None else Instant(at * 1000, zoned=True)}
 

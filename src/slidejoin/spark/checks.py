@@ -18,7 +18,7 @@ from slidejoin.errors import SlideJoinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkJoinError", "check_java", "check_packages", "check_session", "check_state_store"]
+__all__ = ["SparkJoinError", "check_java", "check_packages", "check_session", "check_state_store", "is_connect"]
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +126,11 @@ def cores(session: SparkSession) -> int | None:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
         return None
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect, which has no Java machine, context or accumulators at hand."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def is_local(session: SparkSession) -> bool:

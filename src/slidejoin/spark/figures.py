@@ -69,7 +69,7 @@ class Figures:
 
     def joined(self, stats: Stats) -> None:
         """Take note of what the engine did, which was made for this micro-batch."""
-        self.late_rows, self.null_time_rows = stats.late_rows, stats.null_time_rows
+        self.late_rows, self.null_time_rows = self.late_rows + stats.late_rows, stats.null_time_rows
         self.pairs = stats.pairs
         for step, seconds in stats.seconds.items():
             self.seconds[step] = self.seconds.get(step, 0.0) + seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -19,6 +20,7 @@ from slidejoin.spark.checks import (
 )
 from slidejoin.spark.marking import DELAY, check_time_column, marked
 from slidejoin.spark.results import MATCH_TIME
+from slidejoin.spark.upstream import upstream_of
 from slidejoin.spark.workers import compile_ahead
 from slidejoin.window import CountWindow, TimeWindow
 
@@ -103,8 +105,10 @@ def stream_join(
     Notes
     -----
     Rows arrive in the order of micro-batches, and inside one by event time, left first on ties. A row is late if it is
-    below the watermark with which its micro-batch began. Rows with a NULL event time are left out. A static frame is
-    one large micro-batch in which nothing is late.
+    below the watermark with which its micro-batch began; what comes out of another stateful operator, such as an
+    aggregation or a join, only if it is below the one of the micro-batch before, as these put out rows when the
+    watermark passes them. Rows with a NULL event time are left out. A static frame is one large micro-batch in which
+    nothing is late.
 
     With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
     nothing is late.
@@ -131,9 +135,13 @@ def stream_join(
         check_state_store(session)
         check_session(session)
     if streaming and isinstance(window, TimeWindow):
-        for side in tuple(frames):
-            frames[side], ms = marked(frames[side], side, window)
+        derived = []
+        for side, frame in tuple(frames.items()):
+            upstream = upstream_of(frame)
+            frames[side], ms = marked(frame, side, window, upstream.marks)
             delay = max(delay, ms)
+            derived += [side] if upstream.stateful else []
+        wiring = replace(wiring, derived=frozenset(derived))
     if is_local(session):
         compile_ahead(wiring.cache)
     joined = pipeline(frames, wiring, result_type(frames, plan, wiring))

@@ -75,22 +75,41 @@ def lateness_ms(window: TimeWindow) -> int:
     return lateness.nanoseconds // MILLISECOND
 
 
-def marked(frame: DataFrame, side: Side, window: TimeWindow) -> tuple[DataFrame, int]:
+def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -> tuple[DataFrame, int]:
     """Return a streaming frame whose event-time column carries a mark, and its delay in milliseconds.
+
+    `earlier` says how many marks there are further up, one behind another, whether columns show them or not.
 
     Raises
     ------
     SparkJoinError
-        If another column is marked, or the mark's delay contradicts the window's lateness.
+        If only other columns are marked, or were, or one behind another, or the mark's delay contradicts the window's
+        lateness.
     """
     column, lateness = window.on(side), lateness_ms(window)
     marks = marks_of(frame)
+    if earlier > 1:
+        msg = (
+            f"the {side} side is marked with withWatermark more than once, one behind another, and Spark would end the "
+            "query for that in its second micro-batch; leave all but one out. What comes out of a join, as match_time, "
+            "or out of an aggregation is marked already"
+        )
+        raise SparkJoinError(msg)
     if not marks:
+        if earlier:
+            msg = (
+                f"the {side} side was marked with withWatermark before, on a column that has been left out or computed "
+                f"anew since, so that none shows the mark; Spark takes no second one, on {column!r}. Keep the marked "
+                "column as it is (withColumnRenamed keeps the mark, an expression loses it) and let the window be over "
+                "it, or leave that withWatermark out"
+            )
+            raise SparkJoinError(msg)
         return frame.withWatermark(column, f"{lateness} milliseconds"), lateness
-    if set(marks) != {column}:
+    if column not in marks:
         msg = (
             f"the {side} side has its watermark on {', '.join(map(repr, marks))}, the window is over {column!r}; mark "
-            "that column instead, or take the marked one as the window's event time"
+            "that column instead, or take the marked one as the window's event time (of a column of windows: "
+            f"df.withColumn({column!r}, window_time({next(iter(marks))!r})))"
         )
         raise SparkJoinError(msg)
     delay = marks[column]

@@ -20,6 +20,7 @@ from slidejoin.scope import CountScope
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
 from slidejoin.spark.counts import partial_frame
+from slidejoin.spark.deriving import without_late
 from slidejoin.spark.figures import Figures
 from slidejoin.spark.limits import Room
 from slidejoin.spark.pack import CODES, NOTHING
@@ -38,7 +39,7 @@ from slidejoin.spark.segments import (
 from slidejoin.spark.sequencing import Totals, told
 from slidejoin.spark.state import BucketState
 from slidejoin.spark.tiers import merge_small
-from slidejoin.spark.wiring import NUMBERS, TICKS_A_MILLISECOND, plan_of
+from slidejoin.spark.wiring import NUMBERS, ROLES, TICKS_A_MILLISECOND, plan_of
 from slidejoin.spark.workers import default_folder
 
 if TYPE_CHECKING:
@@ -108,19 +109,20 @@ def join_bucket(
     arrived = _arrived(wiring, room.counted(frames), watermark_ms)
     figures.came(arrived.rows)
     now = figures.since("receive", now)
-    watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     if not wiring.streaming:
         yield from _joined(wiring, _engine(plan), arrived.rows, None, figures)
         return
     state = BucketState(variables)
     manifest = state.manifest(wiring.described())
+    arrived = _judged(wiring, arrived, manifest, figures)
+    watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
     expired = _expire(state, manifest, oldest_of(plan, arrived.before))
     room.check(manifest)
     oldest = oldest_of(plan, arrived.after)
     if not any(table.num_rows for table in arrived.rows.values()):
         expired |= _expire(state, manifest, oldest)
-        if expired or manifest.version == 0:
+        if expired or manifest.version == 0 or (wiring.derived and manifest.watermark != watermark_ms):
             _commit(state, manifest, watermark_ms)
         figures.kept(manifest)
         figures.since("state", now)
@@ -175,13 +177,26 @@ def _arrived(wiring: Wiring, frames: Iterator[pd.DataFrame], watermark_ms: int |
     if not wiring.numbered:
         for side, block, _ in blocks:
             batches[side].append(open_block(block, wiring.schema(side)))
-        watermark = watermark_ms * TICKS_A_MILLISECOND if watermark_ms is not None and watermark_ms > 0 else None
-        marks: dict[Side, int] | None = None if watermark is None else {"left": watermark, "right": watermark}
+        marks = _marks(watermark_ms)
         return Arrived(_tables(wiring, batches), marks, marks)
     totals = Totals.from_bytes(call)
     for side, block, its in blocks:
         batches[side].append(_with_numbers(wiring, side, block, its, totals))
     return Arrived(_tables(wiring, batches), totals.before, totals.after)
+
+
+def _marks(watermark_ms: int | None) -> dict[Side, int] | None:
+    if watermark_ms is None or watermark_ms <= 0:
+        return None
+    return dict.fromkeys(ROLES, watermark_ms * TICKS_A_MILLISECOND)
+
+
+def _judged(wiring: Wiring, arrived: Arrived, manifest: Manifest, figures: Figures) -> Arrived:
+    """Leave late rows out where the sides go by different watermarks; the earlier one is what then holds for both."""
+    if not wiring.derived:
+        return arrived
+    rows = without_late(wiring, arrived.rows, arrived.before, figures)
+    return Arrived(rows, _marks(manifest.watermark), arrived.after)
 
 
 def _with_numbers(wiring: Wiring, side: Side, block: bytes, numbers: bytes, totals: Totals) -> pa.RecordBatch:

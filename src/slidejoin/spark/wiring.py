@@ -81,6 +81,8 @@ class Wiring:
         Its type on the left and on the right; empty for time windows.
     observed : bool
         Whether the figures of each bucket come with the result, for Spark to observe.
+    derived : frozenset of str
+        Sides whose rows come out of another stateful operator, see `slidejoin.spark.deriving`.
     """
 
     config: JoinConfig
@@ -98,6 +100,7 @@ class Wiring:
     orders: tuple[pa.DataType, ...] = ()
     bucket_bytes: int | None = None
     observed: bool = False
+    derived: frozenset[Side] = frozenset()
 
     @property
     def numbered(self) -> bool:
