@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.parquet as pq
 
-from tests.spark.feeds import SCHEMA, SECOND, Feed, Row, expected
+from tests.oracle import CountScope, Oracle
+from tests.spark.feeds import SCHEMA, SECOND, Feed, Row, expected, oracle_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +43,12 @@ BEHIND, LATE, FIRST_LATE = 8, 30, 3
 """Seconds that rows come behind their micro-batch's last. Up to LATENESS + STEP of them make a row that is never late;
 that many, from that micro-batch on, one that is late whichever watermark Spark goes on with. That is an earlier one
 after a kill between the log of a source and that of the query: the next micro-batch has two files of each side."""
+
+TIME, COUNT = "time", "count"
+"""What the window of a job's query counts."""
+
+COUNT_WINDOW = (37, 29, 3)
+"""Rows left, rows right, slide. Ordered by id a restart that puts two files of a source together changes nothing."""
 
 LOCAL = "local[2,4]"
 CLUSTER = "local-cluster[2,1,1024]"
@@ -68,12 +75,22 @@ def streams(batches: int, rows: int = 24, seed: int = 7) -> list[dict[str, list[
     return made
 
 
-def rows_expected(batches: list[dict[str, list[Row]]]) -> list[tuple[Any, ...]]:
-    """Whole result rows as the law has them, sorted: both rows, and the later time."""
+def rows_expected(batches: list[dict[str, list[Row]]], window: str = TIME) -> list[tuple[Any, ...]]:
+    """Whole result rows as the law has them, sorted: both rows, and of a time window the later time."""
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
-    pairs = expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
+    pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
     found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
-    return sorted(((*l, *r, max(l[3] or 0, r[3] or 0)) for l, r in found), key=repr)  # noqa: E741 - the sides' names
+    times = [() if window == COUNT else (max(l[3] or 0, r[3] or 0),) for l, r in found]  # noqa: E741 - the sides' names
+    return sorted(((*one, *two, *at) for (one, two), at in zip(found, times, strict=True)), key=repr)
+
+
+def counted(batches: list[dict[str, list[Row]]]) -> list[tuple[int, int]]:
+    """Pairs of ids over a count window; all rows come in one micro-batch, as it does not matter which they come in."""
+    left, right, slide = COUNT_WINDOW
+    oracle = Oracle(LAW, CountScope(left, right, slide))
+    rows = {side: [oracle_row(row) for batch in batches for row in batch[side]] for side in ("left", "right")}
+    found = oracle.micro_batch(rows["left"], rows["right"], None, order_by="id")
+    return [(one["id"], two["id"]) for one, two in found]
 
 
 def processes() -> dict[int, tuple[int, str]]:
@@ -112,20 +129,22 @@ class Job:
 
     folder: Path
     batches: int
+    window: str = TIME
     told: list[str] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
     family: set[int] = field(default_factory=set)
 
     @classmethod
-    def made(cls, folder: Path, batches: list[dict[str, list[Row]]]) -> Self:
+    def made(cls, folder: Path, batches: list[dict[str, list[Row]]], window: str = TIME) -> Self:
         """Write the streams of a new job."""
         feed: Any = Feed(None, folder)  # only its files are wanted
         feed.add(batches)
-        return cls(folder, len(batches))
+        return cls(folder, len(batches), window)
 
     def start(self, master: str = LOCAL, **settings: str) -> None:
         """Start it, or start it again on its checkpoint."""
-        command = [sys.executable, "-m", "tests.spark.killing", str(self.folder), master, json.dumps(settings)]
+        arguments = (str(self.folder), master, json.dumps(settings), self.window)
+        command = [sys.executable, "-m", "tests.spark.killing", *arguments]
         self.told.append(f"started on {master}")
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
@@ -311,7 +330,7 @@ def linger() -> None:
     setattr(assembly, "JoinTask", Lingering)  # noqa: B010 - mypy: a name that it only imports
 
 
-def query(spark: SparkSession, folder: Path) -> StreamingQuery:
+def query(spark: SparkSession, folder: Path, window: str = TIME) -> StreamingQuery:
     """Start a job's query in a session, until all files are read."""
     import slidejoin as sj
     from slidejoin.spark import stream_join
@@ -320,13 +339,17 @@ def query(spark: SparkSession, folder: Path) -> StreamingQuery:
         spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
         for side in ("left", "right")
     )
-    window = sj.TimeWindow(f"{LENGTH} seconds", on="ts", lateness=f"{LATENESS} seconds")
-    joined = stream_join(left, right, on=ON, window=window, strategy="cell", partitions=2)
+    if window == COUNT:
+        rows = sj.CountWindow(left=COUNT_WINDOW[0], right=COUNT_WINDOW[1], slide=COUNT_WINDOW[2])
+        joined = stream_join(left, right, on=ON, window=rows, order_by="id", strategy="cell", partitions=2)
+    else:
+        times = sj.TimeWindow(f"{LENGTH} seconds", on="ts", lateness=f"{LATENESS} seconds")
+        joined = stream_join(left, right, on=ON, window=times, strategy="cell", partitions=2)
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.trigger(availableNow=True).start(str(folder / "out"))
 
 
-def main(folder: str, master: str, settings: str) -> None:
+def main(folder: str, master: str, settings: str, window: str) -> None:
     """Run the query in a session of its own."""
     from pyspark.sql import SparkSession
 
@@ -347,7 +370,7 @@ def main(folder: str, master: str, settings: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    query(spark, Path(folder)).awaitTermination()
+    query(spark, Path(folder), window).awaitTermination()
     spark.stop()
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 import slidejoin as sj
+from slidejoin.cli.stating import _text
 from tests.spark.feeds import SECOND, Feed, Row, finish, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
     from typing import Any
 
     from pyspark.sql import DataFrame, SparkSession
@@ -60,14 +64,17 @@ def join(feed: Feed, on: str, **options: Any) -> DataFrame:
 
 
 @pytest.fixture(scope="module")
-def streams(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, batches: list[dict[str, list[Row]]]
-) -> tuple[Feed, Mapping[str, StreamingQuery]]:
+def feed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, batches: list[dict[str, list[Row]]]) -> Feed:
+    made = Feed(spark, tmp_path_factory.mktemp("count_windows"))
+    made.add(batches)
+    return made
+
+
+@pytest.fixture(scope="module")
+def streams(spark: SparkSession, feed: Feed) -> tuple[Feed, Mapping[str, StreamingQuery]]:
     """All queries of this file, run side by side: a micro-batch spends most of its time waiting."""
     from slidejoin.spark import stream_join
 
-    feed = Feed(spark, tmp_path_factory.mktemp("count_windows"))
-    feed.add(batches)
     queries = {}
     for strategy, on in PREDICATES.items():
         queries[strategy] = feed.start(join(feed, on, strategy=strategy, partitions=4), strategy)
@@ -148,6 +155,40 @@ def test_stopped_in_the_middle_and_started_again(
     assert 0 < len(feed.pairs("stopped")) < len(law)
     finish(feed.start(join(feed, on), "stopped"))
     assert feed.pairs("stopped") == law
+
+
+def test_sequencer_killed_in_mid_batch(
+    feed: Feed,
+    spark: SparkSession,
+    batches: list[dict[str, list[Row]]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The worker that numbers rows dies when it has handed on some of its second micro-batch; the state counts once."""
+    from slidejoin.spark import assembly, inspect_state, tasks
+
+    marker = tmp_path / "killed"
+
+    class Harmed(tasks.SequenceTask):
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+            later = self.variables.totals.get() is not None
+            for frame in super().handleInputRows(key, rows, timerValues):
+                yield frame
+                if later and not marker.exists():
+                    marker.write_text("")
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(assembly, "SequenceTask", Harmed)
+    finish(feed.start(join(feed, PREDICATES["cell"]), "killed"))
+    assert marker.exists()
+    assert feed.pairs("killed") == pairs(embedded(batches, PREDICATES["cell"]))
+    info = inspect_state(spark, str(feed.folder / "killed.checkpoint"))
+    (told,) = info.joins
+    assert told.arrived == {side: sum(len(batch[side]) for batch in batches) for side in ("left", "right")}
+    assert told.sequencer is not None
+    assert told.sequencer != told.operator
+    line = f"  sequencer: operator {told.sequencer}, has numbered 90 left and 75 right rows"
+    assert line in _text(info, None, segments=False)
 
 
 def test_static_frames_are_one_micro_batch(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.killing import CLUSTER, LOCAL, Cluster, Job, query, rows_expected, streams
+from tests.spark.killing import CLUSTER, COUNT, LOCAL, TIME, Cluster, Job, query, rows_expected, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,12 +25,12 @@ SHORT, LONG = 5, 8
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[[int], Job]]:
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
     """Make jobs, and leave nothing of them behind."""
     made: list[Job] = []
 
-    def make(batches: int) -> Job:
-        made.append(Job.made(tmp_path, streams(batches)))
+    def make(batches: int, window: str = TIME) -> Job:
+        made.append(Job.made(tmp_path, streams(batches), window))
         return made[-1]
 
     yield make
@@ -40,7 +40,7 @@ def job(tmp_path: Path) -> Iterator[Callable[[int], Job]]:
 
 def same_rows(one: Job) -> None:
     """Compare with what the law gives; nightly, one undisturbed run is compared with it too."""
-    got, want = one.rows(), rows_expected(streams(one.batches))
+    got, want = one.rows(), rows_expected(streams(one.batches), one.window)
     assert len(got) == len(want), one.report()
     assert got == want, one.report()
 
@@ -60,18 +60,21 @@ def test_worker_executor_and_driver_killed_one_after_the_other(job: Any, spark: 
 
 
 @pytest.mark.nightly
-def test_undisturbed_run_has_these_rows(job: Any) -> None:
-    one = job(LONG)
+@pytest.mark.parametrize("window", [TIME, COUNT])
+def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
+    one = job(LONG, window)
     one.finish(attempts=1)
     same_rows(one)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(ROUNDS))
-@pytest.mark.parametrize("kind", ["worker", "executor", "driver"])
-def test_killed_at_random_moments(job: Any, kind: str, seed: int) -> None:
-    """One to three times in a run, whatever is going on then, its start included."""
-    draw, one = random.Random(f"{kind} {seed}"), job(LONG)
+@pytest.mark.parametrize(
+    ("window", "kind"), [(TIME, "worker"), (TIME, "executor"), (TIME, "driver"), (COUNT, "worker"), (COUNT, "driver")]
+)
+def test_killed_at_random_moments(job: Any, window: str, kind: str, seed: int) -> None:
+    """One to three times in a run, whatever is going on then, its start and the numbering of rows included."""
+    draw, one = random.Random(f"{kind} {seed}"), job(LONG, window)
     master = CLUSTER if kind == "executor" else LOCAL
     one.start(master)
     for batch in sorted(draw.sample(range(LONG - 1), draw.randint(1, 3))):

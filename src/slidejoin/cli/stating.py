@@ -99,7 +99,8 @@ def _text(info: CheckpointInfo, size: int | None, *, segments: bool) -> list[str
         lines += ["", f"join, operator {join.operator}, {join.stores} state stores"]
         lines += [f"  {name}: {value}" for name, value in join.described.items() if value is not None]
         if join.arrived is not None:
-            lines.append(f"  arrived: {join.arrived['left']:,} left rows, {join.arrived['right']:,} right rows")
+            seen = f"{join.arrived['left']:,} left and {join.arrived['right']:,} right rows"
+            lines.append(f"  sequencer: operator {join.sequencer}, has numbered {seen}")
         rows_of = (_row(str(one.bucket), str(one.partition), _watermark(one), one) for one in join.buckets)
         table = [COLUMNS, *rows_of, _row("all", "", "", join)]
         widths = [max(len(row[place]) for row in table) for place in range(len(COLUMNS))]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError
+from slidejoin.spark.checks import is_connect
 from slidejoin.spark.state import Manifest
 
 if TYPE_CHECKING:
@@ -94,13 +95,16 @@ class JoinInfo:
         By their ids.
     arrived : mapping of side to int, or None
         Of a count window: rows that have arrived on each side.
+    sequencer : int or None
+        Of a count window: Spark's number of the operator that numbers them.
     """
 
     operator: int
     described: Mapping[str, Any]
     stores: int
     buckets: tuple[BucketInfo, ...]
-    arrived: Mapping[Side, int] | None
+    arrived: Mapping[Side, int] | None = None
+    sequencer: int | None = None
 
     @property
     def segments(self) -> tuple[SegmentInfo, ...]:
@@ -187,7 +191,8 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
 
 
 def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
-    if ":/" not in checkpoint and not Path(checkpoint).is_dir():
+    # With Spark Connect the folder is the server's.
+    if ":/" not in checkpoint and not is_connect(spark) and not Path(checkpoint).is_dir():
         msg = f"nothing at {checkpoint}; expected the checkpoint folder of a streaming query"
         raise StateError(msg)
     try:
@@ -241,26 +246,25 @@ def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInf
         key = int(value["key"][0])
         buckets.append(BucketInfo(key, value["partition_id"], manifest.version, manifest.watermark, segments))
     whole = json.loads(described.pop()) if described else {}
-    return JoinInfo(
-        operator, whole, int(row["numPartitions"]), tuple(sorted(buckets, key=lambda one: one.bucket)), None
-    )
+    return JoinInfo(operator, whole, int(row["numPartitions"]), tuple(sorted(buckets, key=lambda one: one.bucket)))
 
 
-def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tuple[Any, Any]:
-    """Return which join a sequencer belongs to, and the rows that it has seen."""
+def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tuple[int, Any, Any]:
+    """Return a sequencer's operator, which join it belongs to, and the rows that it has seen."""
     operator = int(row["operatorId"])
     kept = (_values(spark, checkpoint, operator, variable, batch) for variable in ("join", "totals"))
     described, seen = (json.loads(values[0]["value"][0]) if values else {} for values in kept)
-    return described, seen
+    return operator, described, seen
 
 
-def _counted(join: JoinInfo, sequencers: list[tuple[Any, Any]]) -> JoinInfo:
+def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:
     """Add what the sequencer of a count window knows; of joins that are described alike, the first takes the first."""
     for sequencer in sequencers:
-        described, seen = sequencer
+        operator, described, seen = sequencer
         if described == join.described:
             sequencers.remove(sequencer)
-            return replace(join, arrived={"left": int(seen["left"]), "right": int(seen["right"])})
+            arrived: dict[Side, int] = {"left": int(seen["left"]), "right": int(seen["right"])}
+            return replace(join, arrived=arrived, sequencer=operator)
     return join
 
 
