@@ -29,6 +29,9 @@ SETTINGS = {
     # not UTC, so that a mistake about zones shows
     "spark.sql.session.timeZone": "America/New_York",
     "spark.driver.memory": "1g",
+    # where tests start a server of Spark Connect: any port that is free
+    "spark.connect.grpc.binding.port": "0",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
     # a busy machine may take longer than the default 15 s to start a Python worker
     "spark.python.authenticate.socketTimeout": "120s",
 }

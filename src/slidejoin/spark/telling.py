@@ -15,7 +15,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import AccumulatorParam, TaskContext
-from pyspark.sql.utils import is_remote
+
+from slidejoin.spark.checks import is_connect
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -117,7 +118,7 @@ class Teller(NamedTuple):
 
 def teller(session: SparkSession, join: str) -> Teller | None:
     """Return what the tasks of a join tell by; None on Spark Connect, which has no accumulators."""
-    if is_remote():
+    if is_connect(session):
         return None
     if not _accumulators:
         _accumulators.append(session.sparkContext.accumulator(board, _Param()))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-from slidejoin.spark.telling import COLUMN, OBSERVED, board
+from slidejoin.spark.checks import SparkJoinError, is_connect
+from slidejoin.spark.telling import COLUMN, OBSERVE, OBSERVED, board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,12 +180,23 @@ def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None
     Watch
         With the last ones in `recent`; ``stop()``, or the end of a ``with`` block, ends it.
 
+    Raises
+    ------
+    SparkJoinError
+        On Spark Connect, where ``spark.slidejoin.observe`` is not ``true``: figures have no other way there.
+
     Examples
     --------
     >>> from slidejoin.spark import watch
     >>> with watch(spark, lambda seen: print(seen.batch_id, seen.pairs, seen.late_rows)):  # doctest: +SKIP
     ...     query.awaitTermination()
     """
+    if is_connect(spark) and str(spark.conf.get(OBSERVE, None)).lower() != "true":
+        msg = (
+            "Spark Connect has no accumulators, by which joins tell their figures, so nothing would be seen; set "
+            f'spark.conf.set("{OBSERVE}", "true") before stream_join and watch: then they come with the result'
+        )
+        raise SparkJoinError(msg)
     return Watch(spark, callback, keep)
 
 

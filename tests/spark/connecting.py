@@ -1,0 +1,105 @@
+"""A client of Spark Connect in a process of its own: joins by way of a server, and prints what came of them as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slidejoin.spark import JoinProgress
+
+
+def told(action: Any) -> str:
+    """What an error says, and its type."""
+    try:
+        action()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the test looks at it
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+def streaming(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """A time window, watched, and a count window with counts that meet in one more exchange, side by side."""
+    import slidejoin as sj
+    from slidejoin.spark import inspect_state, stream_join, watch
+    from tests.spark.feeds import Feed, finish
+    from tests.spark.killing import LATENESS, LENGTH, ON
+
+    feed = Feed(spark, folder)
+    window = sj.TimeWindow(f"{LENGTH} seconds", on="ts", lateness=f"{LATENESS} seconds")
+
+    def join(**options: Any) -> DataFrame:
+        return stream_join(feed.stream("left"), feed.stream("right"), on=ON, **options)
+
+    seen: list[JoinProgress] = []
+    spark.conf.set("spark.slidejoin.observe", "true")
+    with watch(spark, seen.append):
+        timed = feed.start(join(window=window, strategy="cell", partitions=2), "time")
+        spark.conf.unset("spark.slidejoin.observe")
+        counts = join(window=sj.CountWindow(20), order_by="id", output="count", partitions=2)
+        counted = feed.start(counts, "count")
+        finish(timed, counted)
+        deadline = time.monotonic() + 30
+        while len(seen) < len(timed.recentProgress) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    (kept,) = inspect_state(spark, str(folder / "time.checkpoint")).joins
+    return {
+        "pairs": feed.pairs("time"),
+        "counts": sum(row["match_count"] for row in feed.rows("count")),
+        "seen": sum(one.pairs for one in seen),
+        "kept": kept.rows("left"),
+    }
+
+
+def building(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """What needs no query: plans, refusals, what stands in front of an input, static frames."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    import slidejoin as sj
+    from slidejoin.spark import explain_join, stream_join, watch
+    from slidejoin.spark.upstream import upstream_of
+    from tests.spark.feeds import Feed
+    from tests.spark.killing import LENGTH, ON
+
+    feed = Feed(spark, folder)
+    left, right = feed.stream("left"), feed.stream("right")
+    static = [feed.static(side) for side in ("left", "right")]
+    window = sj.TimeWindow(f"{LENGTH} seconds", on="ts")
+    marked = left.withWatermark("ts", "5 seconds")
+    joined = stream_join(left, right, on=ON, window=window)
+    inputs = {
+        "source": left,
+        "marked": marked,
+        "aggregated": marked.groupBy(F.window("ts", "4 seconds"), "x").count(),
+        "deduplicated": marked.dropDuplicatesWithinWatermark(["id"]),
+        "known": left.join(static[0].select("id").distinct(), "id"),
+        "joined": joined,
+    }
+    anew = marked.selectExpr("id", "x", "ts + INTERVAL 1 SECOND AS ts")
+    return {
+        "explained": explain_join(left, right, on=ON, window=window, sample=tuple(static)).strategy,
+        "upstream": {name: list(upstream_of(frame)) for name, frame in inputs.items()},
+        "unwatched": told(lambda: watch(spark)),
+        "remarked": told(lambda: stream_join(anew, right, on=ON, window=window)),
+        "predicate": told(lambda: stream_join(left, right, on="l.y = r.x", window=window)),
+        "static": stream_join(*static, on=ON, window=window).count(),
+    }
+
+
+def main(part: str, url: str, folder: str, cache: str) -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    spark.conf.set("spark.slidejoin.cacheDir", cache)
+    found = {"building": building, "streaming": streaming}[part](spark, Path(folder))
+    print(json.dumps(found))  # noqa: T201 - what the test reads
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
