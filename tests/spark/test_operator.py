@@ -89,7 +89,8 @@ def test_counts_are_whole(
     cache = tmp_path_factory.mktemp("cache")
     wiring = wire(cache, on, WINDOW, strategy, partitions, spread, self_join=self_join, output="count")
     query = Query(wiring, LATENESS)
-    assert query.wiring.partial == (self_join or strategy != "hash" or spread > 1)
+    assert query.wiring.homes == (strategy == "cell" and spread == 1 and not self_join)
+    assert query.wiring.partial == ((self_join or strategy != "hash" or spread > 1) and not query.wiring.homes)
     if self_join:
         batches = [{"left": without_ties(batch["left"])} for batch in batches]
     for batch in batches:

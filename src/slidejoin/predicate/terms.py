@@ -190,12 +190,12 @@ class RangeTerm:
         """Whether that side's keys are the order-preserving bits of doubles, whose differences mean nothing."""
         return self.pair[0 if side == "left" else 1].space == "float"
 
-    def axis(self, keys: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Return the positions of left keys, or of ends of ranges of left keys, on an axis with a meaningful distance.
+    def axis(self, keys: NDArray[np.int64], side: Side = "left") -> NDArray[np.int64] | NDArray[np.float64]:
+        """Return the positions of a side's keys, or of ends of ranges of them, on an axis with a meaningful distance.
 
         Exact keys are their own position; keys of doubles become those doubles, open ends infinities.
         """
-        return from_keys(keys) if self.pair[0].space == "float" else keys
+        return from_keys(keys) if self.pair[0 if side == "left" else 1].space == "float" else keys
 
     def route(self, side: Side, columns: Mapping[str, Column]) -> Keys | None:
         """Return numbers that are the same for both rows of every pair; None if the term is not an equality.

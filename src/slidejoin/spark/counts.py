@@ -18,7 +18,12 @@ from slidejoin.spark.results import result_rows
 if TYPE_CHECKING:
     from slidejoin.spark.wiring import Wiring
 
-__all__ = ["partial_frame", "sum_counts"]
+__all__ = ["at_home", "partial_frame", "sum_counts"]
+
+
+def at_home(wiring: Wiring, table: pa.Table) -> pa.Table:
+    """Return the engine's count lines of rows that are at home in this bucket, where they are whole."""
+    return table.filter(pc.coalesce(*(table.column(place) for place in wiring.helpers)))
 
 
 def partial_frame(wiring: Wiring, table: pa.Table) -> pd.DataFrame:

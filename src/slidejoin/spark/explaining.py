@@ -148,6 +148,7 @@ def explain_join(
     tables = None
     if sample is None:
         of_left, of_right = (np.array(loads) for loads in chosen.grid(buckets).loads(chosen.cells))
+        of_left = of_right if chosen.homes else of_left
         loads = of_left + of_right
         copies = dict(zip(ROLES, (float(of_left.sum()), float(of_right.sum())), strict=True))
         if self_join:  # in one bucket a row meets itself: it goes there once
@@ -160,7 +161,7 @@ def explain_join(
         if loads.max() > UNEVEN * loads.mean() and chosen.name in {"hash", "cell"}:
             for other in range(1, isqrt(buckets) + 1):
                 if other != spread:
-                    tried = replace(wiring, strategy=replace(chosen, spread=other))
+                    tried = replace(wiring, strategy=replace(chosen, spread=other, homes=False))
                     found = np.sum([_counted(tried, side, table) for side, table in tables.items()], axis=0)
                     spreads[other] = float(found.max() / found.mean())
     return JoinExplanation(

@@ -19,7 +19,7 @@ from slidejoin.engine import Engine
 from slidejoin.scope import CountScope
 from slidejoin.spark.blocks import open_block
 from slidejoin.spark.cache import SegmentCache
-from slidejoin.spark.counts import partial_frame
+from slidejoin.spark.counts import at_home, partial_frame
 from slidejoin.spark.deriving import without_late
 from slidejoin.spark.figures import Figures
 from slidejoin.spark.limits import Room
@@ -225,7 +225,8 @@ def _joined(
     for table in engine.push(push, watermark, own_clock=False):
         if table.num_rows:
             now = perf_counter()
-            frame = partial_frame(wiring, table) if wiring.partial else to_frame(result_rows(wiring, table))
+            lines = at_home(wiring, table) if wiring.homes else table
+            frame = partial_frame(wiring, lines) if wiring.partial else to_frame(result_rows(wiring, lines))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slidejoin.predicate.hashes import mix
 from slidejoin.spark.grids import bucket_of, parted
+from slidejoin.spark.homes import with_homes
 from slidejoin.spark.routing import route
 from slidejoin.spark.wiring import AT_HOME, LEFT_ROLE, RIGHT_ROLE, ROLES, ROW_ID, plan_of
 
@@ -56,10 +57,11 @@ def placed(
     for role, name in (("left", LEFT_ROLE), ("right", RIGHT_ROLE)):
         if role in by_role:
             taken = taken.append_column(name, pa.array(np.isin(copies, by_role[role])))
-    if at_home is not None:
+    if wiring.partial:
         taken = taken.append_column(
             ROW_ID, pa.array(rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first)
         )
+    if at_home is not None:
         taken = taken.append_column(AT_HOME, pa.array(at_home[order]))
     return taken.select(wiring.packed(side).names), rows, buckets
 
@@ -76,8 +78,10 @@ def copies_of(
     by_role : dict
         In a self-join, those of them that act as left and those that act as right.
     at_home : (k,) bool or None
-        Where counts are partial, which copies are at home.
+        Where rows are counted in several buckets or copied to the homes of their partners, which copies are at home.
     """
+    if wiring.homes:
+        return with_homes(plan_of(wiring), wiring.strategy, len(wiring.buckets), side, table)
     # Rows are routed once for each role, and go to a bucket once.
     if wiring.config.self_join:
         by_role = {role: _copies(wiring, role, table) for role in ROLES}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.grids import Grid
     from slidejoin.spark.strategies import Strategy
 
-__all__ = ["Routes", "route", "row_hash"]
+__all__ = ["MOST_CELLS", "Routes", "cell_of", "route", "row_hash", "turns_of"]
 
 MOST_CELLS = 8
 """A band over more cells goes to the whole column: far out on the axis of doubles one step may be many cells."""
@@ -105,7 +105,7 @@ def _left(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[n
     """Give each row one bucket in every column."""
     found = []
     for column, (start, size) in enumerate(zip(grid.starts, grid.sizes, strict=True)):
-        turns = 0 if groups.first is None else _turns(groups.first, groups.cells, size, column, grid)
+        turns = 0 if groups.first is None else turns_of(groups.first, groups.cells, size, column, grid)
         if hashes is not None and grid.depth != 1:
             turns = (turns + grid.ranks(hashes, size)) % size
         found.append(np.broadcast_to(start + turns, rows.shape))
@@ -133,7 +133,7 @@ def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[
         its_start, its_size, its_column = (
             part if np.ndim(part) == 0 else part[there] for part in (start, size, column)
         )
-        turns = _turns(first[there] + step, groups.cells, its_size, its_column, grid)
+        turns = turns_of(first[there] + step, groups.cells, its_size, its_column, grid)
         for rank in range(grid.depth):
             buckets = its_start + ((turns + rank) % its_size if rank else turns)
             place = step * grid.depth + rank
@@ -150,7 +150,7 @@ def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[
     return Routes(found_rows, found_buckets)
 
 
-def _turns(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid: Grid) -> NDArray[np.int64]:  # noqa: ANN401 - a number, or one for each row
+def turns_of(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid: Grid) -> NDArray[np.int64]:  # noqa: ANN401 - a number, or one for each row
     """Return the place in a column of that size at which each group begins.
 
     Cells take buckets in turns, and every round of turns begins elsewhere: the buckets of a smooth density are even
@@ -201,18 +201,19 @@ def _cells(
         keys = term.key("left", columns)
         if keys.valid is not None:
             rows = rows[keys.valid[rows]]
-        return rows, Groups(_cell(term, keys.values[rows], width), cells=True)
+        return rows, Groups(cell_of(term, "left", keys.values[rows], width), cells=True)
     ranges = term.ranges("right", columns)
     lo, hi = ranges.lo[0], ranges.hi[0]
     rows = rows[lo[rows] <= hi[rows]]
     # Both ends go the same monotone way to their cells, so a partner's key lies in a cell between theirs.
-    first, last = (_cell(term, end[rows], width) for end in (lo, hi))
+    first, last = (cell_of(term, "left", end[rows], width) for end in (lo, hi))
     wide = last - first >= MOST_CELLS
     return rows, Groups(first, np.where(wide, first, last), wide, cells=True)
 
 
-def _cell(term: RangeTerm, keys: NDArray[np.int64], width: float) -> NDArray[np.int64]:
-    places = term.axis(keys)
+def cell_of(term: RangeTerm, side: Side, keys: NDArray[np.int64], width: float) -> NDArray[np.int64]:
+    """Return the cells of a side's keys on their axis, (n,) int64; the order of keys is that of their cells."""
+    places = term.axis(keys, side)
     if places.dtype == np.int64:
         cells: NDArray[np.int64] = places.astype(np.int64, copy=False) // np.int64(min(int(width), LARGEST))
         return cells

@@ -11,8 +11,10 @@ from slidejoin.spark.grids import Grid, cut, square_enough
 
 if TYPE_CHECKING:
     from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.predicate.expr import Side
+    from slidejoin.predicate.terms import RangeTerm
 
-__all__ = ["BANDS_A_CELL", "STRATEGIES", "Strategy", "choose_strategy"]
+__all__ = ["BANDS_A_CELL", "STRATEGIES", "Strategy", "cell_width", "choose_strategy"]
 
 STRATEGIES = ("auto", "hash", "cell", "grid", "broadcast")
 
@@ -42,6 +44,8 @@ class Strategy:
         Over how many cells a right row's band lies on average.
     spread : int
         Columns of the grid that each key or cell has, and buckets that it uses of each.
+    homes : bool
+        Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.homes`.
     why : str
         What speaks for it.
     """
@@ -51,12 +55,14 @@ class Strategy:
     width: int | float = 0
     cells: float = field(default=1, compare=False)
     spread: int = 1
+    homes: bool = False
     why: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """Return the strategy as it is compared with that of a checkpoint."""
         width = f" of width {self.width}, in turns" if self.name == "cell" else ""
-        return f"{self.name}{width}{f', spread {self.spread}' if self.spread > 1 else ''}"
+        homes = ", counted at home" if self.homes else ""
+        return f"{self.name}{width}{homes}{f', spread {self.spread}' if self.spread > 1 else ''}"
 
     @property
     def copies(self) -> bool:
@@ -102,11 +108,16 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
                 "'broadcast'"
             )
             raise SparkJoinError(msg)
-        band = bound.terms[bands[0]].band_width or 0
-        width = band * BANDS_A_CELL or 1
+        band, width = bound.terms[bands[0]].band_width or 0, cell_width(bound.terms[bands[0]], "left")
         why = asked or "no equality, but a band of constant width, which few cells hold"
-        return Strategy("cell", (bands[0],), width, 1 + float(band) / float(width), spread, why)
+        return Strategy("cell", (bands[0],), width, 1 + float(band) / float(width), spread, why=why)
     return _of_all(name, bound, buckets, spread, asked)
+
+
+def cell_width(term: RangeTerm, side: Side) -> int | float:
+    """Return the width of a cell on the axis of a side's keys."""
+    band = term.widths[0 if side == "left" else 1] if term.widths is not None else 0
+    return band * BANDS_A_CELL or 1
 
 
 def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: str) -> Strategy:

@@ -36,7 +36,8 @@ LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
 """In a self-join a row may act as left in one bucket and as right in another: these say what it does here."""
 
 ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
-"""Where counts are partial: which row of the micro-batch a copy is of, and whether its line comes from here."""
+"""Where rows are counted in several buckets, or go to several: which row of the micro-batch a copy is of, and whether
+its line comes from here."""
 
 NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
 """In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
@@ -68,7 +69,8 @@ class Wiring:
     times : tuple of int
         Places of the left and the right event time among the engine's output columns.
     helpers : tuple of int
-        Places of both sides' `ROW_ID` and of both sides' `AT_HOME`; empty unless counts are partial.
+        Places of both sides' `ROW_ID` and of both sides' `AT_HOME` where counts are partial, of `AT_HOME` alone where
+        rows have homes; else empty.
     streaming : bool
         False for static frames: then nothing is kept between calls.
     cache : str or None
@@ -108,9 +110,14 @@ class Wiring:
         return self.order_by is not None
 
     @property
+    def homes(self) -> bool:
+        """Whether a row's count is whole in one of the buckets that it goes to."""
+        return self.strategy.homes
+
+    @property
     def partial(self) -> bool:
         """Whether a row's count comes together from several buckets."""
-        return bool(self.helpers)
+        return bool(self.helpers) and not self.homes
 
     def schema(self, side: Side) -> pa.Schema:
         """Return the schema of that side's rows in a bucket."""
