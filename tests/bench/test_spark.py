@@ -16,8 +16,8 @@ from pyarrow import parquet
 from slidejoin.bench import run_case
 from slidejoin.bench.spark_cluster import processors
 from slidejoin.bench.spark_files import Files, Written, window_length
-from slidejoin.bench.spark_memory import Trend, resident
-from slidejoin.bench.spark_queries import _each
+from slidejoin.bench.spark_memory import Trend, resident_beside
+from slidejoin.bench.spark_running import _each
 from slidejoin.bench.streams import Streams
 from slidejoin.errors import ConfigError
 
@@ -125,9 +125,15 @@ def test_growth_is_told_from_noise():
     assert growing.low > 30
 
 
-def test_memory_of_this_process_is_seen():
-    assert resident(os.getpid()) > 10 << 20
-    assert resident(1 << 30) == 0
+def test_what_is_beside_the_heap_is_told_from_it():
+    def part(start: int, end: int, resident: int) -> list[str]:
+        return [f"{start:x}-{end:x} rw-p 00000000 00:00 0 ", f"Size: {(end - start) // 1024} kB", f"Rss: {resident} kB"]
+
+    # The heap takes the middle 4 MiB, in two parts; what follows it at once is none of it.
+    parts = part(0, 4096, 4) + part(1 << 20, 3 << 20, 1000) + part(3 << 20, 5 << 20, 500) + part(5 << 20, 6 << 20, 7)
+    assert resident_beside(parts, 4 << 20) == 11 * 1024
+    assert resident_beside(parts, 64 << 20) == 1511 * 1024
+    assert resident_beside([], 4 << 20) == 0
 
 
 def test_an_output_that_spark_has_not_is_refused():
@@ -140,3 +146,8 @@ def test_each_executor_has_a_processor_of_its_own():
     assert len(set(processors(many))) == many
     with pytest.raises(ConfigError, match=f"executors: got {many + 1}, expected at most {many}"):
         processors(many + 1)
+
+
+def test_restarts_are_those_of_a_local_spark():
+    with pytest.raises(ConfigError, match="restart: is measured on a local Spark, got executors 2 too"):
+        run_case("spark", restart=True, executors=2)

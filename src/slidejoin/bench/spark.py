@@ -19,12 +19,13 @@ from slidejoin.bench.relation import relation_for
 from slidejoin.bench.spark_cluster import cluster
 from slidejoin.bench.spark_files import Files
 from slidejoin.bench.spark_memory import Trend
-from slidejoin.bench.spark_queries import LOOK, WEIGHED_EVERY, Course, Load, empty, joined, own, run_query, session
+from slidejoin.bench.spark_queries import Load, empty, joined, own, session
 from slidejoin.bench.spark_report import SparkReport
 from slidejoin.bench.spark_restarts import restarts
+from slidejoin.bench.spark_running import LOOK, WEIGHED_EVERY, Course, run_query
 from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import choice
-from slidejoin.errors import SlideJoinError
+from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,8 @@ FILLED = 1.25
 
 SETTLING = 30
 """Small micro-batches that come after the large ones before anything is measured: by then Spark has written the whole
-state once, and what it has to compile for them is compiled."""
+state once, and what it has to compile for them is compiled. Of large ones half as many come as are measured: ten that
+are measured have the eleventh among them, after which the state is written, and those behind it leave time for that."""
 
 READ = 40
 """Micro-batches of the query that only reads, at most."""
@@ -100,6 +102,9 @@ def run(
         For options that cannot be.
     """
     choice("output", output, OUTPUTS)
+    if restart and executors is not None:
+        msg = f"restart: is measured on a local Spark, got executors {executors} too; leave one of them out"
+        raise ConfigError(msg)
     load = Load(relation_for("band", "uniform", match_rate, window), window, output)
     weighed = executors is None and batches >= WEIGHED
     with TemporaryDirectory(prefix="slidejoin-bench-") as folder:
@@ -111,13 +116,13 @@ def run(
             master = (
                 f"local[{threads}]" if executors is None else running.enter_context(cluster(executors, root / "log"))
             )
-            spark = running.enter_context(session(master, buckets, root / "cache", len(files.rows)))
+            spark = running.enter_context(session(master, buckets, root / "cache"))
             course, inside = _watched(spark, files, load, root, filled, weighed=weighed)
             only_read = run_query(spark, empty, reading, load, root / "empty" / "checkpoint")
             if baselines:
                 own_rows = min(push, LARGEST_OF_OWN)
                 own_speed = _own_speed(spark, root / "own", load, own_rows, seed)
-        if restart and executors is None:
+        if restart:
             restarted = restarts(root, {"join": files, "empty": reading}, load, threads, buckets)
     took, read = np.array(course.took(filled)), np.array(only_read.took(1))
     out = [batch["observedMetrics"]["out"]["rows"] for batch in course.batches[filled:]]
@@ -151,12 +156,13 @@ def run(
 
 def _files(root: Path, load: Load, push: int, batches: int, seed: int) -> Files:
     """Write the input, first what fills the windows."""
-    half, need = push // 2, -(-int(FILLED * load.window) // 1)
-    large = max(half, min(FILLING // 2, need))
+    half, need = push // 2, int(FILLED * load.window)
+    small = 2 * push < FILLING
+    large = max(half, min(FILLING // 2, need)) if small else half
     files = Files(root, Streams("uniform", seed, 1, load.window))
     for _ in range(-(-need // large)):
         files.add(large)
-    for _ in range(batches + (min(SETTLING, batches) if half < large else 0)):
+    for _ in range(batches + (min(SETTLING, batches) if small else batches // 2)):
         files.add(half)
     return files
 

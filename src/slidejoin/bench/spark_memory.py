@@ -2,12 +2,12 @@
 
 The resident size of a Java machine grows up to what its heap may have, whether anything leaks or not. So what its heap
 has in use is asked for just after a collection, and what the process has beside the heap (RocksDB, threads, compiled
-code) is taken as resident bytes less the heap's.
+code) is what is resident in all other parts of its memory.
 """
 
 from __future__ import annotations
 
-import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["OVER", "Held", "Trend", "held", "resident"]
+__all__ = ["OVER", "Held", "Trend", "held", "resident_beside"]
 
 OVER = 200
 """Micro-batches that a growth is told for."""
+
+PART = re.compile(r"([0-9a-f]+)-([0-9a-f]+) [-r]")
+"""A part of a process's memory in ``smaps``: where it begins and ends."""
 
 APART = 4
 """Slopes are taken between samples that lie a part of the run apart, at least one in so many: others are noise."""
@@ -89,26 +92,50 @@ def held(spark: Any) -> Held:  # noqa: ANN401 - a session, through which its Jav
     """Collect the garbage of a local Spark's Java machine, and return what it and the Python workers hold."""
     java = spark.sparkContext._jvm.java.lang  # noqa: SLF001 - there is no other way to it
     java.System.gc()
-    heap = java.Runtime.getRuntime()
-    committed, free = heap.totalMemory(), heap.freeMemory()
-    machine = java.ProcessHandle.current().pid()
-    return Held(committed - free, resident(machine) - committed, sum(map(_shared_once, _below(machine))))
+    heap, machine = java.Runtime.getRuntime(), java.ProcessHandle.current().pid()
+    used = heap.totalMemory() - heap.freeMemory()
+    beside = resident_beside(_lines(machine, "smaps"), heap.maxMemory())
+    return Held(used, beside, sum(map(_shared_once, _below(machine))))
 
 
-def resident(process: int) -> int:
-    """Return the resident bytes of a process; 0 where the system does not say."""
+def resident_beside(maps: Iterable[str], heap: int) -> int:
+    """Return the resident bytes of a process outside its heap.
+
+    Parameters
+    ----------
+    maps : iterable of str
+        The lines of the system's ``smaps``; of an empty one it is 0.
+    heap : int
+        Bytes of addresses that the heap takes: parts of memory that follow each other and come to that.
+    """
+    parts: list[tuple[int, int, int]] = []
+    for line in maps:
+        if found := PART.match(line):
+            parts.append((int(found[1], 16), int(found[2], 16), 0))
+        elif line.startswith("Rss:") and parts:
+            parts[-1] = (*parts[-1][:2], int(line.split()[1]) * 1024)
+    inside = 0
+    for number, (start, _, _) in enumerate(parts):
+        ends, size = start, 0
+        for first, last, held in parts[number:]:
+            if first != ends or last - start > heap:
+                break
+            ends, size = last, size + held
+        if ends - start == heap:
+            inside = size
+            break
+    return sum(size for _, _, size in parts) - inside
+
+
+def _lines(process: int, name: str) -> list[str]:
     try:
-        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+        return Path(f"/proc/{process}/{name}").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+        return []  # it has ended, or the system does not say
 
 
 def _shared_once(process: int) -> int:
-    try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0  # it has ended
+    lines = _lines(process, "smaps_rollup")
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 

@@ -1,39 +1,34 @@
-"""Queries on a local Spark that are measured: the join, Spark's own by buckets, and one that only reads."""
+"""The session, and the queries that are measured: the join, Spark's own by buckets, and one that only reads."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slidejoin.bench.spark_cluster import EXECUTOR_MEMORY
-from slidejoin.bench.spark_files import SCHEMA, SIDES, Files, Written, window_length
-from slidejoin.bench.spark_memory import Held, held
+from slidejoin.bench.spark_files import SCHEMA, SIDES, window_length
 from slidejoin.errors import SlideJoinError
 from slidejoin.window import TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
     from slidejoin.bench.relation import Relation
+    from slidejoin.bench.spark_files import Files
 
-__all__ = ["LOOK", "Course", "Load", "empty", "joined", "own", "run_query", "session"]
+__all__ = ["Load", "empty", "joined", "own", "session"]
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-LOOK = 0.1
-"""Seconds between two looks at a query that runs."""
-
-WEIGHED_EVERY = 10
-"""Micro-batches from one look at memory to the next: each collects garbage, which takes some 0.1 s."""
+KEPT = 20
+"""Micro-batches, jobs and so on that Spark remembers."""
 
 MAINTENANCE = "10s"
 """How often Spark sees whether to write the whole state: after ten micro-batches or more. Its default of a minute is
@@ -49,39 +44,8 @@ class Load:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How a query went.
-
-    Attributes
-    ----------
-    batches : list of dict
-        Spark's progress of each micro-batch that had rows, in order.
-    written : list of dict
-        Bytes written to the checkpoint by the end of each, by kind.
-    memory : dict of int to Held
-        What the processes held after some of them, by their number from 0 on.
-    seconds : float
-        From before the query was made to the end of the first micro-batch that had rows.
-    """
-
-    batches: list[dict[str, Any]]
-    written: list[dict[str, int]]
-    memory: dict[int, Held]
-    seconds: float
-
-    def took(self, first: int) -> list[float]:
-        """Return the seconds of each micro-batch from that one on."""
-        return [batch["durationMs"]["triggerExecution"] / 1e3 for batch in self.batches[first:]]
-
-    def bytes_from(self, first: int) -> dict[str, int]:
-        """Return the bytes that the micro-batches from that one on have written, by kind."""
-        before = self.written[first - 1] if first else {}
-        return {kind: size - before.get(kind, 0) for kind, size in self.written[-1].items()}
-
-
 @contextmanager
-def session(master: str, buckets: int, cache: Path, batches: int) -> Iterator[SparkSession]:
+def session(master: str, buckets: int, cache: Path) -> Iterator[SparkSession]:
     """Start Spark with the settings that docs/spark.md advises, and stop it at the end.
 
     Parameters
@@ -92,8 +56,6 @@ def session(master: str, buckets: int, cache: Path, batches: int) -> Iterator[Sp
         State partitions.
     cache : pathlib.Path
         A folder for what may be lost.
-    batches : int
-        The most micro-batches that a query will have.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
@@ -112,7 +74,12 @@ def session(master: str, buckets: int, cache: Path, batches: int) -> Iterator[Sp
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE,
         "spark.sql.streaming.minBatchesToRetain": 10,
-        "spark.sql.streaming.numRecentProgressUpdates": batches + 10,  # one more for each without rows
+        # What Spark keeps of the past would grow during all that is measured.
+        "spark.sql.streaming.numRecentProgressUpdates": KEPT,
+        "spark.sql.ui.retainedExecutions": KEPT,
+        "spark.ui.retainedJobs": KEPT,
+        "spark.ui.retainedStages": KEPT,
+        "spark.ui.retainedTasks": 10 * KEPT,
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "4g",
         "spark.executor.memory": EXECUTOR_MEMORY,
@@ -174,67 +141,3 @@ def own(spark: SparkSession, files: Files, load: Load) -> DataFrame:
         f"l.cell = r.cell AND r.k - l.k BETWEEN {low} AND {high} AND r.ts BETWEEN l.ts - {length} AND l.ts + {length}"
     )
     return left.alias("l").join(right.alias("r"), near).selectExpr("l.k", "l.i", "r.k", "r.i")
-
-
-def run_query(
-    spark: SparkSession,
-    query: Callable[[SparkSession, Files, Load], DataFrame],
-    files: Files,
-    load: Load,
-    checkpoint: Path,
-    *,
-    weighed: bool = False,
-) -> Course:
-    """Run a query over all files that it has not read yet, to a sink that keeps nothing.
-
-    With `weighed` memory is looked at after every tenth micro-batch.
-
-    Raises
-    ------
-    SlideJoinError
-        If it fails.
-    """
-    written, start, first = Written(checkpoint), time.perf_counter(), 0.0
-    looks: dict[int, dict[str, int]] = {}
-    memory: dict[int, Held] = {}
-    # Counted in the query itself: what the sink gets is what came out.
-    frame = query(spark, files, load).observe("out", *_counted())
-    writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    running: StreamingQuery = writer.trigger(availableNow=True).start()
-    try:
-        while True:
-            time.sleep(LOOK)
-            ended = not running.isActive
-            last = running.lastProgress
-            if last and last["numInputRows"] and last["batchId"] not in looks:
-                first = first or time.perf_counter() - start
-                looks[last["batchId"]] = written.look()
-                if weighed and last["batchId"] % WEIGHED_EVERY == 0:
-                    memory[last["batchId"]] = held(spark)
-            if ended:
-                running.awaitTermination()  # raises what it died of
-                done = [dict(one) for one in running.recentProgress if one["numInputRows"]]
-                first = first or time.perf_counter() - start
-                return Course(done, _each(done, looks, written.look()), memory, first)
-    except Exception as error:
-        msg = f"the query failed: {str(error).strip().partition(chr(10))[0]}"
-        raise SlideJoinError(msg) from error
-    finally:
-        running.stop()
-
-
-def _each(
-    done: Sequence[dict[str, Any]], looks: dict[int, dict[str, int]], last: dict[str, int]
-) -> list[dict[str, int]]:
-    """Return what was seen after each micro-batch; after the next one, where one was over between two looks."""
-    found = []
-    for one in reversed(done):
-        last = looks.get(one["batchId"], last)
-        found.append(last)
-    return found[::-1]
-
-
-def _counted() -> list[Any]:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it
-
-    return [F.count(F.lit(1)).alias("rows")]

@@ -12,7 +12,8 @@ from typing import Any
 
 from slidejoin.bench.relation import Relation
 from slidejoin.bench.spark_files import Files
-from slidejoin.bench.spark_queries import Load, empty, joined, run_query, session
+from slidejoin.bench.spark_queries import Load, empty, joined, session
+from slidejoin.bench.spark_running import run_query
 from slidejoin.bench.streams import Streams
 from slidejoin.errors import SlideJoinError
 
@@ -77,6 +78,6 @@ def _in_a_fresh_process(given: dict[str, Any]) -> float:
 def restarted(*, root: str, query: str, load: dict[str, Any], threads: int, buckets: int) -> float:
     """Go on with a query in this process; return the seconds to the end of its first micro-batch."""
     place, joining = Path(root), Load(**load | {"relation": Relation(**load["relation"])})
-    with session(f"local[{threads}]", buckets, place / "cache", 1) as spark:
+    with session(f"local[{threads}]", buckets, place / "cache") as spark:
         files = Files(place / query, Streams())
         return run_query(spark, QUERIES[query], files, joining, place / query / "checkpoint").seconds
