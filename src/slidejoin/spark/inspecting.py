@@ -239,7 +239,7 @@ def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInf
     for value in _values(spark, checkpoint, operator, "manifest", batch):
         manifest = Manifest.from_bytes(value["value"][0])
         segments = tuple(
-            SegmentInfo(side, entry.id, entry.rows, entry.size, entry.level)
+            SegmentInfo(side, entry.id, entry.rows, entry.stored, entry.level)
             for side, entries in manifest.entries.items()
             for entry in entries
         )
