@@ -7,6 +7,7 @@ same with the sides changed. Ordinals decide who sees whom, so neither waits for
 from __future__ import annotations
 
 from functools import partial
+from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.bi_sort import BiSort
     from slidejoin.index.probing import Found
+    from slidejoin.index.runs import Run
     from slidejoin.intake import Push
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
@@ -51,6 +53,11 @@ EVEN = 3
 """With this many times the other side's rows, a side's probes are cut instead: an owner each would leave one idle."""
 
 
+LONGEST_WAIT = 1.0
+"""Seconds after which an owner takes its probes as they came, if the other one has not sorted them: something is wrong
+with that thread then."""
+
+
 class Meeting:
     """Takes one slice of arrivals after the other into both windows, and finds candidates."""
 
@@ -70,7 +77,7 @@ class Meeting:
     def insert(self, part: Push) -> None:
         """Only insert the rows."""
         for side in SIDES:
-            self._append(side, part)
+            self._append(side, part, None)
         self._count_rows(part)
 
     def meet(self, part: Push) -> tuple[Iterator[FoundInWindows | WovenCells], set[int]]:
@@ -82,10 +89,24 @@ class Meeting:
         questions: dict[Side, Question] = {}
         answers: dict[Side, Found | FoundInCells] = {}
 
+        # Each side's rows are sorted by its owner, and probe the other index in that order.
+        runs: dict[Side, Run | None] = {}
+        ready = {side: Event() for side in SIDES}
+
+        def sort(side: Side) -> None:
+            try:
+                runs[side] = self._sort(side, part)
+            finally:
+                ready[side].set()
+
         def own(stored: Side) -> None:
             role = other(stored)
-            self._append(stored, part)
-            questions[role] = self._ask(role, part, before)
+            if stored not in runs:
+                sort(stored)
+            self._append(stored, part, runs[stored])
+            # A table of cells has no use for an order.
+            soon = runs[stored] is not None and ready[role].wait(LONGEST_WAIT)
+            questions[role] = self._ask(role, part, before, runs.get(role) if soon else None)
             answers.update(self._answer({role: questions[role]}, {role: 0}, self._alone))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
@@ -93,11 +114,16 @@ class Meeting:
         if self._plan.config.self_join or not (alone or (self._workers.threads == len(SIDES) and many <= EVEN * few)):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or self._plan.config.self_join else self._workers
-            spread.run([_task(self._append, side, part) for side in SIDES])
+            spread.run([_task(self._append, side, part, None) for side in SIDES])
             questions |= {role: self._ask(role, part, before) for role in SIDES}
             answers |= self._answer(questions, dict.fromkeys(SIDES, 0), self._alone if alone else self._workers)
+        elif alone:
+            for side in SIDES:
+                sort(side)
+            for side in SIDES:
+                own(side)
         else:
-            (self._alone if alone else self._workers).run([_task(own, side) for side in SIDES])
+            self._workers.run([_task(own, side) for side in SIDES])
         self._count_rows(part)
         inexact = set(self._plan.loose).union(*(question.inexact for question in questions.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
@@ -115,15 +141,24 @@ class Meeting:
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    def _append(self, side: Side, part: Push) -> None:
+    def _sort(self, side: Side, part: Push) -> Run | None:
+        start = perf_counter()
+        run = self._windows[side].sort(part.tables[self._source(side)])
+        self._stats.since("insert", start)
+        return run
+
+    def _append(self, side: Side, part: Push, run: Run | None) -> None:
         start, source = perf_counter(), self._source(side)
-        self._windows[side].append(part.tables[source], part.times[source])
+        self._windows[side].append(part.tables[source], part.times[source], run)
         self._stats.since("insert", start)
 
-    def _ask(self, role: Side, part: Push, before: dict[Side, int]) -> Question:
+    def _ask(self, role: Side, part: Push, before: dict[Side, int], run: Run | None = None) -> Question:
+        """Put the question; `run` are the keys of the rows of that side, if they were sorted."""
         start, source, stored = perf_counter(), self._source(role), other(role)
         rank, table = part.arrivals.rank(source), part.tables[source]
-        question = ask(self._plan, role, stored, table, first=before[role], arrived=before[stored], rank=rank)
+        if run is not None and not self._finds_soon(role):
+            run = None
+        question = ask(self._plan, role, stored, table, first=before[role], arrived=before[stored], rank=rank, run=run)
         self._stats.since("keys", start)
         return question
 
@@ -157,10 +192,14 @@ class Meeting:
             if isinstance(index, BandCells) or self._finds_few(role, index):
                 parts[role] = self._parts(role, question, starts[role], share, tasks, inexact)
             else:
-                answers[role] = search(index, question.probes(self._plan), workers)
+                answers[role] = search(index, question.probes(), workers)
         workers.run(tasks)
         self._stats.since("probe", start)
         return answers | {role: _joined(found) for role, found in parts.items()}
+
+    def _finds_soon(self, role: Side) -> bool:
+        """Whether it can be expected that `_finds_few` says so."""
+        return self._ranges[role] == 0 and self._plan.config.output != "count"
 
     def _finds_few(self, role: Side, runs: BiSort) -> bool:
         """Whether the matches of probes of runs are written down at once, not their ranges kept until asked for."""
@@ -186,12 +225,16 @@ class Meeting:
             known = self._counts[role] = np.empty(question.rows, np.int32)
         find: Callable[[int, int, FoundInCells], None]
         if isinstance(table, BandCells):
-            asked = question.cells(self._plan, table)
+            asked = question.cells(table)
             terms = {*inexact, *self._plan.loose, *question.inexact, *table.inexact}
             few = not asked.dims.size and self._counting(terms)
             find = partial(table.count if few else table.find, asked)
+        elif (
+            question.ascending is not None and rest == question.rows and count == 1 and table.suits(question.ascending)
+        ):
+            find = partial(table.find_ascending, question.ascending)
         else:
-            find = partial(table.find, question.probes(self._plan))
+            find = partial(table.find, question.probes())
         found = []
         for part in range(count):
             into = self._found.setdefault((role, part), FoundInCells())
@@ -242,7 +285,7 @@ class Meeting:
                 self._ranges[role] = RANGES_AGAIN
                 index = self._windows[question.stored].index
                 assert not isinstance(index, BandCells)  # noqa: S101 - both sides have the same structure
-                whole.add(role, question.slots, search(index, question.probes(self._plan), self._workers))
+                whole.add(role, question.slots, search(index, question.probes(), self._workers))
             else:
                 whole.add(role, question.slots, answer)
         return whole

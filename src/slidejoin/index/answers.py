@@ -8,6 +8,7 @@ import numpy as np
 
 from slidejoin.index.buffers import Buffers
 from slidejoin.index.runs import words_pool
+from slidejoin.kernels.ascending import BOTH, find_ascending, gather_spots
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.matching import fill
 from slidejoin.kernels.pairing import find_few, gather
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
     from slidejoin.index.band_cells import FoundInCells
     from slidejoin.index.buffers import Lease
-    from slidejoin.index.probing import Probes
+    from slidejoin.index.probing import Ascending, Probes
     from slidejoin.index.runs import Run
 
-__all__ = ["TOGETHER", "FoundInRuns", "write_few"]
+__all__ = ["TOGETHER", "FoundInRuns", "write_ascending", "write_few"]
 
 ranges_pool = Buffers(np.int64, kept=8)
 kept_pool = Buffers(np.uint32, kept=8)
@@ -118,6 +119,20 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundInC
     gather(kept.array, places, counts, into.total, into.found)
     into.done, into.total = into.done + n, into.total + size
     return True
+
+
+def write_ascending(probes: Ascending, runs: list[Run], into: FoundInCells) -> None:
+    """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
+    own, n = probes.run, probes.run.size
+    kept, spots = kept_pool.lease(FEW * n + SPARE + BOTH), words_pool.lease(n)
+    size = find_ascending(
+        _table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank, probes.view,
+        kept.array, spots.array,
+    )  # fmt: skip
+    if size >= 0:
+        into.room(size + LANES)
+        gather_spots(kept.array, spots.array, into.counts[:n], 0, into.found)
+        into.done, into.total = n, size
 
 
 def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answers import TOGETHER, FoundInRuns, write_few
+from slidejoin.index.answers import TOGETHER, FoundInRuns, write_ascending, write_few
 from slidejoin.index.merging import Merge, merge_runs
 from slidejoin.index.runs import Run, build_run
 from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.band_cells import FoundInCells
-    from slidejoin.index.probing import Probes
+    from slidejoin.index.probing import Ascending, Probes
 
 __all__ = ["BiSort", "FoundInRuns", "Run", "build_run", "merge_runs"]
 
@@ -135,6 +135,18 @@ class BiSort:
             part = probes if (into.done, last) == (0, len(probes)) else probes.part(into.done, last)
             if not write_few(part, *self._reached(part), into):
                 return
+
+    def suits(self, probes: Ascending) -> bool:
+        """Tell whether `find_ascending` can answer."""
+        return not self.dims and all(probes.suits(run) for run in self.runs if run.size)
+
+    def find_ascending(self, probes: Ascending, _begin: int, _end: int, into: FoundInCells) -> None:
+        """Write down the matches of all probes as `find` does, or of none, if they have more than a few each."""
+        into.begin = into.done = into.total = 0
+        runs = [
+            run for run in self.runs if run.size and run.base < probes.seen[3] and run.base + run.rows > probes.seen[0]
+        ]
+        write_ascending(probes, runs, into)
 
     @property
     def floor(self) -> int:

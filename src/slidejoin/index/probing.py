@@ -10,7 +10,44 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Found", "Probes"]
+    from slidejoin.index.runs import Run
+
+__all__ = ["FAR", "Ascending", "Found", "Probes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ascending:
+    """A batch of n probes whose ranges lie around their own keys, which were sorted for their own side's index.
+
+    Attributes
+    ----------
+    run : Run
+        The probes, each with a key, in words that tell whole keys.
+    below, above : int
+        A probe asks for keys from its own less `below` to its own and `above`, within int64.
+    rank : (n,) int64
+        Places of the probes in the arrival order, ascending.
+    view : (VIEW,) int64
+        What they see of the stored side, see `slidejoin.kernels.probing_cells`.
+    seen : (4,) tuple of int
+        The stored ordinals ``seen[0] <= o < seen[2]`` that the first probe sees, and ``seen[1] <= o < seen[3]``, which
+        the last one does.
+    """
+
+    run: Run
+    below: int
+    above: int
+    rank: NDArray[np.int64]
+    view: NDArray[np.int64]
+    seen: tuple[int, int, int, int]
+
+    def suits(self, stored: Run) -> bool:
+        """Tell whether it can be put to a run as it is: both have their whole keys in words, not too far apart."""
+        return stored.wide is None and abs(self.run.smallest - stored.smallest) < FAR
+
+
+FAR = 1 << 61
+"""Distances below which sums of a few fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,18 +150,29 @@ class SideWindow:
             rows = size if 2 * rows > size else rows
         return rows
 
-    def append(self, table: pa.Table, times: NDArray[np.int64] | None) -> None:
-        """Take the newest rows, in arrival order; `times` are their event times in ticks, (n,) int64."""
+    def sort(self, table: pa.Table) -> Run | None:
+        """Sort the keys of the rows that come next, for `append`; None if they need not be sorted."""
+        if table.num_rows == 0 or not isinstance(self.index, BiSort):
+            return None
+        return run_of(self.plan, self.side, table, self.rows_seen)
+
+    def append(self, table: pa.Table, times: NDArray[np.int64] | None, run: Run | None = None) -> None:
+        """Take the newest rows, in arrival order, whose keys may be sorted already.
+
+        `times` are their event times in ticks, (n,) int64.
+        """
         if table.num_rows == 0:
             return
         time_max = None if times is None else int(times.max())
-        if isinstance(self.index, BiSort):
-            self.append_run(table, run_of(self.plan, self.side, table, self.rows_seen), time_max)
+        run = self.sort(table) if run is None else run
+        if run is not None:
+            self.append_run(table, run, time_max)
             return
         rows, coming = keyed(self.plan, self.side, table), table.num_rows
         if self.outgrown(coming):
             self.rebuild_cells(coming)
         self.hold(table, time_max)
+        assert isinstance(self.index, BandCells)  # noqa: S101 - sorted runs were given theirs
         self.index.append(rows.keys, rows.kept, rows.aux, rows.inexact)
         if not (self.index.wide or self.index.narrow):
             self.rebuild_cells()
