@@ -247,7 +247,7 @@ def test_missing_segment_is_named(tmp_path: Path) -> None:
 
 def test_unknown_format_is_refused(tmp_path: Path) -> None:
     def newer(state: Any) -> None:
-        state.manifest.kept = (state.manifest.kept[0].replace(b'"format":1', b'"format":99'),)
+        state.manifest.kept = (state.manifest.kept[0].replace(b'"format":2', b'"format":99'),)
 
     with pytest.raises(StateError, match="the state has format 99, this version of slidejoin reads format 1"):
         damaged(tmp_path, newer)

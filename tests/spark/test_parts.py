@@ -209,4 +209,4 @@ def test_workers_wait_for_each_other_only_until_all_is_compiled(tmp_path: Path) 
             file.unlink()
     assert waited() == "0\n"
     next(kept.rglob("sorting.sort_words.*")).unlink()
-    assert waited() == "1 ('cells', 'probing_cells', 'pushing')\n"
+    assert waited() == "1 ('ascending', 'cells', 'probing_cells', 'pushing')\n"

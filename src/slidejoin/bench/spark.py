@@ -116,7 +116,7 @@ def run(
             master = (
                 f"local[{threads}]" if executors is None else running.enter_context(cluster(executors, root / "log"))
             )
-            spark = running.enter_context(session(master, buckets, root / "cache"))
+            spark = running.enter_context(session(master, buckets, root / "cache", load.snapshots(push)))
             course, inside = _watched(spark, files, load, root, filled, weighed=weighed)
             only_read = run_query(spark, empty, reading, load, root / "empty" / "checkpoint")
             if baselines:

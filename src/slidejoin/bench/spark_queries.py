@@ -31,8 +31,12 @@ KEPT = 20
 """Micro-batches, jobs and so on that Spark remembers."""
 
 MAINTENANCE = "10s"
-"""How often Spark sees whether to write the whole state: after ten micro-batches or more. Its default of a minute is
-longer than much that is measured, and what it writes and takes belongs to a steady state."""
+"""How often Spark sees whether to write the whole state: see `SNAPSHOTS`. Its default of a minute is longer than much
+that is measured, and what it writes and takes belongs to a steady state."""
+
+SNAPSHOTS = (10, 256)
+"""Micro-batches, at least and at most, after which the whole state is written: about as many as the windows span, as
+docs/spark.md advises. 10 is Spark's default; a restart reads the changes since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,14 @@ class Load:
     window: int
     output: str
 
+    def snapshots(self, push: int) -> int:
+        """Return after how many micro-batches of so many rows the whole state is to be written."""
+        least, most = SNAPSHOTS
+        return min(max(least, 2 * self.window // push), most)
+
 
 @contextmanager
-def session(master: str, buckets: int, cache: Path) -> Iterator[SparkSession]:
+def session(master: str, buckets: int, cache: Path, snapshots: int = SNAPSHOTS[0]) -> Iterator[SparkSession]:
     """Start Spark with the settings that docs/spark.md advises, and stop it at the end.
 
     Parameters
@@ -56,6 +65,8 @@ def session(master: str, buckets: int, cache: Path) -> Iterator[SparkSession]:
         State partitions.
     cache : pathlib.Path
         A folder for what may be lost.
+    snapshots : int
+        Micro-batches after which the whole state is written.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
@@ -73,6 +84,7 @@ def session(master: str, buckets: int, cache: Path) -> Iterator[SparkSession]:
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE,
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": snapshots,
         "spark.sql.streaming.minBatchesToRetain": 10,
         # What Spark keeps of the past would grow during all that is measured.
         "spark.sql.streaming.numRecentProgressUpdates": KEPT,

@@ -38,8 +38,9 @@ _calls = 0
 STARTING = 8
 """Calls of a process after which all that it needs is loaded."""
 
-TABLES = ("cells", "probing_cells", "pushing")
-"""Modules of kernels that no bucket calls, half of the time that all take: the operator keeps sorted runs only."""
+TABLES = ("ascending", "cells", "probing_cells", "pushing")
+"""Modules of kernels that no bucket calls, half of the time that all take: the operator keeps sorted runs only, and
+those of count windows have ordinals to compare too."""
 
 COMPILE = """
 import json, sys
