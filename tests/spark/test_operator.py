@@ -249,7 +249,7 @@ def test_unknown_format_is_refused(tmp_path: Path) -> None:
     def newer(state: Any) -> None:
         state.manifest.kept = (state.manifest.kept[0].replace(b'"format":2', b'"format":99'),)
 
-    with pytest.raises(StateError, match="the state has format 99, this version of slidejoin reads format 1"):
+    with pytest.raises(StateError, match="the state has format 99, this version of slidejoin reads format 2"):
         damaged(tmp_path, newer)
 
 
