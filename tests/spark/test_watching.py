@@ -76,12 +76,13 @@ def test_pairs_and_window(tmp_path: Path) -> None:
     assert added(query.figures, "window_bytes") == kept > 0
 
 
-def test_partial_counts_and_count_windows(tmp_path: Path) -> None:
-    wiring = wire(tmp_path, ON, sj.CountWindow(5), "cell", order_by="id", output="count")
+@pytest.mark.parametrize("strategy", ["cell", "grid"])
+def test_counts_and_count_windows(tmp_path: Path, strategy: str) -> None:
+    wiring = wire(tmp_path, ON, sj.CountWindow(5), strategy, order_by="id", output="count")
     query = Query(wiring)
     for batch in rich_batches():
         query.micro_batch(batch)
-    assert wiring.partial
+    assert (wiring.homes, wiring.partial) == (strategy == "cell", strategy == "grid")
     assert added(query.figures, "pairs") == sum(row["match_count"] for row in query.rows) > 0
     assert added(query.figures, "late_rows") == 0
     assert "rebuild" not in {step for told in query.figures for step in told["seconds"]}

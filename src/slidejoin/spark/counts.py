@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["at_home", "partial_frame", "sum_counts"]
 
 
-def at_home(wiring: Wiring, table: pa.Table) -> pa.Table:
-    """Return the engine's count lines of rows that are at home in this bucket, where they are whole."""
-    return table.filter(pc.coalesce(*(table.column(place) for place in wiring.helpers)))
+def at_home(wiring: Wiring, table: pa.Table) -> tuple[pa.Table, int]:
+    """Return the engine's count lines of rows that are at home in this bucket, where they are whole, and their sum."""
+    lines = table.filter(pc.coalesce(*(table.column(place) for place in wiring.helpers)))
+    return lines, pc.sum(lines.column(wiring.places[-1])).as_py() or 0
 
 
 def partial_frame(wiring: Wiring, table: pa.Table) -> pd.DataFrame:

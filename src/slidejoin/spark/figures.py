@@ -80,7 +80,7 @@ class Figures:
             sum(entry.rows for entry in manifest.entries[side]) for side in ("left", "right")
         )
         entries = [entry for found in manifest.entries.values() for entry in found]
-        self.window_bytes, self.segments = sum(entry.size for entry in entries), len(entries)
+        self.window_bytes, self.segments = sum(entry.stored for entry in entries), len(entries)
 
     def to_json(self) -> dict[str, Any]:
         """Return all figures as plain JSON values, seconds to the microsecond."""

@@ -222,15 +222,20 @@ def _joined(
         columns = by_name(table)
         by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
     push = engine.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
+    counted = 0
     for table in engine.push(push, watermark, own_clock=False):
-        if table.num_rows:
-            now = perf_counter()
-            lines = at_home(wiring, table) if wiring.homes else table
+        now, lines = perf_counter(), table
+        if wiring.homes:
+            lines, found = at_home(wiring, table)
+            counted += found
+        if lines.num_rows:  # Spark takes no frame without rows
             frame = partial_frame(wiring, lines) if wiring.partial else to_frame(result_rows(wiring, lines))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)
     figures.joined(engine.stats)
+    if wiring.homes:
+        figures.pairs = counted  # the engine's are those of all copies
 
 
 def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> bool:
