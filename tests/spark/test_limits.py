@@ -31,7 +31,7 @@ def test_sizes_that_are_none(text: str) -> None:
 def test_refused_with_what_it_holds_and_goes_on_with_more(tmp_path: Path) -> None:
     batches = iter(streams(8))
     query = Query(replace(wire(tmp_path, ON, WINDOW, "cell", partitions=1), bucket_bytes=8_000), 5 * SECOND)
-    told = r"bucket 0 of 1 would hold \d\.\d KiB: \d\.\d KiB in \d segments \(\d+ left, \d+ right rows\) and .* of this "
+    told = r"bucket 0 of 1 would hold \d\.\d KiB: \d\.\d KiB in \d segments \(\d+ left, \d+ right rows\) and .* of "
     taken: list[Any] = []
 
     def go_on() -> None:
@@ -39,7 +39,9 @@ def test_refused_with_what_it_holds_and_goes_on_with_more(tmp_path: Path) -> Non
             taken.append(batch)
             query.micro_batch(batch)
 
-    with pytest.raises(MemoryLimitError, match=told + r"micro-batch; spark\.slidejoin\.bucketBytes allows 7\.8 KiB"):
+    with pytest.raises(
+        MemoryLimitError, match=told + r"this micro-batch; spark\.slidejoin\.bucketBytes allows 7\.8 KiB"
+    ):
         go_on()
     assert 1 < len(taken) < 8
     query.wiring = replace(query.wiring, bucket_bytes=None)
