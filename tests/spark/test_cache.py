@@ -32,7 +32,7 @@ def plan() -> Plan:
 
 def segment(plan: Plan, rows: int = 5) -> Segment:
     payload = pa.table([list(range(rows))[::-1], list(range(rows))], schema=SCHEMA)
-    return build_segment(plan, "left", payload, Entry(new_id(), rows, 100, 0, rows - 1))
+    return build_segment(plan, "left", payload, Entry(new_id(), rows, 100, 0, rows - 1, 50))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 1000])

@@ -87,9 +87,8 @@ def bound_to(
         on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
         hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
     if config.output == "count" and (config.self_join or chosen.copies):
-        names: tuple[str, ...] = (ROW_ID, AT_HOME)
-        if chosen.name == "cell" and spread == 1 and not config.self_join:
-            chosen, names = replace(chosen, homes=True), (AT_HOME,)
+        chosen = chosen.for_counts(self_join=config.self_join)
+        names = (AT_HOME,) if chosen.homes else (ROW_ID, AT_HOME)
         hidden += [pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in names]
         helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))

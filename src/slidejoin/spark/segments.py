@@ -68,7 +68,7 @@ class Entry:
     size: int
     level: int
     time_max: int
-    stored: int = 0
+    stored: int
 
     def to_json(self) -> list[Any]:
         """Return the entry as plain JSON values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from slidejoin.errors import nearest
@@ -68,6 +68,10 @@ class Strategy:
     def copies(self) -> bool:
         """Whether a row may go to several buckets, even if it is not of a self-join."""
         return self.name != "hash" or self.spread > 1
+
+    def for_counts(self, *, self_join: bool) -> Strategy:
+        """Return the strategy by which rows are counted: with homes where they are to be had."""
+        return replace(self, homes=self.name == "cell" and self.spread == 1 and not self_join)
 
     def grid(self, buckets: int) -> Grid:
         """Return how so many buckets are laid out."""

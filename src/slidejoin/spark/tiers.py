@@ -33,7 +33,7 @@ def group_to_merge(entries: list[Entry]) -> int:
     --------
     >>> from slidejoin.spark.segments import Entry
     >>> def levels(*given: int) -> list[Entry]:
-    ...     return [Entry(str(n), 10, 100, level, 0) for n, level in enumerate(given)]
+    ...     return [Entry(str(n), 10, 100, level, 0, 50) for n, level in enumerate(given)]
     >>> group_to_merge(levels(1, 0, 0, 0)), group_to_merge(levels(1, 0, 0, 0, 0))
     (0, 4)
     """
