@@ -7,6 +7,7 @@ the windows is cut by whole pushes, which saves a comparison for each pair.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +43,13 @@ class _AtRest:
         self.left, self.right = windows
         self.kept = self.left.num_rows
 
+    def close(self) -> None:
+        self.left = self.right = None
+
+
+class _Tables(_AtRest, ABC):
+    """Asks a tool for tables to join the push with the windows, one query a side."""
+
     def push(self, left: pa.Table, right: pa.Table) -> tuple[float, pa.Table]:
         # The left rows meet the right window; the right rows meet the left window and those left rows.
         newer = pa.concat_tables([self.left, left]).combine_chunks()
@@ -53,14 +61,12 @@ class _AtRest:
         self.right = self.right.slice(self.right.num_rows - self.kept)
         return seconds, pairs
 
+    @abstractmethod
     def pairs(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        self.left = self.right = None
+        """Return the pairs of two tables."""
 
 
-class Polars(_AtRest):
+class Polars(_Tables):
     """``join_where``, or the hash join for equality."""
 
     def pairs(self, left: pa.Table, right: pa.Table) -> pa.Table:
@@ -78,7 +84,7 @@ class Polars(_AtRest):
         return joined.select("i", "j").collect().to_arrow()
 
 
-class DuckDB(_AtRest):
+class DuckDB(_Tables):
     """One query a side, on one connection."""
 
     def __init__(self, module: Any, windows: Batch, relation: Relation, threads: int) -> None:  # noqa: ANN401
