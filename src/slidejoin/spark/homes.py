@@ -20,7 +20,7 @@ from slidejoin.arrays import by_name
 from slidejoin.predicate.hashes import mix
 from slidejoin.predicate.tree import other
 from slidejoin.spark.grids import bucket_of
-from slidejoin.spark.routing import MOST_CELLS, cell_of, turns_of
+from slidejoin.spark.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
 from slidejoin.spark.strategies import cell_width
 
 if TYPE_CHECKING:
@@ -62,14 +62,8 @@ def with_homes(
     # As unsigned numbers differences of cells far apart are right too.
     wide = some & ((last - first).view(np.uint64) >= MOST_CELLS)
     near = some & ~wide
-    steps = int((last - first)[near].max(initial=-1)) + 1
-    found = np.full((table.num_rows, 1 + steps), -1)
-    found[:, 0] = home
-    for step in range(steps):
-        reached = np.flatnonzero(near & (first + step <= last))
-        buckets = turns_of(first[reached] + step, cells=True, size=count, column=0, grid=grid)
-        buckets[(found[reached, : step + 1] == buckets[:, None]).any(axis=1)] = -1
-        found[reached, step + 1] = buckets
+    groups = Groups(first, np.where(near, last, first), ~near, cells=True)
+    found = reached(grid, groups, 0, count, 0, lead=home)
     if wide.any():
         found = np.hstack([found, np.full((table.num_rows, count), -1)])
         found[wide, -count:] = np.arange(count)

@@ -27,7 +27,7 @@ from pyarrow import types as pat
 
 from slidejoin.arrays import by_name
 from slidejoin.predicate.hashes import hashed, mix
-from slidejoin.spark.grids import bucket_of, parted
+from slidejoin.spark.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,13 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.grids import Grid
     from slidejoin.spark.strategies import Strategy
 
-__all__ = ["MOST_CELLS", "Routes", "cell_of", "route", "row_hash", "turns_of"]
-
-MOST_CELLS = 8
-"""A band over more cells goes to the whole column: far out on the axis of doubles one step may be many cells."""
-
-LARGEST = (1 << 63) - 1
-FARTHEST_CELL = float(1 << 62)
+__all__ = ["Routes", "route", "row_hash"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +49,6 @@ class Routes:
 
     rows: NDArray[np.int64]
     buckets: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Groups of rows: row i is in ``first[i]`` to ``last[i]``, in all if ``wide[i]``.
-
-    Numbers of cells are neighbours on the axis, those of hashed keys are well spread; with `first` None there is but
-    one group.
-    """
-
-    first: NDArray[np.int64] | None = None
-    last: NDArray[np.int64] | None = None
-    wide: NDArray[np.bool_] | None = None
-    cells: bool = False
 
 
 def route(
@@ -122,25 +102,8 @@ def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[
         start, size = np.array(grid.starts)[column], np.array(grid.sizes)[column]
     if groups.first is None or not grid.depth:
         return _whole_columns(rows, start, size)
-    first = groups.first
-    last = first if groups.last is None else groups.last
     wide = np.zeros(rows.size, np.bool_) if groups.wide is None else groups.wide
-    steps = int((last - first).max(initial=0)) + 1
-    found = np.full((rows.size, steps * grid.depth), -1)
-    for step in range(steps):
-        reached = ~wide & (first + step <= last)
-        there: Any = slice(None) if reached.all() else np.flatnonzero(reached)
-        its_start, its_size, its_column = (
-            part if np.ndim(part) == 0 else part[there] for part in (start, size, column)
-        )
-        turns = turns_of(first[there] + step, groups.cells, its_size, its_column, grid)
-        for rank in range(grid.depth):
-            buckets = its_start + ((turns + rank) % its_size if rank else turns)
-            place = step * grid.depth + rank
-            # Two cells of one row may share a bucket: the row goes there once.
-            if place:
-                buckets[(found[there, :place] == buckets[:, None]).any(axis=1)] = -1
-            found[there, place] = buckets
+    found = reached(grid, groups, start, size, column)
     chosen = found >= 0
     # Row by row, so that rows whose event times ascend do so in every bucket.
     found_rows, found_buckets = np.repeat(rows, chosen.sum(axis=1)), found[chosen]
@@ -148,26 +111,6 @@ def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[
         every = _whole_columns(rows[wide], *(np.broadcast_to(part, rows.shape)[wide] for part in (start, size)))
         return Routes(np.concatenate([found_rows, every.rows]), np.concatenate([found_buckets, every.buckets]))
     return Routes(found_rows, found_buckets)
-
-
-def turns_of(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid: Grid) -> NDArray[np.int64]:  # noqa: ANN401 - a number, or one for each row
-    """Return the place in a column of that size at which each group begins.
-
-    Cells take buckets in turns, and every round of turns begins elsewhere: the buckets of a smooth density are even
-    from some ten cells a deviation on (1.1 of the mean with 8 buckets, where a hash of each cell gives 1.7, and at 30
-    cells 1.45), and values at regular distances lie as with a hash of each cell.
-    """
-    place: NDArray[np.int64] | int = 0
-    if cells:
-        rounds, place = parted(numbers, size)
-        numbers = mix(rounds)
-    if grid.columns > 1:
-        numbers = mix(numbers ^ column)
-    turns = bucket_of(numbers, size)
-    if not cells:
-        return turns
-    turns = turns + place
-    return np.where(turns < size, turns, turns - size)
 
 
 def _whole_columns(rows: NDArray[np.int64], start: Any, size: Any) -> Routes:  # noqa: ANN401 - a number, or one for each row
@@ -209,16 +152,6 @@ def _cells(
     first, last = (cell_of(term, "left", end[rows], width) for end in (lo, hi))
     wide = last - first >= MOST_CELLS
     return rows, Groups(first, np.where(wide, first, last), wide, cells=True)
-
-
-def cell_of(term: RangeTerm, side: Side, keys: NDArray[np.int64], width: float) -> NDArray[np.int64]:
-    """Return the cells of a side's keys on their axis, (n,) int64; the order of keys is that of their cells."""
-    places = term.axis(keys, side)
-    if places.dtype == np.int64:
-        cells: NDArray[np.int64] = places.astype(np.int64, copy=False) // np.int64(min(int(width), LARGEST))
-        return cells
-    with np.errstate(over="ignore"):
-        return np.clip(np.floor(places / width), -FARTHEST_CELL, FARTHEST_CELL).astype(np.int64)
 
 
 def row_hash(table: pa.Table) -> NDArray[np.int64]:
