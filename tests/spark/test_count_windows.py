@@ -157,6 +157,7 @@ def test_stopped_in_the_middle_and_started_again(
     assert feed.pairs("stopped") == law
 
 
+@pytest.mark.nightly  # half a minute; workers that are killed are in test_killing too
 def test_sequencer_killed_in_mid_batch(
     feed: Feed,
     spark: SparkSession,

@@ -72,8 +72,8 @@ def stream_join(
     how : {"inner"}
         Join type. The others are not in this version.
     output : {"pairs", "count"}
-        One row for each pair; or one row for each input row with the number of pairs that it produced, which takes one
-        more exchange unless every row goes to one bucket only (strategy ``hash``, no spread, no self-join).
+        One row for each pair; or one row for each input row with the number of pairs that it produced, which with
+        ``grid``, ``broadcast``, a spread or a self-join by ``cell`` takes one more exchange.
     select, suffix, self_join, aliases
         As for `slidejoin.StreamJoin`.
     strategy : {"auto", "hash", "cell", "grid", "broadcast"}
