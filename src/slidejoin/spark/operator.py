@@ -10,20 +10,16 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from slidejoin.arrays import by_name
 from slidejoin.engine import Engine
 from slidejoin.scope import CountScope
-from slidejoin.spark.blocks import open_block
+from slidejoin.spark.arriving import arrived_in, judged
 from slidejoin.spark.cache import SegmentCache
 from slidejoin.spark.counts import at_home, partial_frame
-from slidejoin.spark.deriving import without_late
 from slidejoin.spark.figures import Figures
 from slidejoin.spark.limits import Room
-from slidejoin.spark.pack import CODES, NOTHING
 from slidejoin.spark.results import result_rows, to_frame
 from slidejoin.spark.segments import (
     build_segment,
@@ -36,16 +32,16 @@ from slidejoin.spark.segments import (
     streams_of,
     time_max,
 )
-from slidejoin.spark.sequencing import Totals, told
 from slidejoin.spark.state import BucketState
 from slidejoin.spark.tiers import merge_small
-from slidejoin.spark.wiring import NUMBERS, ROLES, TICKS_A_MILLISECOND, plan_of
+from slidejoin.spark.wiring import plan_of
 from slidejoin.spark.workers import default_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+    import pyarrow as pa
 
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
@@ -58,22 +54,6 @@ __all__ = ["join_bucket"]
 
 FRAME_ROWS = 1 << 18
 """Rows of one result frame; larger ones gain nothing and cost memory on both ends of the pipe."""
-
-
-class Arrived(NamedTuple):
-    """What one micro-batch brought to a bucket.
-
-    Attributes
-    ----------
-    rows : dict from side to pyarrow.Table
-        In any order.
-    before, after : dict or None
-        How far each side is: before these rows, and behind them. None while there is no watermark.
-    """
-
-    rows: dict[Side, pa.Table]
-    before: dict[Side, int] | None
-    after: dict[Side, int] | None
 
 
 def join_bucket(
@@ -106,7 +86,7 @@ def join_bucket(
     figures = figures or Figures(bucket)
     plan = plan_of(wiring)
     room = Room(wiring, bucket)
-    arrived = _arrived(wiring, room.counted(frames), watermark_ms)
+    arrived = arrived_in(wiring, room.counted(frames), watermark_ms)
     figures.came(arrived.rows)
     now = figures.since("receive", now)
     if not wiring.streaming:
@@ -114,7 +94,7 @@ def join_bucket(
         return
     state = BucketState(variables)
     manifest = state.manifest(wiring.described())
-    arrived = _judged(wiring, arrived, manifest, figures)
+    arrived = judged(wiring, arrived, manifest, figures)
     watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
     expired = _expire(state, manifest, oldest_of(plan, arrived.before))
@@ -160,56 +140,6 @@ def join_bucket(
 
 def _engine(plan: Plan) -> Engine:
     return Engine(plan, merge=False, chunk_rows=FRAME_ROWS, algorithm="bi_sort")
-
-
-def _arrived(wiring: Wiring, frames: Iterator[pd.DataFrame], watermark_ms: int | None) -> Arrived:
-    blocks: list[tuple[Side, bytes, bytes]] = []
-    call = b""
-    sides = {code: side for side, code in CODES.items()}
-    for frame in frames:
-        numbers = frame["numbers"] if wiring.numbered else frame["block"]
-        for code, block, its in zip(frame["side"], frame["block"], numbers, strict=True):
-            if code in sides:
-                blocks.append((sides[code], bytes(block), bytes(its)))
-            elif code == NOTHING and wiring.numbered:
-                call = bytes(its)
-    batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
-    if not wiring.numbered:
-        for side, block, _ in blocks:
-            batches[side].append(open_block(block, wiring.schema(side)))
-        marks = _marks(watermark_ms)
-        return Arrived(_tables(wiring, batches), marks, marks)
-    totals = Totals.from_bytes(call)
-    for side, block, its in blocks:
-        batches[side].append(_with_numbers(wiring, side, block, its, totals))
-    return Arrived(_tables(wiring, batches), totals.before, totals.after)
-
-
-def _marks(watermark_ms: int | None) -> dict[Side, int] | None:
-    if watermark_ms is None or watermark_ms <= 0:
-        return None
-    return dict.fromkeys(ROLES, watermark_ms * TICKS_A_MILLISECOND)
-
-
-def _judged(wiring: Wiring, arrived: Arrived, manifest: Manifest, figures: Figures) -> Arrived:
-    """Leave late rows out where the sides go by different watermarks; the earlier one is what then holds for both."""
-    if not wiring.derived:
-        return arrived
-    rows = without_late(wiring, arrived.rows, arrived.before, figures)
-    return Arrived(rows, _marks(manifest.watermark), arrived.after)
-
-
-def _with_numbers(wiring: Wiring, side: Side, block: bytes, numbers: bytes, totals: Totals) -> pa.RecordBatch:
-    """Return a block's rows with the numbers that the sequencer gave them."""
-    batch = open_block(block, wiring.packed(side))
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns |= {name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals), strict=True)}
-    schema = wiring.schema(side)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-def _tables(wiring: Wiring, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
-    return {side: pa.Table.from_batches(found, schema=wiring.schema(side)) for side, found in batches.items()}
 
 
 def _joined(
