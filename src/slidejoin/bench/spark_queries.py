@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from slidejoin.bench.spark_cluster import EXECUTOR_MEMORY
 from slidejoin.bench.spark_files import SCHEMA, SIDES, window_length
 from slidejoin.errors import SlideJoinError
+from slidejoin.spark.checkpoints import DELTAS, SNAPSHOTS, local_checkpoints, snapshots_for
 from slidejoin.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -31,12 +32,8 @@ KEPT = 20
 """Micro-batches, jobs and so on that Spark remembers."""
 
 MAINTENANCE = "10s"
-"""How often Spark sees whether to write the whole state: see `SNAPSHOTS`. Its default of a minute is longer than much
-that is measured, and what it writes and takes belongs to a steady state."""
-
-SNAPSHOTS = (10, 256)
-"""Micro-batches, at least and at most, after which the whole state is written: about as many as the windows span, as
-docs/spark.md advises. 10 is Spark's default; a restart reads the changes since then."""
+"""How often Spark sees whether to write the whole state: see `Load.snapshots`. Its default of a minute is longer than
+much that is measured, and what it writes and takes belongs to a steady state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +46,7 @@ class Load:
 
     def snapshots(self, push: int) -> int:
         """Return after how many micro-batches of so many rows the whole state is to be written."""
-        least, most = SNAPSHOTS
-        return min(max(least, 2 * self.window // push), most)
+        return snapshots_for(2 * self.window // push)
 
 
 @contextmanager
@@ -84,7 +80,7 @@ def session(master: str, buckets: int, cache: Path, snapshots: int = SNAPSHOTS[0
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE,
-        "spark.sql.streaming.stateStore.minDeltasForSnapshot": snapshots,
+        DELTAS: snapshots,
         "spark.sql.streaming.minBatchesToRetain": 10,
         # What Spark keeps of the past would grow during all that is measured.
         "spark.sql.streaming.numRecentProgressUpdates": KEPT,
@@ -106,6 +102,7 @@ def session(master: str, buckets: int, cache: Path, snapshots: int = SNAPSHOTS[0
     with TemporaryFile() as log, output_of_children(log.fileno(), json=True):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
+    local_checkpoints(spark, str(cache))
     try:
         yield spark
     finally:
