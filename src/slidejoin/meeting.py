@@ -191,6 +191,13 @@ class Meeting:
             index = self._windows[question.stored].index
             if isinstance(index, BandCells) or self._finds_few(role, index):
                 parts[role] = self._parts(role, question, starts[role], share, tasks, inexact)
+            elif (
+                self._plan.config.output == "count"
+                and question.ascending is not None
+                and starts[role] == 0
+                and index.suits(question.ascending)
+            ):
+                answers[role] = index.count_ascending(question.ascending, question.probes)
             else:
                 answers[role] = search(index, question.probes(), workers)
         workers.run(tasks)
@@ -198,8 +205,9 @@ class Meeting:
         return answers | {role: _joined(found) for role, found in parts.items()}
 
     def _finds_soon(self, role: Side) -> bool:
-        """Whether it can be expected that `_finds_few` says so."""
-        return self._ranges[role] == 0 and self._plan.config.output != "count"
+        """Whether it can be expected that probes are answered in the order of their keys."""
+        counts = self._plan.config.output == "count"
+        return self._counting(set(self._plan.loose)) if counts else self._ranges[role] == 0
 
     def _finds_few(self, role: Side, runs: BiSort) -> bool:
         """Whether the matches of probes of runs are written down at once, not their ranges kept until asked for."""

@@ -37,6 +37,10 @@ def keys_of(draw: random.Random, kind: str, rows: int) -> Any:
     return i64([draw.choice((0, 5, 2**20)) * 1000 + draw.randrange(0, 40) for _ in range(rows)]) - 2**60
 
 
+def nothing() -> Any:
+    raise AssertionError
+
+
 def check(seed: int, kind: str, rows: int) -> None:
     draw = random.Random(seed)
     index, stored, base = BiSort(0), [], draw.randrange(0, 100)
@@ -63,6 +67,7 @@ def check(seed: int, kind: str, rows: int) -> None:
     into = FoundInCells(counts=np.zeros(n, np.int32))
     assert index.suits(asked)
     index.find_ascending(asked, 0, n, into)
+    counted = [index.count_ascending(asked, nothing).counts.tolist() for _ in range(2)]
     alive = index.floor
     expected = [
         sorted(
@@ -71,6 +76,8 @@ def check(seed: int, kind: str, rows: int) -> None:
         )
         for i in range(n)
     ]  # fmt: skip
+    # Of what is seen most is known from the first time.
+    assert counted == [[len(matches) for matches in expected]] * 2
     if into.done == 0:
         assert sum(map(len, expected)) > 4 * n
         return
@@ -144,6 +151,54 @@ def test_large_pushes_find_what_cells_find(threads: int, on: str, most: int) -> 
         assert ours.equals(theirs)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("on", "most"),
+    [
+        ("l.k BETWEEN r.k - 3 AND r.k + 5", 4000),
+        ("l.k = r.k", 900),
+        ("l.k BETWEEN r.k - 900 AND r.k", 2000),
+        ("l.k BETWEEN r.k - 4 AND r.k + 4 AND (l.k + r.k) % 3 = 1", 2000),
+    ],
+)
+@pytest.mark.parametrize("slide", [1, 500])
+def test_large_pushes_count_what_cells_count(threads: int, on: str, most: int, slide: int) -> None:
+    """Pushes that two threads share, wide and narrow ranges, with pairs to be tried and without."""
+    draw = np.random.default_rng(most + threads)
+    joins = [
+        sj.StreamJoin(
+            on=on, window=sj.CountWindow(left=9000, right=7000, slide=slide), output="count", threads=threads,
+            algorithm=algorithm,
+        )
+        for algorithm in ("bi_sort", "band_cells")
+    ]  # fmt: skip
+    at = 0
+    for rows in (3000, 6000, 5000, 200, 6000, 700, 700, 0, 700, 5000):
+        order = draw.permutation(2 * rows) + at
+        at += 2 * rows
+        left, right = (
+            pa.table({"k": draw.integers(0, most, rows), "i": np.sort(part)}) for part in (order[:rows], order[rows:])
+        )
+        ours, theirs = (join.push(left, right, order_by="i") for join in joins)
+        assert ours.equals(theirs)
+
+
+def test_a_side_that_is_pushed_alone_is_counted() -> None:
+    draw = np.random.default_rng(3)
+    joins = [
+        sj.StreamJoin(
+            on="l.k BETWEEN r.k - 50 AND r.k + 50", window=sj.CountWindow(4000), output="count", threads=2,
+            algorithm=algorithm,
+        )
+        for algorithm in ("bi_sort", "band_cells")
+    ]  # fmt: skip
+    for turn in range(12):
+        table = pa.table({"k": draw.integers(0, 3000, 2500)})
+        sides = {"left": table} if turn % 3 else {"right": table}
+        ours, theirs = (join.push(**sides) for join in joins)
+        assert ours.equals(theirs)
+
+
 def test_a_filter_and_nulls_leave_rows_out() -> None:
     draw = np.random.default_rng(1)
     joins = [
@@ -159,3 +214,32 @@ def test_a_filter_and_nulls_leave_rows_out() -> None:
         right = pa.table({"k": pa.array(draw.integers(0, 3000, 5000), mask=null), "i": np.arange(5000)})
         ours, theirs = (join.push(left, right, order_by="i") for join in joins)
         assert ours.equals(theirs)
+
+
+def test_pairs_are_tried_where_stored_keys_were_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts by the order of keys hold candidates then: their pairs are found after all."""
+    asked: list[int] = []
+    search = BiSort.search
+
+    def counted(index: BiSort, probes: Any) -> Any:
+        asked.append(len(probes))
+        return search(index, probes)
+
+    joins = [
+        sj.StreamJoin(
+            on="l.k * 1000 BETWEEN r.k - 5000 AND r.k + 5000", window=sj.CountWindow(3000), output="count", threads=2,
+            algorithm=algorithm,
+        )
+        for algorithm in ("bi_sort", "band_cells")
+    ]  # fmt: skip
+    draw = np.random.default_rng(4)
+    for turn in range(4):
+        left = draw.integers(0, 300, 2000)
+        if turn == 1:
+            left[7] = 2**62
+        right = draw.integers(0, 300_000, 2000)
+        if turn == 2:
+            monkeypatch.setattr(BiSort, "search", counted)
+        ours, theirs = (join.push({"k": left}, {"k": right}) for join in joins)
+        assert ours.equals(theirs)
+    assert asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,12 @@ from slidejoin.kernels.ranging import count_matches, find_ranges
 from slidejoin.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.kernels.sorting import BITS, rough_order
 from slidejoin.kernels.spreading import SIDE
+from slidejoin.kernels.tallying import tally
 from slidejoin.kernels.words import LANES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from slidejoin.index.band_cells import FoundInCells
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probing import Ascending, Probes
     from slidejoin.index.runs import Run
 
-__all__ = ["TOGETHER", "FoundInRuns", "write_ascending", "write_few"]
+__all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "write_ascending", "write_few"]
 
 ranges_pool = Buffers(np.int64, kept=8)
 kept_pool = Buffers(np.uint32, kept=8)
@@ -133,6 +137,49 @@ def write_ascending(probes: Ascending, runs: list[Run], into: FoundInCells) -> N
         into.room(size + LANES)
         gather_spots(kept.array, spots.array, into.counts[:n], 0, into.found)
         into.done, into.total = n, size
+
+
+class CountedInRuns:
+    """How many rows of each range are matches; the ranges themselves are found when pairs are asked for."""
+
+    def __init__(self, counts: NDArray[np.int64], find: Callable[[], FoundInRuns]) -> None:
+        self.counts = counts
+        self._find = find
+
+    @cached_property
+    def ranges(self) -> FoundInRuns:
+        """The ranges."""
+        return self._find()
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which other parts of an answer begin, none."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether candidates are checked by ordinals at most."""
+        return self.ranges.plain
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Describe these probes, see `Found`."""
+        return self.ranges.described(slots, low, high)
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of these probes, see `Found`."""
+        self.ranges.fill(first, last, places, probes, stored)
+
+
+def count_ascending(probes: Ascending, runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+    """Return how many matches each probe has, (n,) int64 in arrival order; probes come in the order of their keys."""
+    own, n = probes.run, probes.run.size
+    checked = [run for run, check in zip(runs, checks, strict=True) if check]
+    lease = words_pool.lease(len(checked) * n)
+    ranges, counts = lease.array[: len(checked) * n].reshape(len(checked), n), np.empty(n, np.int64)
+    tally(_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
+    for line, run in zip(ranges, checked, strict=True):
+        run.sights.count(probes, run.base, line, counts)
+    return counts
 
 
 def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:

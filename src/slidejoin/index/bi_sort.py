@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answers import TOGETHER, FoundInRuns, write_ascending, write_few
+from slidejoin.index.answers import (
+    TOGETHER,
+    CountedInRuns,
+    FoundInRuns,
+    count_ascending,
+    write_ascending,
+    write_few,
+)
 from slidejoin.index.merging import Merge, merge_runs
 from slidejoin.index.runs import Run, build_run
 from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from slidejoin.index.band_cells import FoundInCells
@@ -143,10 +152,20 @@ class BiSort:
     def find_ascending(self, probes: Ascending, _begin: int, _end: int, into: FoundInCells) -> None:
         """Write down the matches of all probes as `find` does, or of none, if they have more than a few each."""
         into.begin = into.done = into.total = 0
-        runs = [
-            run for run in self.runs if run.size and run.base < probes.seen[3] and run.base + run.rows > probes.seen[0]
-        ]
-        write_ascending(probes, runs, into)
+        write_ascending(probes, self._seen_by(probes)[0], into)
+
+    def count_ascending(self, probes: Ascending, whole: Callable[[], Probes]) -> CountedInRuns:
+        """Count the matches of all probes; `whole` puts the question with its ranges, should pairs be asked for."""
+        counts = count_ascending(probes, *self._seen_by(probes))
+        # Of the rows that have just come each probe sees others. Where they are apart, these are few.
+        self.counted = self.apart = True
+        return CountedInRuns(counts, lambda: self.search(whole()))
+
+    def _seen_by(self, probes: Ascending) -> tuple[list[Run], list[int]]:
+        """Return the runs that some probe may reach, and what is checked of candidates in each."""
+        first, last, to_first, to_last = probes.seen
+        runs = [run for run in self.runs if run.size and run.base < to_last and run.base + run.rows > first]
+        return runs, [0 if run.base >= last and run.base + run.rows <= to_first else CHECK_SEEN for run in runs]
 
     @property
     def floor(self) -> int:

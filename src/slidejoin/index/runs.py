@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.buffers import Buffers, Lease
+from slidejoin.index.seeing import Sights
 from slidejoin.kernels.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
 from slidejoin.kernels.merging import drop_words
 from slidejoin.kernels.searching import close_directory, mark_directory
@@ -79,8 +80,8 @@ class Run:
     """
 
     __slots__ = (
-        "_ages", "_directory", "_lease", "_line", "_looked_at", "aux", "aux_max", "aux_min", "base", "inexact",
-        "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
+        "_ages", "_directory", "_lease", "_line", "_looked_at", "_sights", "aux", "aux_max", "aux_min", "base",
+        "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +134,7 @@ class Run:
         self._line: tuple[int, ...] | None = None
         self._ages: Ages | None = None
         self._looked_at = 0
+        self._sights: Sights | None = None
 
     @staticmethod
     def of_words(
@@ -197,6 +199,13 @@ class Run:
             self._ages = Ages(self.words, self.size, self.rows)
         return self._ages.address
 
+    @property
+    def sights(self) -> Sights:
+        """What tells how many rows of a range probes see that come one after the other."""
+        if self._sights is None:
+            self._sights = Sights(self.words, self.size, self.rows)
+        return self._sights
+
     def largest(self, dimension: int) -> int:
         """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
         return int(self.largest_key if dimension < 0 else self.aux_max[dimension])
@@ -210,7 +219,7 @@ class Run:
     @property
     def nbytes_of_ages(self) -> int:
         """Bytes by which it is told when rows came, 0 until that is asked for."""
-        return 0 if self._ages is None else self._ages.nbytes
+        return sum(one.nbytes for one in (self._ages, self._sights) if one is not None)
 
     def rebased(self, base: int) -> Run:
         """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""

@@ -30,7 +30,7 @@ from slidejoin.kernels.words import LANES, count_lines
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AIMS", "BLOCK", "OUT_U32_2D", "locate_block"]
+__all__ = ["AIMS", "BLOCK", "FIRST", "OUT_U32_2D", "PAST", "ask_ahead", "locate", "locate_block"]
 
 BLOCK = 128
 """Probes of a block; 64 to 512 take about the same."""
