@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["bound_to", "check_order", "pipeline", "result_type", "wired"]
 
 CACHE_DIR = "spark.slidejoin.cacheDir"
+TIMERS = "None"
 ZEROS = pa.py_buffer(bytes(16))
 """A value of any type of fixed width."""
 
@@ -219,10 +220,9 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
     if packed is None:
         msg = "a join has at least one side"
         raise TypeError(msg)
-    mode = "EventTime"
     if wiring.numbered:
-        mode, sequencer = "None", SequenceTask(pickled, wiring.cache)
-        packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", mode)
+        sequencer = SequenceTask(pickled, wiring.cache)
+        packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
     name = join_name(_predicate(wiring.config))
     observed, told = wiring.observed, None
     if wiring.streaming and not observed:
@@ -235,7 +235,7 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
             else StructType([*result, StructField(COLUMN, StringType())])
         )
     task = JoinTask(pickled, wiring.cache, told)
-    joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", mode)
+    joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", TIMERS)
     if observed:
         joined = joined.observe(OBSERVED + name, F.collect_list(COLUMN).alias(COLUMN))
         joined = joined.where(F.col(COLUMN).isNull()).drop(COLUMN)

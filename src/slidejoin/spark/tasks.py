@@ -95,15 +95,16 @@ class JoinTask(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        from slidejoin.spark.variables import Variables
+        from slidejoin.spark.variables import Variables, watermark_of
 
         self.variables = Variables(handle)
+        self.watermark = watermark_of(handle)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
         key: Any,  # noqa: ANN401 - a tuple of the bucket's id, at which Spark has pointed the state
         rows: Iterator[Any],
-        timerValues: TimerValues,  # noqa: N803 - Spark's name
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Join one bucket's blocks with what it has kept."""
         ready(self.cache)
@@ -112,7 +113,7 @@ class JoinTask(StatefulProcessor):
         from slidejoin.spark.wiring import wiring_of
 
         wiring = wiring_of(self.wiring)
-        watermark = None if wiring.numbered else timerValues.getCurrentWatermarkInMs()
+        watermark = None if wiring.numbered else self.watermark()
         figures = Figures(key[0])
         frames = join_bucket(wiring, self.variables, rows, watermark, key[0], figures)
         if wiring.observed:

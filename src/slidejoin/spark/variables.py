@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from slidejoin.spark.checks import SparkJoinError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["SequenceVariables", "Variables"]
+__all__ = ["SequenceVariables", "Variables", "watermark_of"]
 
 
 class Variables:
@@ -49,3 +54,22 @@ class SequenceVariables:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self.join = handle.getValueState("join", StructType([StructField("described", StringType())]))
         self.totals = handle.getValueState("totals", StructType([StructField("seen", StringType())]))
+
+
+def watermark_of(handle: StatefulProcessorHandle) -> Callable[[], int]:
+    """Return what tells the query's watermark in milliseconds, -1 where there is none.
+
+    Spark tells it by `TimerValues` too, but only to processors that may have timers, and prepares those in every
+    micro-batch again: with two buckets that took a sixth of all that small ones take. Here it is asked as Spark's own
+    wrapper asks, by whatever name the handle has its client.
+
+    Raises
+    ------
+    SparkJoinError
+        If this version of pyspark has no such client.
+    """
+    for held in vars(handle).values():
+        if isinstance(held, StatefulProcessorApiClient):
+            return lambda: int(held.get_timestamps("EventTime")[1])
+    msg = "this version of pyspark tells a join no watermark; install one that slidejoin was tested with, such as 4.3"
+    raise SparkJoinError(msg)
