@@ -14,6 +14,7 @@ from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, 
 from slidejoin.cli.progress import Batch, Totals
 from slidejoin.cli.session import spark_session
 from slidejoin.errors import SlideJoinError
+from slidejoin.window import Span, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ __all__ = ["run_job"]
 
 OBSERVED = "slidejoin"
 CACHE_DIR = "spark.slidejoin.cacheDir"
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 POLL_SECONDS = 0.25
 
 
@@ -82,6 +84,7 @@ def _stop_signals() -> Iterator[threading.Event]:
 def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.Event) -> Totals:
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
+    _checkpointed(spark, job)
     result = result_of(job, load_all(spark, job)).observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
     start = perf_counter()
     try:
@@ -107,6 +110,19 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
         seconds=perf_counter() - start,
         stopped=stop.is_set(),
     )
+
+
+def _checkpointed(spark: SparkSession, job: Job) -> None:
+    """Let the checkpoint be written as suits this job, where the job file says nothing of it."""
+    from slidejoin.spark.checkpoints import DELTAS, local_checkpoints, snapshots_for  # noqa: PLC0415 - with an extra
+
+    places = (job.sink.checkpoint or spark.conf.get(CHECKPOINTS, None), job.sink.path)
+    local_checkpoints(spark, *(place for place in places if place))
+    window, interval = job.join.window, job.sink.interval
+    if DELTAS in job.session.conf or interval is None or not isinstance(window, TimeWindow):
+        return
+    spans = [length.nanoseconds for length in (window.left, window.right) if isinstance(length, Span)]
+    spark.conf.set(DELTAS, str(snapshots_for(max(spans, default=0) // max(interval.nanoseconds, 1))))
 
 
 def _report_new(query: StreamingQuery, seen: dict[int, Batch], reporter: Reporter) -> None:
