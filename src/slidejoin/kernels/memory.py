@@ -1,4 +1,4 @@
-"""Reading at raw addresses: the one place that does, for columns whose rows lie in many pieces."""
+"""Reading and writing at raw addresses: for columns whose rows lie in many pieces, and what several arrays hold."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ __all__ = [
     "i32_at",
     "i64_at",
     "load_8",
+    "load_16",
     "load_32",
     "load_64",
     "load_like",
     "place_of",
     "prefetch_at",
+    "put_32",
+    "put_64",
     "u32_at",
 ]
 
@@ -51,8 +54,35 @@ def _loader(bits: int, kind: Any, plain: Any) -> Callable[[int], int]:  # noqa: 
 
 
 load_8 = _loader(8, types.uint8, ctypes.c_uint8)
+load_16 = _loader(16, types.uint16, ctypes.c_uint16)
 load_32 = _loader(32, types.uint32, ctypes.c_uint32)
 load_64 = _loader(64, types.uint64, ctypes.c_uint64)
+
+
+def _storer(bits: int, plain: Any) -> Callable[[Any, Any], None]:  # noqa: ANN401 - a type of ctypes
+    """Return a function that writes an integer of at most 64 bits at an address as one of that many."""
+    if numba.config.DISABLE_JIT:
+
+        def plain_put(address: int, value: int) -> None:
+            plain.from_address(int(address)).value = int(value) % (1 << bits)
+
+        return plain_put
+
+    @intrinsic
+    def put(_typing: Any, address: Any, value: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+            number = ir.IntType(bits)
+            cut = args[1] if bits == 64 else builder.trunc(args[1], number)  # noqa: PLR2004 - nothing to cut
+            builder.store(cut, builder.inttoptr(args[0], number.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    compiled: Callable[[Any, Any], None] = put
+    return compiled
+
+
+put_32, put_64 = _storer(32, ctypes.c_uint32), _storer(64, ctypes.c_uint64)
 
 
 @intrinsic

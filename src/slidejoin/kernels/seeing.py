@@ -18,7 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.kernels.compiling import I64, OUT_I64, OUT_U32, U32, U64, inlined, kernel
-from slidejoin.kernels.memory import load_32, load_64
+from slidejoin.kernels.memory import load_16, load_32, load_64, put_32, put_64
 from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE
 from slidejoin.kernels.vectors import count_ones
 from slidejoin.kernels.words import OUT_WORDS, WORDS
@@ -75,52 +75,9 @@ def _make_add_after(bits: int, plain_type: Any) -> Callable[[Any, Any, Any], Non
     return compiled
 
 
-def _make_put(bits: int, plain_type: Any) -> Callable[[Any, Any], None]:  # noqa: ANN401 - a type of ctypes
-    if numba.config.DISABLE_JIT:
-
-        def plain(address: int, value: int) -> None:
-            plain_type.from_address(int(address)).value = int(value) % (1 << bits)
-
-        return plain
-
-    @intrinsic
-    def put(_typing: Any, address: Any, value: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            number = ir.IntType(bits)
-            value = args[1] if bits == 64 else builder.trunc(args[1], number)  # noqa: PLR2004 - nothing to cut
-            builder.store(value, builder.inttoptr(args[0], number.as_pointer()))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    compiled: Callable[[Any, Any], None] = put
-    return compiled
-
-
 add_to_words, add_to_stretches = _make_add_after(16, ctypes.c_uint16), _make_add_after(32, ctypes.c_uint32)
 """``add(address, entry, more)``: add to those of 64 unsigned integers at an address that come after an entry; they have
 16 bits each, or 32."""
-
-put_32, put_64 = _make_put(32, ctypes.c_uint32), _make_put(64, ctypes.c_uint64)
-
-
-def _load_16() -> Callable[[Any], Any]:
-    if numba.config.DISABLE_JIT:
-        return lambda address: int(ctypes.c_uint16.from_address(int(address)).value)
-
-    @intrinsic
-    def load(_typing: Any, address: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            number = builder.load(builder.inttoptr(args[0], ir.IntType(16).as_pointer()), align=2)
-            return builder.zext(number, ir.IntType(64))
-
-        return types.int64(types.int64), generate
-
-    compiled: Callable[[Any], Any] = load
-    return compiled
-
-
-load_16 = _load_16()
 
 
 @kernel(types.int64, types.int64, OUT_U32)
