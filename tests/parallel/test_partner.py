@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -13,7 +13,9 @@ import pytest
 
 import slidejoin as sj
 from slidejoin import express
-from slidejoin.kernels.pushing import AWAKE, FINISHED
+from slidejoin.kernels.atomics import address_of
+from slidejoin.kernels.pushing import AWAKE, CLAIMED, FINISHED
+from slidejoin.kernels.work import WORK
 from slidejoin.parallel import partner as partners
 from slidejoin.parallel.partner import Partner
 
@@ -134,6 +136,24 @@ def test_a_roused_partner_falls_asleep_and_wakes(own: Partner) -> None:
         own.rouse()
         assert wait_for(1)
         assert wait_for(0)
+
+
+def test_a_partner_that_sleeps_is_woken_by_work(own: Partner) -> None:
+    """From when it is roused until there is work more time may pass than it looks, as with very large pushes."""
+    work, nothing = np.zeros(WORK, np.int64), np.empty(0, np.int64)
+    own.rouse()
+    end = perf_counter() + 60
+    while own._words[AWAKE] and perf_counter() < end:
+        sleep(0.01)
+    sleep(0.5)  # ten times as long as it looks: it was perhaps roused before it slept
+    assert not own._words[AWAKE]
+    assert own.begin(work, address_of(work), nothing, nothing)
+    end = perf_counter() + 10
+    while not own._words[CLAIMED] and perf_counter() < end:
+        pass
+    claimed = own._words[CLAIMED]
+    own.end(work)
+    assert claimed == 1
 
 
 FORKED = """

@@ -59,6 +59,8 @@ class Partner:
             return False
         self._for, self._words[ADDRESS] = work, address
         begin(work, self._mailbox, left_keys, right_keys)
+        # What came between may have taken longer than it looks: it would sleep through a push that is posted meanwhile.
+        self.rouse()
         return True
 
     def end(self, work: NDArray[np.int64]) -> None:
