@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.kernels.compiling import I64, I64_2D, OUT_I32, OUT_U32, U32, U64, kernel
-from slidejoin.kernels.locating import OUT_U32_2D, guess
+from slidejoin.kernels.locating import AIMS, BLOCK, FIRST, GUESS, PAST, aim_around, guess
 from slidejoin.kernels.memory import load_64
 from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE
 from slidejoin.kernels.searching import BASE, DIRECTORY, LARGEST, SMALLEST, STEP, WORDS_AT, place_of
@@ -33,13 +33,7 @@ __all__ = ["BOTH", "FULL", "find_ascending", "gather_spots", "keep_between"]
 BOTH = 2 * LANES
 """Words that are compared at once: two lines of a cache."""
 
-BLOCK = 128
-"""Probes ahead of which what they read is asked for."""
-
 LOW_HALF = 0xFFFFFFFF
-FIRST, PAST, GUESS, AIMS = range(4)
-"""Lines of aims, one number a probe, for each run and each of two blocks in turn, see `kernels.locating`."""
-
 FULL = 1 << 8
 LINES = ir.VectorType(ir.IntType(64), BOTH)
 HALVES = ir.VectorType(ir.IntType(32), BOTH)
@@ -98,31 +92,6 @@ keep_between = _make_keep_between()
 ``bound <= word < beyond`` and have ``(offset - low) % 2**32 < span``, as ``(offset + add) % 2**32`` side by side in
 uint32 at the address `to`; returns how many, and `FULL` more if all sixteen are smaller than `beyond`, so that others
 may follow. Sixteen are written, the others with any values."""
-
-
-@kernel(I64_2D, WORDS, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_U32_2D, types.int64)
-def aim_block(
-    table: NDArray[np.int64],
-    probes: NDArray[np.uint64],
-    begin: int,
-    size: int,
-    origin: int,
-    below: int,
-    above: int,
-    aims: NDArray[np.uint32],
-    turn: int,
-) -> None:
-    """Write which words begin and end the ranges of the probes begin…begin+size-1 in every run."""
-    for r in range(table.shape[0]):
-        smallest = int(table[r, SMALLEST])
-        top = int(table[r, LARGEST]) - smallest + 1
-        low, high = origin - below - smallest, origin + above - smallest + 1
-        at = (2 * r + turn) * AIMS
-        for t in range(size):
-            distance = np.int64(probes[U64(begin + t)] >> U64(32))
-            first: Any = min(max(distance + low, 0), top)
-            past: Any = min(max(distance + high, 0), top)
-            aims[U64(at + FIRST), U64(t)], aims[U64(at + PAST), U64(t)] = first, past
 
 
 @kernel(
@@ -191,7 +160,7 @@ def find_ascending(
     first_at = np.int64(kept.ctypes.data)
     room: Any = first_at + ((kept.size - BOTH) << 2)
     end: Any = first_at
-    aim_block(table, probes, 0, min(BLOCK, n), origin, below, above, aims, 0)
+    aim_around(table, probes, 0, min(BLOCK, n), origin, below, above, aims, 0)
     for r in range(runs):
         words, directory, step = table[r, WORDS_AT], table[r, DIRECTORY], U64(table[r, STEP])
         for t in range(min(BLOCK, n)):
@@ -201,7 +170,7 @@ def find_ascending(
     turn = 0
     for begin in range(0, n, BLOCK):
         size = min(BLOCK, n - begin)
-        aim_block(
+        aim_around(
             table, probes, begin + BLOCK, min(BLOCK, max(0, n - begin - BLOCK)), origin, below, above, aims, 1 - turn
         )
         # What a probe reads is asked for a block ahead, between two others: looking up and waiting overlap.

@@ -25,12 +25,24 @@ from slidejoin.kernels.searching import (
     place_of,
     refined,
 )
-from slidejoin.kernels.words import LANES, count_lines
+from slidejoin.kernels.words import LANES, WORDS, count_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AIMS", "BLOCK", "FIRST", "OUT_U32_2D", "PAST", "ask_ahead", "locate", "locate_block"]
+__all__ = [
+    "AIMS",
+    "BLOCK",
+    "FIRST",
+    "GUESS",
+    "OUT_U32_2D",
+    "PAST",
+    "aim_around",
+    "ask_ahead",
+    "guess",
+    "locate",
+    "locate_block",
+]
 
 BLOCK = 128
 """Probes of a block; 64 to 512 take about the same."""
@@ -61,6 +73,31 @@ def aim(
         upper = U64(int(min(max(high, smallest), largest)) - int(smallest)) >> shift
         aims[U64(at + FIRST), U64(t)] = lower + U64(low > largest)
         aims[U64(at + PAST), U64(t)] = upper + U64(high >= smallest)
+
+
+@kernel(I64_2D, WORDS, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_U32_2D, types.int64)
+def aim_around(
+    table: NDArray[np.int64],
+    probes: NDArray[np.uint64],
+    begin: int,
+    size: int,
+    origin: int,
+    below: int,
+    above: int,
+    aims: NDArray[np.uint32],
+    turn: int,
+) -> None:
+    """Write which words begin and end the ranges around the keys of probes begin…begin+size-1 in every run."""
+    for r in range(table.shape[0]):
+        smallest = int(table[r, SMALLEST])
+        top = int(table[r, LARGEST]) - smallest + 1
+        low, high = origin - below - smallest, origin + above - smallest + 1
+        at = (2 * r + turn) * AIMS
+        for t in range(size):
+            distance = np.int64(probes[U64(begin + t)] >> U64(32))
+            first: Any = min(max(distance + low, 0), top)
+            past: Any = min(max(distance + high, 0), top)
+            aims[U64(at + FIRST), U64(t)], aims[U64(at + PAST), U64(t)] = first, past
 
 
 @inlined

@@ -12,41 +12,16 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.compiling import I64_2D, OUT_I64, U64, kernel
-from slidejoin.kernels.locating import AIMS, BLOCK, FIRST, OUT_U32_2D, PAST, ask_ahead, locate
-from slidejoin.kernels.searching import CHECKS, LARGEST, SMALLEST
+from slidejoin.kernels.locating import AIMS, BLOCK, aim_around, ask_ahead, locate
+from slidejoin.kernels.searching import CHECKS
 from slidejoin.kernels.words import WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OUT_U64_2D", "tally"]
+__all__ = ["tally"]
 
 OUT_U64_2D = types.Array(types.uint64, 2, "C")
-
-
-@kernel(I64_2D, WORDS, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_U32_2D, types.int64)
-def aim_around(
-    table: NDArray[np.int64],
-    probes: NDArray[np.uint64],
-    begin: int,
-    size: int,
-    origin: int,
-    below: int,
-    above: int,
-    aims: NDArray[np.uint32],
-    turn: int,
-) -> None:
-    """Write which words begin and end the ranges of the probes begin…begin+size-1 in every run."""
-    for r in range(table.shape[0]):
-        smallest = int(table[r, SMALLEST])
-        top = int(table[r, LARGEST]) - smallest + 1
-        low, high = origin - below - smallest, origin + above - smallest + 1
-        at = (2 * r + turn) * AIMS
-        for t in range(size):
-            distance = np.int64(probes[U64(begin + t)] >> U64(32))
-            first: Any = min(max(distance + low, 0), top)
-            past: Any = min(max(distance + high, 0), top)
-            aims[U64(at + FIRST), U64(t)], aims[U64(at + PAST), U64(t)] = first, past
 
 
 @kernel(I64_2D, WORDS, types.int64, types.int64, types.int64, types.int64, OUT_I64, OUT_U64_2D)
