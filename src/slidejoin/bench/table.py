@@ -26,6 +26,7 @@ __all__ = ["Row", "TableReport", "arguments", "run"]
 PROGRAM = "from slidejoin.cli import main; main()"
 SIZED = ("band", "equi", "less", "latency", "spark")
 ORDER = ("missed", "must", "goal")
+MACHINE = ("machine", "--threads", "2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,9 @@ class TableReport:
         Of the first row's command.
     reports : dict of str to report
         What each command has printed with ``--json``; the name of its second run ends in ``(2)``.
+    memory : tuple of (lines a second, lines a second)
+        Random cache lines that one thread and two could read before the first command and after the last: a machine
+        that is lent to others too is seldom the same twice.
     """
 
     of: str
@@ -72,6 +76,7 @@ class TableReport:
     others: tuple[tuple[str, float | None, float | None], ...]
     rows: tuple[Row, ...]
     reports: dict[str, dict[str, Any]]
+    memory: tuple[tuple[float, float], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
@@ -87,6 +92,9 @@ class TableReport:
         for row in self.rows:
             cells = (row.what, row.must, row.goal, ", ".join(row.measured), row.reached)
             lines.append(f"| {' | '.join(cells)} |")
+        if self.memory:
+            told = " before and ".join(f"{one / 1e6:.0f} and {two / 1e6:.0f} M" for one, two in self.memory)
+            lines += ["", f"Random cache lines a second that one thread and two could read: {told} after."]
         lines += ["", "Shown by:", ""]
         lines += [f"- {row.what}: {', '.join(f'`{command}`' for command in row.commands)}" for row in self.rows]
         return "\n".join(lines)
@@ -138,6 +146,7 @@ def run(
     options = {"window": window, "threads": threads, "rows": rows, "runs": None if spark else runs}
     wanted = targets or (SPARK_TARGETS if spark else TARGETS)
     reports: dict[str, dict[str, Any]] = {}
+    before = _memory(answer)
     for turn in range(turns):
         for words in {
             arguments(one, options): None for target in wanted if large or not target.large for one in target.commands
@@ -150,7 +159,13 @@ def run(
         others=_others(reports),
         rows=tuple(_row(target, options, reports, turns if large or not target.large else 0) for target in wanted),
         reports=reports,
+        memory=(before, _memory(answer)),
     )
+
+
+def _memory(answer: Callable[[tuple[str, ...]], dict[str, Any]]) -> tuple[float, float]:
+    one, two = (limit["lines_per_second"] for limit in answer(MACHINE)["limits"])
+    return one, two
 
 
 def _row(target: Target, options: Mapping[str, Any], reports: Mapping[str, dict[str, Any]], turns: int) -> Row:
