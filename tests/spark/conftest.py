@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slidejoin.spark.settings import advised_settings
 from tests.spark.feeds import Feed
 
 if TYPE_CHECKING:
@@ -14,16 +15,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
 SETTINGS = {
     # four attempts, so that a worker may die without the query
     "spark.master": "local[2,4]",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    **advised_settings(2),
     # maintenance and logs of old micro-batches have nothing to do in a query of some seconds
     "spark.sql.streaming.stateStore.maintenanceInterval": "600s",
     # not UTC, so that a mistake about zones shows

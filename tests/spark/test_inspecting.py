@@ -86,12 +86,13 @@ def test_checkpoint_of_another_query(spark: SparkSession, feed: Feed) -> None:
 def test_number_of_versions_is_told(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     kept = "spark.sql.streaming.minBatchesToRetain"
     caplog.set_level("INFO", logger="slidejoin.spark.checks")
-    check_session(spark)
-    assert f"{kept} is 100: the checkpoint keeps the rows of that many micro-batches" in caplog.text
-    caplog.clear()
-    spark.conf.set(kept, "10")
+    advised = spark.conf.get(kept)
+    spark.conf.set(kept, "100")
     try:
         check_session(spark)
+        assert f"{kept} is 100: the checkpoint keeps the rows of that many micro-batches" in caplog.text
+        caplog.clear()
     finally:
-        spark.conf.unset(kept)
+        spark.conf.set(kept, str(advised))
+    check_session(spark)
     assert not caplog.records

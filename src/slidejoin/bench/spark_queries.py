@@ -14,6 +14,7 @@ from slidejoin.bench.spark_cluster import EXECUTOR_MEMORY
 from slidejoin.bench.spark_files import SCHEMA, SIDES, window_length
 from slidejoin.errors import SlideJoinError
 from slidejoin.spark.checkpoints import DELTAS, SNAPSHOTS, local_checkpoints, snapshots_for
+from slidejoin.spark.settings import advised_settings
 from slidejoin.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Load", "empty", "joined", "own", "session"]
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 KEPT = 20
 """Micro-batches, jobs and so on that Spark remembers."""
 
@@ -76,12 +76,9 @@ def session(master: str, buckets: int, cache: Path, snapshots: int = SNAPSHOTS[0
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("slidejoin bench")
     for name, value in {
-        "spark.sql.shuffle.partitions": buckets,
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        **advised_settings(buckets),
         "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE,
         DELTAS: snapshots,
-        "spark.sql.streaming.minBatchesToRetain": 10,
         # What Spark keeps of the past would grow during all that is measured.
         "spark.sql.streaming.numRecentProgressUpdates": KEPT,
         "spark.sql.ui.retainedExecutions": KEPT,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["SPARK_TARGETS"]
 
 MILLION = 1_000_000
-CYCLE = 256
+CYCLE = 512
 """Micro-batches of 1,000 rows: rows are written again as 4, 16, 64 and 256 of them are put together, and in so many
 each of that happens as often as in the long run."""
 

@@ -22,18 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["spark_session"]
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
 
 def defaults(cores: int) -> dict[str, str]:
-    """Return the settings that make small micro-batches fast on one machine; a job file may replace any of them."""
-    return {
-        # The default of 200 state partitions takes 28 s for a micro-batch of 1,000 rows on two cores, 2 take 0.7 s.
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # 100 versions of the state would be kept by default; a restart needs the last one.
-        "spark.sql.streaming.minBatchesToRetain": "10",
+    """Return the settings of a job on one machine, those advised among them; a job file may replace any of them."""
+    from slidejoin.spark.settings import advised_settings  # noqa: PLC0415 - belongs to an extra
+
+    return advised_settings(cores) | {
         "spark.sql.session.timeZone": "UTC",
         # Spark's own default is a format that other readers take for wall times, in nanoseconds.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

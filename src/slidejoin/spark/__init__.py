@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.explaining import JoinExplanation, explain_join
     from slidejoin.spark.inspecting import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.join import stream_join
+    from slidejoin.spark.settings import advised_settings
     from slidejoin.spark.watching import JoinProgress, Watch, watch
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "SegmentInfo",
     "SparkJoinError",
     "Watch",
+    "advised_settings",
     "check_java",
     "explain_join",
     "inspect_state",
@@ -32,7 +34,7 @@ __all__ = [
 ]
 
 _HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "inspecting")
-_HOME |= {"SparkJoinError": "checks", "check_java": "checks", "stream_join": "join"}
+_HOME |= {"SparkJoinError": "checks", "check_java": "checks", "stream_join": "join", "advised_settings": "settings"}
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "explaining")
 _HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "watching")
 
@@ -45,7 +47,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     home = f"{__name__}.{_HOME[name]}"
-    if _HOME[name] == "checks":
+    if _HOME[name] in {"checks", "settings"}:
         return getattr(import_module(home), name)
     from slidejoin.spark.workers import without_compiling
 

@@ -21,7 +21,7 @@ MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 DELTAS = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
 
-SNAPSHOTS = (10, 256)
+SNAPSHOTS = (10, 512)
 """Micro-batches, at least and at most, after which the whole state is written. 10 is Spark's default; a restart reads
 the changes since then."""
 
@@ -83,7 +83,7 @@ def snapshots_for(spanned: int) -> int:
     Examples
     --------
     >>> snapshots_for(1), snapshots_for(60), snapshots_for(2000)
-    (10, 60, 256)
+    (10, 60, 512)
     """
     least, most = SNAPSHOTS
     return min(max(least, spanned), most)

@@ -14,6 +14,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from slidejoin.errors import SlideJoinError
+from slidejoin.spark.settings import CHANGELOG, PROVIDER, RETAINED, ROCKSDB, SHUFFLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["SparkJoinError", "check_java", "check_packages", "check_session", "check_state_store", "is_connect"]
 
 log = logging.getLogger(__name__)
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-SHUFFLE = "spark.sql.shuffle.partitions"
-RETAINED = "spark.sql.streaming.minBatchesToRetain"
 
 NEEDED = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2", "protobuf": "6.33.5"}
 """Oldest versions that work; transformWithStateInPandas speaks protobuf, which pyspark[sql] does not install."""
