@@ -353,6 +353,7 @@ def main(folder: str, master: str, settings: str, window: str) -> None:
     """Run the query in a session of its own."""
     from pyspark.sql import SparkSession
 
+    from slidejoin.spark.checkpoints import local_checkpoints
     from tests.spark.conftest import SETTINGS
 
     builder = SparkSession.builder.appName("killed")
@@ -370,6 +371,8 @@ def main(folder: str, master: str, settings: str, window: str) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    # As `slidejoin run` does: checkpoint and output go the short way to a local disk, if executors are not elsewhere.
+    local_checkpoints(spark, folder)
     query(spark, Path(folder), window).awaitTermination()
     spark.stop()
 

@@ -168,11 +168,12 @@ def _files(root: Path, load: Load, push: int, batches: int, seed: int) -> Files:
 
 
 def _own_speed(spark: SparkSession, root: Path, load: Load, rows: int, seed: int) -> float:
-    """Return the rows a second of Spark's own join, whose windows are not filled first: it would take too long."""
+    """Return the rows a second of Spark's own join once its windows are full, as those of ours are."""
     files = Files(root, Streams("uniform", seed, 1, load.window))
-    for _ in range(OWN_BATCHES + 1):
+    filling = -(-int(FILLED * load.window) // (rows // 2))
+    for _ in range(filling + OWN_BATCHES):
         files.add(rows // 2)
-    return rows / float(np.median(run_query(spark, own, files, load, root / "checkpoint").took(1)))
+    return rows / float(np.median(run_query(spark, own, files, load, root / "checkpoint").took(filling)))
 
 
 def _watched(
