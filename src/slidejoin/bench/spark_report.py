@@ -109,8 +109,8 @@ class SparkReport:
             yield "memory", f"{name}: {trend.median / MIB:,.0f} MiB, {growth}, {spread}"
         if self.own_rows_per_second is not None:
             told = (
-                f"{million(self.own_rows_per_second)} rows/s by buckets, {self.own_rows:,} rows a micro-batch, windows "
-                f"not full: slidejoin is {speed.median / self.own_rows_per_second:,.1f} times as fast"
+                f"{million(self.own_rows_per_second)} rows/s by buckets, {self.own_rows:,} rows a micro-batch: "
+                f"slidejoin is {speed.median / self.own_rows_per_second:,.1f} times as fast"
             )
             yield "Spark's own", told
         if self.restart is not None:
