@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError, nearest
+from slidejoin.options import STRUCTURES, Options
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json
 from slidejoin.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate import Expr, Expression
 
-__all__ = ["ALGORITHMS", "JoinConfig", "algorithms", "at_least_one", "make_config", "one_of"]
+__all__ = ["ALGORITHMS", "JoinConfig", "algorithm_of", "algorithms", "at_least_one", "make_config", "one_of"]
 
 ALGORITHMS = {
     "auto": "the planner's choice",
     "band_cells": "a hash table of cells as wide as the band",
     "bi_sort": "sorted runs (PanJoin, section III-D)",
-}
+} | {name: options.what for name, options in STRUCTURES.items()}
 JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
 OUTPUTS = ("pairs", "count", "positions")
 ORDERS = ("probe", "strict", "none")
@@ -51,6 +52,7 @@ class JoinConfig:
     self_join: bool = False
     aliases: tuple[str, str] = ("l", "r")
     algorithm: str = "auto"
+    options: Options | None = None
     threads: int | None = None
     memory_limit: int | None = None
 
@@ -152,6 +154,7 @@ def make_config(
     if self_join and isinstance(window, TimeWindow) and window.left_on != window.right_on:
         msg = f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}"
         raise ValueError(msg)
+    name, options = algorithm_of(algorithm)
     return JoinConfig(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
@@ -162,10 +165,24 @@ def make_config(
         suffix=suffix,
         self_join=self_join,
         aliases=(aliases[0], aliases[1]),
-        algorithm=one_of("algorithm", algorithm, ALGORITHMS),
+        algorithm=name,
+        options=options,
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
     )
+
+
+def algorithm_of(value: object) -> tuple[str, Options | None]:
+    """Return the name of an algorithm, and what was set of it if the object with that was given instead.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(value, Options):
+        return value.name, value
+    return one_of("algorithm", value, ALGORITHMS), None
 
 
 def at_least_one(name: str, value: object) -> int | None:

@@ -232,14 +232,12 @@ class Engine:
             self.windows[side].expire_below(oldest[side], rows)
 
     def _change_if_stretched(self, push: Push) -> None:
-        """Go on with sorted runs where tables of cells would span too many rows; none of the push has left by then."""
+        """Go on with sorted runs where an index would span too many rows; none of the push has left by then."""
         coming = max(table.num_rows for table in push.tables.values())
-        if self._in_cells and any(window.stretched(coming) for window in self.windows.values()):
+        if self.windows["left"].index.spans_ordinals and any(
+            window.stretched(coming) for window in self.windows.values()
+        ):
             self._change_to("bi_sort")
-
-    @property
-    def _in_cells(self) -> bool:
-        return self.windows["left"].index.name == "band_cells"
 
     def _change_to(self, algorithm: str) -> None:
         for window in self.windows.values():

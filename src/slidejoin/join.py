@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from slidejoin.engine import Engine
     from slidejoin.intake import Push
+    from slidejoin.options import Options
     from slidejoin.predicate import Expr, Expression
     from slidejoin.predicate.expr import Side
     from slidejoin.stats import Stats
@@ -58,8 +59,8 @@ class StreamJoin:
         Rows are given once, as left, and act as both sides.
     aliases : pair of str, default ("l", "r")
         Names of the sides in SQL text and in `select`.
-    algorithm : str, default "auto"
-        One of `slidejoin.algorithms()`.
+    algorithm : str or slidejoin.options.Options, default "auto"
+        One of `slidejoin.algorithms()`; or an object of `slidejoin.options`, which sets what can be set of one.
     threads : int, optional
         Threads to use; default all cores.
     memory_limit : int, optional
@@ -96,7 +97,7 @@ class StreamJoin:
         suffix: str = "_right",
         self_join: bool = False,
         aliases: tuple[str, str] = ("l", "r"),
-        algorithm: str = "auto",
+        algorithm: str | Options = "auto",
         threads: int | None = None,
         memory_limit: int | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
@@ -271,7 +272,7 @@ class StreamJoin:
         return save(self._state)
 
     @classmethod
-    def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str = "auto") -> Self:
+    def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str | Options = "auto") -> Self:
         """Return a join that goes on where `snapshot` was taken.
 
         Raises

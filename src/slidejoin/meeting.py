@@ -15,6 +15,7 @@ import numpy as np
 
 from slidejoin.finding import FoundInWindows, WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
+from slidejoin.index.structure import Structure
 from slidejoin.kernels.vectors import LANES
 from slidejoin.parallel.probing import Workers, search
 from slidejoin.predicate.tree import other
@@ -189,7 +190,9 @@ class Meeting:
         share = max(-(-rest // workers.threads), SMALLEST_SEARCH)
         for role, question in questions.items():
             index = self._windows[question.stored].index
-            if isinstance(index, BandCells) or self._finds_few(role, index):
+            if isinstance(index, Structure):
+                answers[role] = search(index, question.probes(), workers)
+            elif isinstance(index, BandCells) or self._finds_few(role, index):
                 parts[role] = self._parts(role, question, starts[role], share, tasks, inexact)
             elif (
                 self._plan.config.output == "count"
@@ -227,6 +230,7 @@ class Meeting:
     ) -> list[FoundInCells]:
         """Cut the probes of one side, add a task for each stretch, and return where its answer will be."""
         table, rest, few = self._windows[question.stored].index, question.rows - start, False
+        assert not isinstance(table, Structure)  # noqa: S101 - these were searched
         count = max(1, round(rest / share))
         known = self._counts.get(role)
         if known is None or known.size < question.rows:

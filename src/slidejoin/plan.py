@@ -15,6 +15,7 @@ from slidejoin.config import ALGORITHMS
 from slidejoin.emit import Layout
 from slidejoin.errors import PredicateError
 from slidejoin.index.band_cells import LONGEST
+from slidejoin.options import STRUCTURES
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges import Keys, Ranges
@@ -150,7 +151,7 @@ class Plan:
         if used is not None and used != self.algorithm:
             return f"what was seen so far made it better than {ALGORITHMS[self.algorithm]}"
         if self.config.algorithm != "auto":
-            return f"algorithm={self.config.algorithm!r} was asked for"
+            return f"algorithm={self.config.options or self.config.algorithm!r} was asked for"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows need no sorting or merging"
         return "its ranges are not narrow and equally wide everywhere, which cells need"
@@ -254,6 +255,14 @@ def make_plan(config: JoinConfig, left: pa.Schema, right: pa.Schema, *, numbers:
         msg = (
             "algorithm='band_cells' needs an equality or a band of fixed width, in a window of up to "
             f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
+        )
+        raise PredicateError(msg)
+    structure = STRUCTURES.get(config.algorithm)
+    if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
+        others = ", ".join(repr(name) for name, one in STRUCTURES.items() if not one.equality_only)
+        msg = (
+            f"algorithm={config.algorithm!r} finds single keys, so the predicate needs an equality between the sides; "
+            f"the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
     return Plan(config, (left, right), bound, terms, places, scope, layout, axes, kept)

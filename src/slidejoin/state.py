@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of
-from slidejoin.config import ALGORITHMS, JoinConfig, at_least_one, one_of
+from slidejoin.config import JoinConfig, algorithm_of, at_least_one
 from slidejoin.errors import SlideJoinError, StateError
 from slidejoin.stats import Stats
 from slidejoin.store.snapshot import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
@@ -16,6 +16,7 @@ from slidejoin.waiting import Waiting
 
 if TYPE_CHECKING:
     from slidejoin.engine import Engine
+    from slidejoin.options import Options
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
 
@@ -97,7 +98,7 @@ def save(state: JoinState) -> bytes:
     return write_snapshot(header, parts)
 
 
-def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
+def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> JoinState:
     """Read what `save` wrote; threads and algorithm may be others.
 
     Raises
@@ -108,7 +109,7 @@ def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
         For threads or an algorithm that there are not.
     """
     at_least_one("threads", threads)
-    one_of("algorithm", algorithm, ALGORITHMS)
+    algorithm_of(algorithm)
     header, parts = read_snapshot(state)
     try:
         return _load(header, parts, threads, algorithm)
@@ -128,9 +129,10 @@ def load(state: bytes, *, threads: int | None, algorithm: str) -> JoinState:
         raise StateError(msg) from error
 
 
-def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str) -> JoinState:
+def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str | Options) -> JoinState:
+    name, options = algorithm_of(algorithm)
     config = JoinConfig.from_json(
-        header["config"], threads=threads, algorithm=algorithm, memory_limit=header["memory_limit"]
+        header["config"], threads=threads, algorithm=name, options=options, memory_limit=header["memory_limit"]
     )
     tables = [table_from_bytes(part) for part in parts]
     state = JoinState(config)

@@ -53,6 +53,6 @@ def test_every_algorithm(algorithm: str, case: Case) -> None:
     try:
         case.join(algorithm=algorithm)
     except PredicateError:
-        assert algorithm == "band_cells"  # which has no answer for one-sided ranges and the like
+        assert algorithm in ("band_cells", "hash")  # which have no answer for one-sided ranges and the like
         reject()
     assert_pairs(case, "strict", algorithm=algorithm)

@@ -9,6 +9,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.config import JoinConfig, algorithms, make_config
+from slidejoin.options import STRUCTURES, Hash, NestedLoop
 
 GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
 
@@ -28,7 +29,11 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
         ),
         ("order", None, "order must be one of 'probe', 'strict', 'none'; got None"),
         ("order", "stric", "Did you mean 'strict'?"),
-        ("algorithm", "hash", "algorithm must be one of 'auto', 'band_cells', 'bi_sort'; got 'hash'."),
+        (
+            "algorithm",
+            "hashed",
+            "'auto', 'band_cells', 'bi_sort', 'nested_loop', 'hash'; got 'hashed'. Did you mean 'hash'?",
+        ),
         ("threads", 0, "threads must be a whole number, at least 1, or None; got 0"),
         ("threads", 1.5, "threads must be a whole number, at least 1, or None; got 1.5"),
         ("threads", True, "threads must be a whole number, at least 1, or None; got True"),
@@ -71,8 +76,18 @@ def test_a_state_without_a_key_is_refused(key: str) -> None:
 
 
 def test_algorithms() -> None:
-    assert algorithms() == sj.algorithms() == ("auto", "band_cells", "bi_sort")
+    assert algorithms() == sj.algorithms() == ("auto", "band_cells", "bi_sort", *STRUCTURES)
 
 
 def test_select_may_be_any_iterable() -> None:
     assert make_config(**GOOD, select=(name for name in ("l.a", "r.b"))).select == ("l.a", "r.b")
+
+
+def test_what_can_be_set_of_an_algorithm() -> None:
+    config = make_config(**GOOD, algorithm=NestedLoop(batch=4))
+    assert (config.algorithm, config.options) == ("nested_loop", NestedLoop(batch=4))
+    assert make_config(**GOOD, algorithm="nested_loop").options is None
+    with pytest.raises(ValueError, match="batch of nested_loop must be a whole number from 1 to 1,024; got 0"):
+        NestedLoop(batch=0)
+    with pytest.raises(ValueError, match="buckets of hash must be a whole number from 1 to 268,435,456, or None"):
+        Hash(buckets=True)

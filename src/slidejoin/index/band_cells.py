@@ -147,6 +147,8 @@ class BandCells:
     """
 
     name = "band_cells"
+    spans_ordinals = True
+    """Whether one old row that stays keeps the places of all that came after it."""
 
     def __init__(self, axis: Axis, dims: int, rows: int, first: int, *, wide: bool) -> None:
         self.axis = axis

@@ -39,6 +39,8 @@ class BiSort:
     """The index of one side's window: a chain of sorted runs in arrival order."""
 
     name = "bi_sort"
+    spans_ordinals = False
+    """Whether one old row that stays keeps the places of all that came after it: runs leave wherever they stand."""
 
     def __init__(self, dims: int, *, merge: bool = True) -> None:
         self.dims = dims
@@ -109,6 +111,9 @@ class BiSort:
             elif merge.advance(max(AT_ONCE // 2, 2 * rows * merge.size // merge.newer.rows)):
                 self.runs[place : place + 2] = [merge.result()]
                 self._merges.remove(merge)
+
+    def skip_to(self, ordinal: int) -> None:
+        """Leave out the ordinals before that one, which needs nothing: each run has its own."""
 
     def expire(self, ordinal: int) -> None:
         """Drop the runs whose rows all come before that ordinal."""

@@ -6,7 +6,7 @@ import os
 from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.bi_sort import BiSort
     from slidejoin.index.probing import Found, Probes
 
 __all__ = ["Workers", "search"]
@@ -99,7 +98,15 @@ def _call(fill: Callable[..., None], *args: object) -> Callable[[], None]:
     return lambda: fill(*args)
 
 
-def search(index: BiSort, probes: Probes, workers: Workers) -> Found:
+class Searched(Protocol):
+    """Any index that answers ranges in two passes."""
+
+    def search(self, probes: Probes) -> Found:
+        """Find every probe's matches; several threads may ask at once."""
+        ...
+
+
+def search(index: Searched, probes: Probes, workers: Workers) -> Found:
     """Ask the index all probes, in as many parts as there are threads and work for them."""
     n = len(probes)
     count = max(1, min(workers.threads, n // SMALLEST_PART), -(-n // LARGEST_PART))

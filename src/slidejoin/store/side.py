@@ -11,6 +11,8 @@ from slidejoin.arrays import by_name
 from slidejoin.index.band_cells import LONGEST, BandCells
 from slidejoin.index.bi_sort import BiSort, build_run
 from slidejoin.index.foreseeing import cells_growth, new_cells, runs_growth, widens
+from slidejoin.index.structure import Structure, make_structure
+from slidejoin.options import STRUCTURES
 from slidejoin.store.payload import Payload
 from slidejoin.store.piece import Piece
 from slidejoin.window import CountWindow
@@ -97,7 +99,7 @@ def run_of(plan: Plan, side: Side, table: pa.Table, base: int) -> Run:
 
 
 def too_far(span: int, rows: int) -> bool:
-    """Tell whether `rows` rows of a time window span too many ordinals for a table of cells.
+    """Tell whether `rows` rows of a time window span too many ordinals for an index that has a place for each.
 
     Few old ones that stay would keep the places of all that came after them, and positions tell `LONGEST` rows apart.
     """
@@ -116,7 +118,7 @@ class SideWindow:
         self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
         self.merge = merge
         self.rows_seen = self._made_at = 0
-        self.index: BiSort | BandCells = self._index(algorithm)
+        self.index: BiSort | BandCells | Structure = self._index(algorithm)
 
     def start_at(self, ordinal: int) -> None:
         """Give the first row that ordinal; no row is here yet."""
@@ -128,12 +130,19 @@ class SideWindow:
         self.rows_seen = ordinal
         if not self.shared:
             self.payload.skip_to(ordinal)
-        if isinstance(self.index, BandCells):
-            self.index.skip_to(ordinal)
+        self.index.skip_to(ordinal)
 
-    def _index(self, algorithm: str, coming: int = 0, *, rows: int = 0, wide: bool = False) -> BiSort | BandCells:
+    def _index(
+        self, algorithm: str, coming: int = 0, *, rows: int = 0, wide: bool = False
+    ) -> BiSort | BandCells | Structure:
         """Return an empty index for the rows from the window's first on, `rows` or those that are here and come."""
         plan, dims = self.plan, len(self.plan.terms) - 1
+        if algorithm in STRUCTURES:
+            asked, window = plan.config.options, plan.config.window
+            options = asked if asked is not None and asked.name == algorithm else STRUCTURES[algorithm]()
+            return make_structure(
+                options, dims, window.size(self.side) if isinstance(window, CountWindow) else None, self.first
+            )
         if algorithm != "band_cells" or plan.axes is None:
             return BiSort(dims, merge=self.merge)
         self._made_at = self.rows_seen
@@ -172,9 +181,10 @@ class SideWindow:
         if self.outgrown(coming):
             self.rebuild_cells(coming)
         self.hold(table, time_max)
-        assert isinstance(self.index, BandCells)  # noqa: S101 - sorted runs were given theirs
-        self.index.append(rows.keys, rows.kept, rows.aux, rows.inexact)
-        if not (self.index.wide or self.index.narrow):
+        index = self.index
+        assert not isinstance(index, BiSort)  # noqa: S101 - sorted runs were given theirs
+        index.append(rows.keys, rows.kept, rows.aux, rows.inexact)
+        if isinstance(index, BandCells) and not (index.wide or index.narrow):
             self.rebuild_cells()
 
     def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
@@ -229,6 +239,8 @@ class SideWindow:
         closely, the rows' keys tell more, which takes some 100 ns a row.
         """
         index, coming, rows = self.index, table.num_rows, 0 if self.shared else self.payload.growth(table)
+        if isinstance(index, Structure):
+            return rows + index.growth(coming)
         keys = self._keys_to_come(table) if closely else None
         if isinstance(index, BiSort):
             return rows + runs_growth(index, coming, keys)
@@ -265,21 +277,21 @@ class SideWindow:
             if self.index.nbytes > old.nbytes:
                 self.index = old  # what lies behind few buckets took more than it gave
 
-    def _refill(self, new: BiSort | BandCells) -> None:
-        """Insert the rows of the window into an empty table of cells, which takes the place of the index."""
-        assert isinstance(new, BandCells)  # noqa: S101 - a plan that has cells has them always
+    def _refill(self, new: BiSort | BandCells | Structure) -> None:
+        """Insert the rows of the window into an empty index of another kind than runs, which takes the place of its."""
+        assert not isinstance(new, BiSort)  # noqa: S101 - a plan that has cells has them always
         self.index = new
         for base, table in self._live():
             rows = keyed(self.plan, self.side, table)
             new.skip_to(base)
             new.append(rows.keys, rows.kept, rows.aux, rows.inexact)
         new.skip_to(self.rows_seen)
-        if not (new.wide or new.narrow):
+        if isinstance(new, BandCells) and not (new.wide or new.narrow):
             self.rebuild_cells()
 
     def turn_into(self, algorithm: str) -> None:
-        """Put the rows into another index, "bi_sort" or "band_cells"."""
-        if algorithm == "band_cells":
+        """Put the rows into another index, one of `slidejoin.algorithms()`."""
+        if algorithm != "bi_sort":
             self._refill(self._index(algorithm))
             return
         runs = BiSort(len(self.plan.terms) - 1, merge=self.merge)
@@ -296,7 +308,7 @@ class SideWindow:
                 yield piece.base, piece.table.slice(0, rows)
 
     def stretched(self, coming: int = 0) -> bool:
-        """Whether so many more rows would stretch a table of cells, see `too_far`; those of a count window never do."""
+        """Whether so many more rows would stretch the index, see `too_far`; those of a count window never do."""
         rows = self.payload.rows + coming
         return self.plan.scope is not None and too_far(self.rows_seen + coming - self.first, rows)
 

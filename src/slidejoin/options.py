@@ -1,0 +1,107 @@
+"""The papers' structures by name, and what can be set of each, by the papers' own names.
+
+``algorithm=`` takes such an object in the place of its name: ``algorithm=options.NestedLoop(batch=4)``. Nothing here
+loads Numba; the structures themselves, in `slidejoin.index`, do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = ["STRUCTURES", "Hash", "NestedLoop", "Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What can be set of one structure, and what is known of it before it is made.
+
+    Attributes
+    ----------
+    name : str
+        The name that ``algorithm=`` takes.
+    what : str
+        The structure in words, with its paper and section.
+    home : tuple of str
+        The module and the class that it is made of.
+    equality_only : bool
+        Whether it finds single keys only.
+    """
+
+    name: ClassVar[str]
+    what: ClassVar[str]
+    home: ClassVar[tuple[str, str]]
+    equality_only: ClassVar[bool] = False
+
+    def _check(self, field: str, least: int, most: int, *, optional: bool = False) -> None:
+        """Refuse a value out of its range; None, where it may be, leaves the choice to the structure."""
+        value = getattr(self, field)
+        if value is None and optional:
+            return
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            or_none = ", or None" if optional else ""
+            msg = f"{field} of {self.name} must be a whole number from {least:,} to {most:,}{or_none}; got {value!r}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedLoop(Options):
+    """What can be set of `slidejoin.index.nested_loop`.
+
+    Attributes
+    ----------
+    basic_window : int, optional
+        Unit blocks in a basic window, the paper's d. Default: by the model of section 6, from the rows in the window.
+    batch : int
+        Unit blocks of probes that are compared with a basic window together, the paper's l.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "nested_loop"
+    what: ClassVar[str] = "blocks of keys, all of them compared (CellJoin, sections 3 to 5)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.nested_loop", "NestedLoopIndex")
+
+    basic_window: int | None = None
+    batch: int = 8
+
+    def __post_init__(self) -> None:
+        self._check("basic_window", 1, 1 << 20, optional=True)
+        self._check("batch", 1, 1 << 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hash(Options):
+    """What can be set of `slidejoin.index.hash_buckets`.
+
+    Attributes
+    ----------
+    buckets : int, optional
+        How many. Default: one for every four rows of the window, more as a time window grows.
+    basic_window : int
+        Rows in a basic window of a bucket.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "hash"
+    what: ClassVar[str] = "hash buckets of basic windows (CellJoin, section 7.2)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.hash_buckets", "HashIndex")
+    equality_only: ClassVar[bool] = True
+
+    buckets: int | None = None
+    basic_window: int = 8
+
+    def __post_init__(self) -> None:
+        self._check("buckets", 1, 1 << 28, optional=True)
+        self._check("basic_window", 1, 1 << 16)
+
+
+STRUCTURES: dict[str, type[Options]] = {options.name: options for options in (NestedLoop, Hash)}
+"""Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""
