@@ -230,7 +230,7 @@ def test_pushes_of_all_sizes(name: str, shape: str, threads: int) -> None:
         sj.StreamJoin(on=on, window=window, order="strict", output="positions", algorithm=algorithm, threads=threads)
         for algorithm in (name, "bi_sort")
     ]
-    for rows in (1, 7, 100, 10_000, 1, 999, 3):
+    for rows in (1, 7, 100, 5_000, 1, 999, 3):
         batches = []
         for _ in ("left", "right"):
             times = np.arange(at, at + rows) // 2 + rng.integers(0, 5, rows)
@@ -282,9 +282,11 @@ def test_one_row_far_ahead_changes_to_sorted_runs(name: str, monkeypatch: pytest
         sj.StreamJoin(on="l.a = r.a", window=sj.TimeWindow(10, on="ts"), order="strict", algorithm=algorithm)
         for algorithm in (name, "bi_sort")
     ]
-    for at in range(0, 2000, 20):
-        rows = {"a": np.arange(20) % 3, "ts": np.arange(at, at + 20) + 100_000 * (np.arange(20) + at == 25)}
-        one, two = (join.push(left=rows, right=rows) for join in joins)
+    for at in range(0, 40_000, 500):
+        order = np.arange(at, at + 500)
+        right = {"a": order % 50, "ts": order}
+        left = right | {"ts": order + 1_000_000 * (order == 25)}
+        one, two = (join.push(left=left, right=right) for join in joins)
         assert one.equals(two)
     assert joins[0]._state.engine.windows["left"].index.name == "bi_sort"
     assert "made it better than" in joins[0].explain()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.structure import Structure
+from slidejoin.index.structure import AT_FIRST, Structure
 from slidejoin.kernels.buckets import NOTHING, find_in_buckets, free_windows, insert_into_buckets
 from slidejoin.options import Hash
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["HashIndex"]
 
 ROWS_A_BUCKET = 4
-
-AT_FIRST = 1 << 10
-"""Rows that a window of time is made for before any have come."""
 
 CROWDED = 2
 """Rows, over the number that buckets were made for, from which on there are more buckets."""
@@ -45,12 +42,11 @@ class HashIndex(Structure):
         self._fixed = options.buckets
         self.size = options.basic_window
         """Rows of a basic window."""
-        self._make(rows or AT_FIRST)
+        self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
 
     def _make(self, rows: int) -> None:
         """Make empty buckets for so many rows."""
-        self._made_for = rows
-        buckets = self._fixed or max(rows // ROWS_A_BUCKET, 16)
+        self._made_for_rows, buckets = rows, self._fixed or max(rows // ROWS_A_BUCKET, 16)
         # Of a bucket the newest and the oldest basic window are partly full.
         self._newest = np.full(buckets, NOTHING, np.int32)
         self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
@@ -77,8 +73,8 @@ class HashIndex(Structure):
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Put each row into its bucket; make room where basic windows run out."""
         live = self.next + keys.size - self.floor
-        if self._fixed is None and live > CROWDED * self._made_for:
-            self._spread(2 * live)
+        if self._fixed is None and live > CROWDED * self._made_for_rows:
+            self._spread(self.made_for(live))
         done = 0
         while True:
             done = insert_into_buckets(
@@ -91,7 +87,7 @@ class HashIndex(Structure):
                 self._newest, self._ordinals, self._filled, self._older, self._free, self._state, self.size, self.floor
             )
             # Else it would soon be the next one's turn to look at all buckets.
-            if self._state[0] < self._filled.size // 4:
+            if self._state[0] <= self._filled.size // 4:
                 self._more_windows(max(self._filled.size // 2, 16))
 
     def _spread(self, rows: int) -> None:
@@ -131,10 +127,10 @@ class HashIndex(Structure):
     def held_growth(self, rows: int) -> int:
         """Return the bytes of buckets made anew, or of more basic windows; at worst each row is the first of one."""
         window, live = 16 * self.size + 12, self.next + rows - self.floor
-        if self._fixed is None and live > CROWDED * self._made_for:
-            made = 2 * live
+        if self._fixed is None and live > CROWDED * self._made_for_rows:
+            made = self.made_for(live)
             buckets = max(made // ROWS_A_BUCKET, 16)
-            return 4 * buckets + (2 * rows + made // self.size + 2 * buckets) * window
+            return 4 * buckets + ((made // self.size + buckets) * 3 // 2 + 16) * window
         if rows <= int(self._state[0]):
             return 0
-        return (max(2 * rows, self._filled.size) + 16) * window
+        return (self._filled.size // 2 + 4 * rows + 16) * window

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.structure import Structure
+from slidejoin.index.structure import AT_FIRST, Structure
 from slidejoin.kernels.comparing import UNIT_BLOCK, UNROLLED, compare_blocks, group_matches
 from slidejoin.options import NestedLoop
 
@@ -43,9 +43,6 @@ KEY_BYTES = 8
 
 SMALLEST, LARGEST = 16, 1 << 14
 """Unit blocks of a basic window: keys of 1 KiB to 1 MiB."""
-
-AT_FIRST = 1 << 10
-"""Rows that a window of time is made for before any have come."""
 
 
 def best_basic_window(rows: int) -> int:
@@ -74,15 +71,18 @@ class NestedLoopIndex(Structure):
             raise TypeError(msg)
         self._batch = options.batch * UNIT_BLOCK
         self._blocks = options.basic_window
-        self._make(rows or AT_FIRST)
+        self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
+
+    def _layout(self, rows: int) -> tuple[int, int]:
+        """Return how many rows a basic window has in a window of so many, and how many places there are."""
+        size = (self._blocks or best_basic_window(rows)) * UNIT_BLOCK
+        size = -(-size // UNROLLED) * UNROLLED
+        return size, (-(-rows // size) + 2) * size  # the newest and the oldest are partly full
 
     def _make(self, rows: int) -> None:
         """Make room for so many rows, in empty basic windows."""
-        size = (self._blocks or best_basic_window(rows)) * UNIT_BLOCK
-        self.size = -(-size // UNROLLED) * UNROLLED
-        """Rows of a basic window."""
-        self._windows = -(-rows // self.size) + 2  # the newest and the oldest are partly full
-        self._keys, self._ordinals = (np.zeros(self._windows * self.size, np.int64) for _ in range(2))
+        self.size, places = self._layout(rows)
+        self._keys, self._ordinals = (np.zeros(places, np.int64) for _ in range(2))
         # A ring: rows _begin…_end-1 are here, each at its number modulo the places, and _begin is a basic window's.
         self._begin = self._end = 0
 
@@ -109,7 +109,7 @@ class NestedLoopIndex(Structure):
         live = np.arange(self._begin, self._end) % self._keys.size
         keys, ordinals = self._keys[live], self._ordinals[live]
         seen = int(np.searchsorted(ordinals, self.floor))
-        self._make(2 * (keys.size - seen + more))
+        self._make(self.made_for(keys.size - seen + more))
         self.insert(keys[seen:], ordinals[seen:])
 
     def leave(self, ordinal: int) -> None:
@@ -152,5 +152,4 @@ class NestedLoopIndex(Structure):
         """Return the bytes of larger columns if the rows do not fit; the old ones are there until they are filled."""
         if self.count + rows <= self._keys.size:
             return 0
-        places = 2 * (self.count + rows) + 3 * max(self.size, LARGEST * UNIT_BLOCK if self._blocks is None else 0)
-        return places * 2 * KEY_BYTES
+        return self._layout(self.made_for(self.count + rows))[1] * 2 * KEY_BYTES

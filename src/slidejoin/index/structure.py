@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from slidejoin.index.probing import Probes
     from slidejoin.options import Options
 
-__all__ = ["RowsByOrdinal", "Structure", "make_structure"]
+__all__ = ["AT_FIRST", "RowsByOrdinal", "Structure", "make_structure"]
+
+AT_FIRST = 1 << 10
+"""Rows that a structure is made for at first, if the window has room for as many."""
 
 
 class Structure(ABC):
@@ -57,6 +60,18 @@ class Structure(ABC):
         self.next = self.floor = first
         self.inexact: frozenset[int] = frozenset()
         self._stored = RowsByOrdinal(dims)
+
+    def made_for(self, live: int) -> int:
+        """Return how many rows to make room for where `live` are, or are about to be: twice as many, or the window.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace as Some
+        >>> [Structure.made_for(Some(rows=1000), live) for live in (64, 300, 1500)]
+        [128, 1000, 1500]
+        """
+        twice = 2 * live
+        return twice if self.rows is None or 2 * twice <= self.rows else max(self.rows, live)
 
     # -- what each paper does its own way ----------------------------------------------------------------------------
 
