@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["STRUCTURES", "Hash", "NestedLoop", "Options"]
+__all__ = ["STRUCTURES", "BPlusTree", "Hash", "NestedLoop", "Options"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,5 +103,30 @@ class Hash(Options):
         self._check("basic_window", 1, 1 << 16)
 
 
-STRUCTURES: dict[str, type[Options]] = {options.name: options for options in (NestedLoop, Hash)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BPlusTree(Options):
+    """What can be set of `slidejoin.index.bplus_tree`.
+
+    Attributes
+    ----------
+    fan_out : int
+        Entries of a node.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "bplus_tree"
+    what: ClassVar[str] = "a B+-tree, row by row (PIM-Tree, section 2.2.1)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.bplus_tree", "BPlusTreeIndex")
+
+    fan_out: int = 32
+
+    def __post_init__(self) -> None:
+        self._check("fan_out", 4, 1 << 12)
+
+
+STRUCTURES: dict[str, type[Options]] = {options.name: options for options in (NestedLoop, Hash, BPlusTree)}
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

@@ -101,6 +101,11 @@ class Structure(ABC):
 
     @property
     @abstractmethod
+    def count(self) -> int:
+        """Rows that are here, also those that nobody sees any more but that have not been cleared away."""
+
+    @property
+    @abstractmethod
     def held_bytes(self) -> int:
         """Bytes of keys, ordinals and what leads to them."""
 
