@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 from typing import Any
 
@@ -138,9 +139,16 @@ def test_one_thread_is_the_callers() -> None:
     assert seen == [threading.current_thread()] * 4
 
 
-def test_no_number_means_all_cores() -> None:
+def test_no_number_means_the_cores_that_the_process_may_use() -> None:
     assert Workers(None).threads >= 1
     assert Workers(3).threads == 3
+    if hasattr(os, "sched_getaffinity"):
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(allowed)})
+        try:
+            assert Workers(None).threads == 1
+        finally:
+            os.sched_setaffinity(0, allowed)
 
 
 def _sum_in_a_child(queue: Any) -> None:

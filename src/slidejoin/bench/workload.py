@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from slidejoin.bench.distributions import DISTRIBUTIONS
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import PAYLOAD, Streams
 from slidejoin.config import ALGORITHMS, ORDERS
+from slidejoin.cores import cores
 from slidejoin.errors import ConfigError, nearest
 from slidejoin.join import StreamJoin
 from slidejoin.window import CountWindow
@@ -70,7 +70,7 @@ class Workload:
             For a value that cannot be.
         """
         given = {name: value for name, value in options.items() if value is not None}
-        given["threads"] = given.get("threads") or os.cpu_count() or 1
+        given["threads"] = given.get("threads") or cores()
         load = Workload(operation=operation, **given)
         for name, least in (("window", 2), ("push", 2), ("threads", 1)):
             at_least(name, getattr(load, name), least)

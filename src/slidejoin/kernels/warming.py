@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 
 import slidejoin.kernels
+from slidejoin.cores import cores
 from slidejoin.kernels.compiling import KERNELS, compiled_later, file_of, load
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def compile_all(processes: int | None = None, leave_out: Collection[str] = ()) -
     """
     missing = uncompiled(leave_out)
     if processes is None:
-        processes = min(_cores(), MOST_PROCESSES)
+        processes = min(cores(), MOST_PROCESSES)
     return _share(missing, min(processes, len(missing)), leave_out) if missing else {}
 
 
@@ -194,7 +195,3 @@ def _warmed(kernel: Callable[..., Any], seconds: float, spent: dict[str, float])
 def _name(kernel: object) -> str:
     module, name = str(getattr(kernel, "__module__", "")), str(getattr(kernel, "__name__", ""))
     return f"{module.rpartition('.')[2]}.{name}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

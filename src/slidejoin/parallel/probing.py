@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from slidejoin.cores import cores
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,7 +43,7 @@ class Workers:
     """Runs tasks on up to `threads` threads; with one thread, in the caller's."""
 
     def __init__(self, threads: int | None) -> None:
-        self.threads = threads or os.cpu_count() or 1
+        self.threads = threads or cores()
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
         """Run all tasks to their end; the first error is raised after that."""
