@@ -217,7 +217,9 @@ def load(  # noqa: PLR0911 - one case for each layout
     if plain is not None and array.null_count == 0 and len(array):  # the usual case, in a fifth of the time
         return Values(np.frombuffer(array.buffers()[1], plain, len(array), array.offset * 8))
     if meaning.kind in {Kind.STRING, Kind.BINARY}:
-        return Values(bytes_array(array), _validity(array if array.null_count else bytes_array(array)))
+        whole = bytes_array(array)
+        # Of the decoded values: Arrow before 26 does not see a NULL entry of a dictionary from outside.
+        return Values(whole, _validity(whole))
     if pat.is_dictionary(array.type):
         array = array.dictionary_decode()
     valid = _validity(array)
