@@ -81,7 +81,10 @@ def bench(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(parser=_number, metavar="ROWS", help="Rows to measure in a run; some windows by default."),
+        # Named, since Typer before 0.28 takes a metavar that is the name in capitals for the name.
+        typer.Option(
+            "--rows", parser=_number, metavar="ROWS", help="Rows to measure in a run; some windows by default."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the random keys; 1 by default.")] = None,
     windows: Annotated[
