@@ -279,6 +279,8 @@ class StreamJoin:
         ------
         StateError
             If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
+        PredicateError
+            For an algorithm that does not suit the join's predicate.
         """
         join = cls.__new__(cls)
         join._state, join._running, join._broken = load(state, threads=threads, algorithm=algorithm), None, None  # noqa: SLF001 - its own

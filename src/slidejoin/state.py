@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from slidejoin.arrays import empty_of
 from slidejoin.config import JoinConfig, algorithm_of, at_least_one
-from slidejoin.errors import SlideJoinError, StateError
+from slidejoin.errors import PredicateError, SlideJoinError, StateError
 from slidejoin.stats import Stats
 from slidejoin.store.snapshot import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
 from slidejoin.waiting import Waiting
@@ -107,6 +107,8 @@ def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> Join
         If the bytes are damaged, foreign or of an unknown format.
     ValueError
         For threads or an algorithm that there are not.
+    PredicateError
+        For an algorithm that does not suit the join's predicate.
     """
     at_least_one("threads", threads)
     algorithm_of(algorithm)
@@ -123,7 +125,8 @@ def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> Join
         pa.ArrowException,
         SlideJoinError,
     ) as error:
-        if isinstance(error, StateError):
+        # The predicate was planned before; it can only be that it does not suit the algorithm that is asked for now.
+        if isinstance(error, StateError) or (isinstance(error, PredicateError) and algorithm != "auto"):
             raise
         msg = f"the snapshot is whole but cannot be read by this version: {error}"
         raise StateError(msg) from error

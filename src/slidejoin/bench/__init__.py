@@ -25,6 +25,8 @@ CASES = {
     "spark": "the join on Spark Structured Streaming, beside Spark's own and a query that only reads",
     "startup": "import, first push and compilation in fresh processes",
     "table": "the table of the README, or that of Spark, as Markdown: every row by commands of this kind",
+    "indexes": "what the papers report of their structures, as ratios, theirs beside ours",
+    "auto": 'algorithm="auto" beside the best of all structures, over a grid of workloads',
     "machine": "random cache lines and bytes a second that memory gives",
 }
 """Each case in a line."""

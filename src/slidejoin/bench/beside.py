@@ -6,14 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from slidejoin.bench.figures import Spread, million
-from slidejoin.bench.measuring import Course, rows_to_measure
+from slidejoin.bench.together import measure_together
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, nearest
 
 __all__ = ["Beside", "measure_beside", "other_load"]
-
-STRETCHES = 20
-"""Parts of the rows that are compared with each other: few enough pushes for the machine to stay as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,29 +81,17 @@ def measure_beside(load: Workload, options: str, rows: int | None) -> Beside:
     options : str
         Of the other one, see `other_load`.
     rows : int, optional
-        Of each, see `rows_to_measure`.
+        Of each, see `slidejoin.bench.measuring.rows_to_measure`.
 
     Raises
     ------
     SlideJoinError
         If the last push of either gave other pairs than NumPy finds.
     """
-    loads = load, other_load(load, options)
-    wanted = max(rows_to_measure(one, rows) for one in loads)
-    courses = [Course(one, one.relation(), wanted) for one in loads]
-    stretches = min(STRETCHES, *(course.pushes for course in courses))
-    speeds: tuple[list[float], list[float]] = ([], [])
-    for turn in range(stretches):
-        for course, done in list(zip(courses, speeds, strict=True))[:: 1 if turn % 2 == 0 else -1]:
-            since, until = (course.pushes * at // stretches for at in (turn, turn + 1))
-            while len(course.seconds) < until:
-                course.push()
-            done.append(2 * course.load.half * (until - since) / sum(course.seconds[since:]))
-    for course in courses:
-        course.run()
+    ours, theirs = measure_together((load, other_load(load, options)), rows)
     return Beside(
         options=options,
-        rows_per_second=Spread.of(speeds[0]),
-        other_rows_per_second=Spread.of(speeds[1]),
-        ratio=Spread.of([ours / theirs for ours, theirs in zip(*speeds, strict=True)]),
+        rows_per_second=ours.rows_per_second,
+        other_rows_per_second=theirs.rows_per_second,
+        ratio=ours.times(theirs),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.relation import Relation
     from slidejoin.bench.workload import Workload
+    from slidejoin.join import StreamJoin
 
 __all__ = ["Course", "Run", "by_step", "measure", "rows_to_measure"]
 
@@ -35,6 +36,8 @@ class Run:
         Of all measured pushes.
     steps : dict of str to float
         Seconds by step of `slidejoin.stats.Stats.seconds`.
+    inside : dict of str to float
+        Seconds by the index's own steps, where it is a structure of the papers: parts of the engine's.
     processor : float
         Seconds that all threads were on a processor.
     stored_rows : int
@@ -51,6 +54,7 @@ class Run:
     rows: int
     pairs: int
     steps: dict[str, float]
+    inside: dict[str, float]
     processor: float
     stored_rows: int
     window_bytes: int
@@ -92,12 +96,17 @@ class Course:
         streams = self._streams = load.streams(relation)
         # Loads the kernels, whose memory is not the window's.
         load.join(relation).push(*streams.tables(0, 1), order_by="i")
-        self._before, self._join, ordinal = resident_memory(), load.join(relation), 0
-        for count, half in load.filling:
+        self._before, ordinal = resident_memory(), 0
+        first = replace(load, algorithm="auto") if load.quickly_filled else load
+        self._join = first.join(relation)
+        for stage, (count, half) in enumerate(load.filling):
+            if stage and load.quickly_filled:
+                self._join = load.restored(self._join.snapshot())
             for left, right in streams.pushes(ordinal, half, count):
                 self._join.push(left, right, order_by="i")
                 ordinal += half
         self._steps, self._pairs, self._first = dict(self._join.stats.seconds), self._join.stats.pairs, ordinal
+        self._inside = _inside(self._join)
         self._coming = streams.pushes(ordinal, load.half, self.pushes)
         self._out: pa.Table | None = None
         self._processor, self._window_bytes, self._resident = 0.0, 0, self._before
@@ -136,6 +145,7 @@ class Course:
             rows=2 * load.half * self.pushes,
             pairs=stats.pairs - self._pairs,
             steps=in_order({name: took - self._steps.get(name, 0.0) for name, took in stats.seconds.items()}),
+            inside=in_order({name: took - self._inside.get(name, 0.0) for name, took in _inside(self._join).items()}),
             processor=self._processor,
             stored_rows=2 * load.window,
             window_bytes=self._window_bytes,
@@ -152,6 +162,15 @@ class Course:
                 order=load.order,
             ),
         )
+
+
+def _inside(join: StreamJoin) -> dict[str, float]:
+    """Return the seconds that structures of the papers spent in their own steps, of both sides together."""
+    engine, steps = join._state.engine, dict[str, float]()  # noqa: SLF001 - nobody else asks
+    for window in () if engine is None else engine.windows.values():
+        for name, took in getattr(window.index, "seconds", {}).items():
+            steps[name] = steps.get(name, 0.0) + took
+    return steps
 
 
 def measure(load: Workload, relation: Relation, rows: int, between: Callable[[list[float]], None] | None = None) -> Run:

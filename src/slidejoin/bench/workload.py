@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.bench.distributions import DISTRIBUTIONS
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import PAYLOAD, Streams
-from slidejoin.config import ALGORITHMS, ORDERS
+from slidejoin.bench.structures import algorithm_in
+from slidejoin.config import ORDERS
 from slidejoin.cores import cores
 from slidejoin.errors import ConfigError, nearest
 from slidejoin.join import StreamJoin
+from slidejoin.options import STRUCTURES
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class Workload:
         Partners that a row finds, on average.
     threads : int
         Of the join.
+    algorithm : str
+        See `slidejoin.bench.structures.algorithm_in`.
     """
 
     operation: str
@@ -78,7 +82,7 @@ class Workload:
             msg = f"match_rate: got {load.match_rate}, expected a number above 0"
             raise ConfigError(msg)
         choice("distribution", load.distribution, DISTRIBUTIONS)
-        choice("algorithm", load.algorithm, ALGORITHMS)
+        algorithm_in(load.algorithm)
         choice("output", load.output, OUTPUTS)
         choice("order", load.order, ORDERS)
         return load
@@ -91,10 +95,15 @@ class Workload:
     @property
     def filling(self) -> tuple[tuple[int, int], ...]:
         """Pushes that fill the windows before anything is measured: how many, of how many rows a side, in order."""
-        large = min(FILLING_PUSH // 2, self.window)
-        in_large = self.window // large if large > self.half else 0
+        large = min(max(FILLING_PUSH // 2, self.half), self.window)
+        in_large = self.window // large if large > self.half or self.quickly_filled else 0
         rest = int(WARM_UP * self.window) - in_large * large
         return (in_large, large), (-(-rest // self.half), self.half)
+
+    @property
+    def quickly_filled(self) -> bool:
+        """Whether the first window comes out of a snapshot of ``auto``: structures may take minutes to join it."""
+        return self.algorithm.partition(":")[0] in STRUCTURES
 
     def relation(self) -> Relation:
         """Return the comparison that gives the wanted match rate."""
@@ -122,9 +131,13 @@ class Workload:
             output="pairs" if self.output == "payload" else self.output,
             order=self.order,
             select=select,
-            algorithm=self.algorithm,
+            algorithm=algorithm_in(self.algorithm),
             threads=self.threads,
         )
+
+    def restored(self, state: bytes) -> StreamJoin:
+        """Return a join that goes on where another one was, by this workload's algorithm and threads."""
+        return StreamJoin.restore(state, threads=self.threads, algorithm=algorithm_in(self.algorithm))
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as plain JSON values."""

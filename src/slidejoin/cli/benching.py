@@ -56,7 +56,14 @@ def bench(
             "pareto."
         ),
     ] = None,
-    algorithm: Annotated[str | None, typer.Option(help="A name from slidejoin.algorithms(); auto by default.")] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:PARAMETER=VALUE…]",
+            help="A name from slidejoin.algorithms(), with what is set of the structure: bplus_tree:fan_out=64; auto "
+            "by default.",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(help="positions (default), pairs (one integer column a side), payload (four a side) or count."),
@@ -118,6 +125,10 @@ def bench(
     spark: Annotated[
         bool | None, typer.Option("--spark/--no-spark", help="Table: that of the join on Spark (not by default).")
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME,…", help="Indexes: only these experiments; all by default."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw a picture too: band, equi, less, latency, scaling.")
     ] = None,
@@ -154,6 +165,7 @@ def bench(
             spread=spread,
             large=large,
             spark=spark,
+            only=None if only is None else tuple(one.strip() for one in only.split(",")),
         )
         typer.echo(document(report.to_json()) if json else report.text())
         if plot is not None:
