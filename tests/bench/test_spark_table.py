@@ -73,7 +73,7 @@ def test_the_table_is_markdown(table: TableReport):
 def test_rows_share_what_one_command_shows(table: TableReport):
     small = "spark --no-baselines --batches 512 --push 1000 --restart --threads 2 --window 1048576"
     assert sum(row.commands[-1] == f"slidejoin bench {small}" for row in table.rows) == 4
-    assert len(table.reports) == 6
+    assert len(table.reports) == 8
 
 
 def test_the_long_rows_can_be_left_out():
