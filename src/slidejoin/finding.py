@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.band_cells import FoundInCells
-    from slidejoin.index.probing import Found
+    from slidejoin.index.probing import Found, InRanges
     from slidejoin.parallel.probing import Workers
     from slidejoin.predicate.expr import Side
     from slidejoin.recycling import Recycled
@@ -63,8 +63,12 @@ class FoundInWindows:
         parts = max(1, min(self._workers.threads, total // SMALLEST_PART))
         cuts = {first, last, *(first + int(np.searchsorted(ends, total * part // parts)) for part in range(1, parts))}
         stops = sorted(cuts)
-        if all(found.plain for _, _, found in self._found):
-            self._workers.run([self._stretch(*stretch, first, ends, left, right) for stretch in pairwise(stops)])
+        ranges = [found.in_ranges for _, _, found in self._found]
+        simple = [one for one in ranges if one is not None]
+        if len(simple) == len(ranges):
+            self._workers.run(
+                [self._stretch(*stretch, first, ends, left, right, simple) for stretch in pairwise(stops)]
+            )
             return left, right
         places = np.concatenate([np.zeros(1, np.int64), ends])
         for role, slots, found in self._found:
@@ -82,8 +86,9 @@ class FoundInWindows:
         ends: NDArray[np.int64],
         left: NDArray[np.int64],
         right: NDArray[np.int64],
+        ranges: list[InRanges],
     ) -> Callable[[], None]:
-        """Return what writes the candidates of slots begin…end-1."""
+        """Return what writes the candidates of slots begin…end-1; `ranges` are what was found, in the same order."""
         sides = {role: (slots, found) for role, slots, found in self._found}
         # Answers of a side that were found in parts have bounds within.
         cuts = {begin, end}
@@ -93,9 +98,9 @@ class FoundInWindows:
         calls = []
         for start, stop in pairwise(sorted(cuts)):
             probes = {role: (np.zeros(SIDE, np.int64), 0, 0) for role in SIDES}
-            for role, (slots, found) in sides.items():
+            for (role, (slots, _)), found_ranges in zip(sides.items(), ranges, strict=True):
                 low, high = (int(place) for place in np.searchsorted(slots, (start, stop)))
-                probes[role] = found.described(slots, low, high)
+                probes[role] = found_ranges.described(slots, low, high)
             calls.append((probes["left"], probes["right"], int(ends[start - first - 1]) if start > first else 0))
 
         def run() -> None:

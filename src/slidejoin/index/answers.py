@@ -63,9 +63,9 @@ class FoundInRuns:
     """Probes at which other parts of an answer begin, none."""
 
     @property
-    def plain(self) -> bool:
-        """Whether candidates are checked by ordinals at most."""
-        return bool((self._table[:, CHECKS] < CHECK_AUX).all())
+    def in_ranges(self) -> FoundInRuns | None:
+        """The answer itself where candidates are checked by ordinals at most, see `Found`."""
+        return self if (self._table[:, CHECKS] < CHECK_AUX).all() else None
 
     @property
     def lines(self) -> NDArray[np.int32]:
@@ -155,13 +155,9 @@ class CountedInRuns:
     """Probes at which other parts of an answer begin, none."""
 
     @property
-    def plain(self) -> bool:
-        """Whether candidates are checked by ordinals at most."""
-        return self.ranges.plain
-
-    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Describe these probes, see `Found`."""
-        return self.ranges.described(slots, low, high)
+    def in_ranges(self) -> FoundInRuns | None:
+        """The ranges themselves where that is what they are, see `Found`."""
+        return self.ranges.in_ranges
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]

@@ -34,8 +34,8 @@ class FoundByPosition:
     bounds: tuple[int, ...] = ()
     """Probes at which other parts of an answer begin, none."""
 
-    plain = False
-    """Whether candidates are checked by ordinals at most: here all have been checked, but lie in no ranges."""
+    in_ranges = None
+    """Rows are known by their ordinals and lie in no ranges."""
 
     def __init__(self, structure: Structure, probes: Probes) -> None:
         n = len(probes)
@@ -54,10 +54,6 @@ class FoundByPosition:
         if self._kept_probes < 0:
             self._kept_probes = n
         self._kept: NDArray[np.int64] = kept[0] if len(kept) == 1 else np.concatenate([*kept, np.empty(0, np.int64)])
-
-    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Answer nothing: only what is plain is asked for this."""
-        raise NotImplementedError
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]

@@ -102,6 +102,14 @@ class Probes:
         return self.ordinals.size
 
 
+class InRanges(Protocol):
+    """An answer whose candidates lie side by side and are checked by ordinals at most."""
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return what `kernels.spreading.fill_both` takes of probes low…high-1 of one part, and how it counts them."""
+        ...
+
+
 class Found(Protocol):
     """The first pass's answer, from which the second pass writes pairs."""
 
@@ -110,11 +118,8 @@ class Found(Protocol):
     """Probes at which parts of the answer begin and end that were found apart."""
 
     @property
-    def plain(self) -> bool:
-        """Whether candidates are checked by ordinals at most."""
-
-    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return what `kernels.spreading.fill_both` takes of probes low…high-1 of one part, and how it counts them."""
+    def in_ranges(self) -> InRanges | None:
+        """The answer as ranges, from which both sides' pairs are written in one pass; None if it is not that simple."""
         ...
 
     def fill(

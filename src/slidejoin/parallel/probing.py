@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.probing import Found, Probes
+    from slidejoin.index.probing import Found, InRanges, Probes
 
 __all__ = ["Workers", "search"]
 
@@ -73,15 +73,11 @@ class FoundInParts:
         self.counts: NDArray[np.int64] = np.concatenate([part.counts for part in parts])
 
     @property
-    def plain(self) -> bool:
-        """Whether candidates are checked by ordinals at most."""
-        return all(part.plain for part in self._parts)
-
-    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Describe probes low…high-1, which lie in one part, see `FoundInRuns`."""
-        number = min(max(bisect_right(self.bounds, low) - 1, 0), len(self._parts) - 1)
-        first = self.bounds[number]
-        return self._parts[number].described(slots[first:], low - first, high - first)
+    def in_ranges(self) -> PartsInRanges | None:
+        """The parts as ranges if all are, see `Found`."""
+        parts = [part.in_ranges for part in self._parts]
+        found = [part for part in parts if part is not None]
+        return PartsInRanges(self.bounds, found) if len(found) == len(parts) else None
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
@@ -94,6 +90,19 @@ class FoundInParts:
                 own = places[begin:end]
                 tasks.append(_call(part.fill, low - begin, high - begin, own, probes, stored))
         self._workers.run(tasks)
+
+
+class PartsInRanges:
+    """Parts of an answer that are ranges."""
+
+    def __init__(self, bounds: tuple[int, ...], parts: list[InRanges]) -> None:
+        self._bounds, self._parts = bounds, parts
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Describe probes low…high-1, which lie in one part, see `InRanges`."""
+        number = min(max(bisect_right(self._bounds, low) - 1, 0), len(self._parts) - 1)
+        first = self._bounds[number]
+        return self._parts[number].described(slots[first:], low - first, high - first)
 
 
 def _call(fill: Callable[..., None], *args: object) -> Callable[[], None]:
