@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["STRUCTURES", "BPlusTree", "Hash", "NestedLoop", "Options"]
+__all__ = ["STRUCTURES", "BPlusTree", "Hash", "NestedLoop", "Options", "RapTable", "WibTree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,5 +128,79 @@ class BPlusTree(Options):
         self._check("fan_out", 4, 1 << 12)
 
 
-STRUCTURES: dict[str, type[Options]] = {options.name: options for options in (NestedLoop, Hash, BPlusTree)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RapTable(Options):
+    """What can be set of `slidejoin.index.rap_table`.
+
+    Attributes
+    ----------
+    partitions : int, optional
+        Partitions of a subwindow, the paper's P. Default: one for every 32 rows of it.
+    sigma : float
+        Rows of an entry of the table, over those that a partition has if rows are spread evenly: above 1.
+    subwindows : int
+        Into how many the window is divided.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "rap_table"
+    what: ClassVar[str] = "partitions by splitters that adapt (PanJoin, section III-B)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.rap_table", "RapTableIndex")
+
+    partitions: int | None = None
+    sigma: float = 1.25
+    subwindows: int = 4
+
+    def __post_init__(self) -> None:
+        self._check("partitions", 1, 1 << 24, optional=True)
+        self._check("subwindows", 1, 1 << 10)
+        sigma = self.sigma
+        if isinstance(sigma, bool) or not isinstance(sigma, (int, float)) or not 1 < sigma <= MOST_SIGMA:
+            msg = f"sigma of rap_table must be a number above 1 and up to {MOST_SIGMA}; got {sigma!r}"
+            raise ValueError(msg)
+
+
+MOST_SIGMA = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WibTree(Options):
+    """What can be set of `slidejoin.index.wib_tree`.
+
+    Attributes
+    ----------
+    partitions : int, optional
+        Leaves of a full subwindow, about, the paper's P. Default: one for every 32 rows of it.
+    fan_out : int
+        Elements of an inner node.
+    subwindows : int
+        Into how many the window is divided.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "wib_tree"
+    what: ClassVar[str] = "a wide B+-tree with unsorted leaves (PanJoin, section III-C)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.wib_tree", "WibTreeIndex")
+
+    partitions: int | None = None
+    fan_out: int = 64
+    subwindows: int = 4
+
+    def __post_init__(self) -> None:
+        self._check("partitions", 1, 1 << 24, optional=True)
+        self._check("fan_out", 4, 1 << 12)
+        self._check("subwindows", 1, 1 << 10)
+
+
+STRUCTURES: dict[str, type[Options]] = {
+    options.name: options for options in (NestedLoop, Hash, BPlusTree, RapTable, WibTree)
+}
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""
