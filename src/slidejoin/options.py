@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["STRUCTURES", "BPlusTree", "Hash", "NestedLoop", "Options", "RapTable", "WibTree"]
+__all__ = ["STRUCTURES", "BPlusTree", "Hash", "IMTree", "NestedLoop", "Options", "RapTable", "WibTree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,13 @@ class Options:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             or_none = ", or None" if optional else ""
             msg = f"{field} of {self.name} must be a whole number from {least:,} to {most:,}{or_none}; got {value!r}"
+            raise ValueError(msg)
+
+    def _check_share(self, field: str) -> None:
+        """Refuse what is no number above 0 and up to 1."""
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            msg = f"{field} of {self.name} must be a number above 0 and up to 1; got {value!r}"
             raise ValueError(msg)
 
 
@@ -200,7 +207,40 @@ class WibTree(Options):
         self._check("subwindows", 1, 1 << 10)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IMTree(Options):
+    """What can be set of `slidejoin.index.im_tree`.
+
+    Attributes
+    ----------
+    merge_ratio : float
+        Rows of the mutable part, in parts of the window, with which it is merged; above 0 and up to 1.
+    fan_out : int
+        Entries of a node of the mutable part.
+    immutable_fan_out : int
+        Children of an inner node of the immutable part, which has one key less.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "im_tree"
+    what: ClassVar[str] = "a B+-tree merged into an immutable one (IM-Tree: PIM-Tree, section 3.2)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.im_tree", "IMTreeIndex")
+
+    merge_ratio: float = 1 / 8
+    fan_out: int = 32
+    immutable_fan_out: int = 17
+
+    def __post_init__(self) -> None:
+        self._check_share("merge_ratio")
+        self._check("fan_out", 4, 1 << 12)
+        self._check("immutable_fan_out", 3, 1 << 12)
+
+
 STRUCTURES: dict[str, type[Options]] = {
-    options.name: options for options in (NestedLoop, Hash, BPlusTree, RapTable, WibTree)
+    options.name: options for options in (NestedLoop, Hash, BPlusTree, RapTable, WibTree, IMTree)
 }
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

@@ -19,7 +19,7 @@ from slidejoin.kernels.css_tree import LANES, fill_inner, find_places
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FAN_OUT", "CssTree", "nodes_of"]
+__all__ = ["FAN_OUT", "CssTree", "nodes_of", "room"]
 
 FAN_OUT = 17
 """Children of an inner node: as many keys less one are two cache lines."""
@@ -63,21 +63,33 @@ class CssTree:
 
     def __init__(self, size: int, fan_out: int) -> None:
         self.size, self.fan_out = size, fan_out
-        levels = nodes_of(size, fan_out)
-        self.starts: NDArray[np.int64] = np.cumsum([0, *levels])
-        self.inner = _lines(int(self.starts[-1]) * width(fan_out))
-        self.inner[:] = FILLING
-        self.keys = _lines(size + 2 * width(fan_out))
-        self.keys[size:] = FILLING
-        self.values = np.empty(size, np.int64)
+        self.keys, values = room(size, fan_out)
+        self.values = values[:size]
+        self._shape()
 
     @classmethod
     def built(cls, keys: NDArray[np.int64], values: NDArray[np.int64], fan_out: int = FAN_OUT) -> CssTree:
         """Return a tree of rows: keys (n,) int64, ascending, and values (n,) int64, both of which are copied. O(n)."""
         tree = cls(keys.size, fan_out)
-        tree.keys[: keys.size], tree.values[:] = keys, values
+        tree.keys[: keys.size], tree.values[: keys.size] = keys, values
         tree.fill(0, tree.leaves)
         return tree
+
+    @classmethod
+    def over(cls, keys: NDArray[np.int64], values: NDArray[np.int64], size: int, fan_out: int) -> CssTree:
+        """Return a tree, not filled yet, of the first rows of arrays from `room`; no other tree may be made of them."""
+        tree = cls.__new__(cls)
+        tree.size, tree.fan_out, tree.keys, tree.values = size, fan_out, keys, values
+        tree._shape()  # noqa: SLF001 - its own
+        return tree
+
+    def _shape(self) -> None:
+        """Make the inner nodes and fill up the keys."""
+        places = width(self.fan_out)
+        self.starts: NDArray[np.int64] = np.cumsum([0, *nodes_of(self.size, self.fan_out)])
+        self.inner = _lines(int(self.starts[-1]) * places)
+        self.inner[:] = FILLING
+        self.keys[self.size : self.size + 2 * places] = FILLING
 
     @property
     def leaves(self) -> int:
@@ -88,6 +100,17 @@ class CssTree:
     def height(self) -> int:
         """Levels of inner nodes above the leaves."""
         return self.starts.size - 1
+
+    @property
+    def width(self) -> int:
+        """Places of an inner node."""
+        return width(self.fan_out)
+
+    @staticmethod
+    def bytes_of(size: int, fan_out: int) -> int:
+        """Return the bytes that a tree of so many rows takes at most."""
+        places = width(fan_out)
+        return 8 * (2 * size + size // 8 + 2 * places + 4 * LANES + (sum(nodes_of(size, fan_out)) + 1) * places)
 
     @property
     def nbytes(self) -> int:
@@ -115,6 +138,11 @@ class CssTree:
 def width(fan_out: int) -> int:
     """Return the places that an inner node takes, whole cache lines."""
     return -(-(fan_out - 1) // LANES) * LANES
+
+
+def room(size: int, fan_out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return arrays for the keys and values of so many rows, and one more, see `CssTree.over`."""
+    return _lines(size + 1 + 2 * width(fan_out)), np.empty(size + 1, np.int64)
 
 
 def _lines(size: int) -> NDArray[np.int64]:

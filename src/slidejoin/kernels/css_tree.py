@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BATCH", "LANES", "MOST_LEVELS", "count_below", "fill_inner", "find_places", "slot_below"]
+__all__ = [
+    "BATCH",
+    "LANES",
+    "MOST_LEVELS",
+    "count_below",
+    "fill_inner",
+    "find_nodes",
+    "find_passing",
+    "find_places",
+    "slot_below",
+]
 
 LANES = 8
 """Keys of a cache line."""
@@ -93,6 +103,52 @@ def fill_inner(
                 break
 
 
+@inlined
+def _find(
+    keys: Any,  # noqa: ANN401
+    values: Any,  # noqa: ANN401
+    inner: Any,  # noqa: ANN401
+    starts: Any,  # noqa: ANN401
+    fan_out: Any,  # noqa: ANN401
+    bounds: Any,  # noqa: ANN401
+    begin: Any,  # noqa: ANN401
+    end: Any,  # noqa: ANN401
+    depth: Any,  # noqa: ANN401
+    passed: Any,  # noqa: ANN401
+    places: Any,  # noqa: ANN401
+) -> None:
+    """Find places as in `find_places`, and nodes passed as in `find_passing`, none at a negative depth."""
+    slots, levels = fan_out - 1, starts.size - 1
+    lines = (slots + LANES - 1) // LANES
+    nodes: Any = np.empty(BATCH, np.int64)
+    leaf_at, inner_at, values_at = np.int64(place_of(keys)), np.int64(place_of(inner)), np.int64(place_of(values))
+    for low in range(begin, end, BATCH):
+        count: Any = min(np.int64(BATCH), end - low)
+        for i in range(count):
+            nodes[U64(i)] = 0
+        for level in range(levels):
+            here = inner_at + starts[U64(level)] * lines * 64
+            deepest = level == levels - 1
+            below, stride = leaf_at, slots * 8
+            if not deepest:
+                below, stride = inner_at + starts[U64(level + 1)] * lines * 64, lines * 64
+            if level == depth:
+                for i in range(count):
+                    passed[U64(low - begin + i)] = nodes[U64(i)]
+            for i in range(count):
+                node = nodes[U64(i)]
+                child = node * fan_out + slot_below(here + node * lines * 64, lines, bounds[U64(low + i)])
+                nodes[U64(i)] = child
+                at = below + child * stride
+                for line in range(lines):
+                    prefetch_at(at + line * 64)
+        for i in range(count):
+            leaf = nodes[U64(i)]
+            place = leaf * slots + slot_below(leaf_at + leaf * slots * 8, lines, bounds[U64(low + i)])
+            places[U64(low - begin + i)] = place
+            prefetch_at(values_at + place * 8)
+
+
 @kernel(I64, I64, I64, types.int64, I64, types.int64, types.int64, OUT_I64)
 def find_places(
     keys: NDArray[np.int64],
@@ -109,29 +165,57 @@ def find_places(
     `keys`, with a node's width of filling behind the last, and the others as in `fill_inner`; `bounds` (n,) int64,
     `places` (end - begin,) int64. O((end - begin) * log(keys)).
     """
-    slots, levels = fan_out - 1, starts.size - 1
-    lines = (slots + LANES - 1) // LANES
-    nodes: Any = np.empty(BATCH, np.int64)
-    leaf_at, inner_at = np.int64(place_of(keys)), np.int64(place_of(inner))
+    _find(keys, keys, inner, starts, fan_out, bounds, begin, end, -1, places, places)
+
+
+@kernel(I64, I64, I64, I64, types.int64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
+def find_passing(
+    keys: NDArray[np.int64],
+    values: NDArray[np.int64],
+    inner: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    fan_out: int,
+    bounds: NDArray[np.int64],
+    begin: int,
+    end: int,
+    depth: int,
+    passed: NDArray[np.int64],
+    places: NDArray[np.int64],
+) -> None:
+    """Find places as `find_places` does, and for each which node at a depth is passed on the way.
+
+    What `values` have in these places is asked for, which is read next.
+    `passed` (end - begin,) int64 is not written where the tree has no inner nodes as deep.
+    """
+    _find(keys, values, inner, starts, fan_out, bounds, begin, end, depth, passed, places)
+
+
+@kernel(I64, I64, types.int64, types.int64, I64, types.int64, types.int64, OUT_I64)
+def find_nodes(
+    inner: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    fan_out: int,
+    depth: int,
+    bounds: NDArray[np.int64],
+    begin: int,
+    end: int,
+    nodes: NDArray[np.int64],
+) -> None:
+    """Find for bounds begin…end-1 the inner node at a depth, the root's being 0, that leads to them.
+
+    The others as in `find_places`; `nodes` (end - begin,) int64. O((end - begin) * depth).
+    """
+    lines = (fan_out - 1 + LANES - 1) // LANES
+    inner_at = np.int64(place_of(inner))
     for low in range(begin, end, BATCH):
         count: Any = min(np.int64(BATCH), end - low)
         for i in range(count):
-            nodes[U64(i)] = 0
-        for level in range(levels):
-            here = inner_at + starts[U64(level)] * lines * 64
-            deepest = level == levels - 1
-            below, stride = leaf_at, slots * 8
-            if not deepest:
-                below, stride = inner_at + starts[U64(level + 1)] * lines * 64, lines * 64
+            nodes[U64(low - begin + i)] = 0
+        for level in range(depth):
+            here, below = inner_at + starts[U64(level)] * lines * 64, inner_at + starts[U64(level + 1)] * lines * 64
             for i in range(count):
-                node = nodes[U64(i)]
+                node = nodes[U64(low - begin + i)]
                 child = node * fan_out + slot_below(here + node * lines * 64, lines, bounds[U64(low + i)])
-                nodes[U64(i)] = child
-                at = below + child * stride
+                nodes[U64(low - begin + i)] = child
                 for line in range(lines):
-                    prefetch_at(at + line * 64)
-        for i in range(count):
-            leaf = nodes[U64(i)]
-            places[U64(low - begin + i)] = leaf * slots + slot_below(
-                leaf_at + leaf * slots * 8, lines, bounds[U64(low + i)]
-            )
+                    prefetch_at(below + child * lines * 64 + line * 64)

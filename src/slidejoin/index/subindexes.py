@@ -1,0 +1,160 @@
+"""The mutable part of IM-Tree and PIM-Tree: B+-trees that rows come into until all of them are merged away.
+
+IM-Tree has one (PIM-Tree, section 3.2), PIM-Tree one for each node of its immutable tree at a depth (3.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.css_tree import CssTree, nodes_of
+from slidejoin.kernels.atomics import address_of
+from slidejoin.kernels.css_tree import LANES, find_nodes
+from slidejoin.kernels.im_tree import FIELDS
+from slidejoin.kernels.subindexes import NOTHING, find_leaves, insert_ascending
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+__all__ = ["SubIndexes"]
+
+SPARE_NODES = 16
+FILLING = np.iinfo(np.int64).max
+NODE_BYTES, TREE_BYTES = 16, 24
+
+
+class SubIndexes:
+    """B+-trees of disjoint ranges of keys, linked at their leaves.
+
+    Parameters
+    ----------
+    fan_out : int
+        Entries of a node.
+    stable : CssTree
+        The immutable tree at whose nodes they hang.
+    depth : int
+        Of these nodes, the root's being 0; above what the tree has there is one B+-tree for all keys.
+
+    Attributes
+    ----------
+    rows : int
+        How many are here.
+    hung : CssTree
+        That immutable tree, whose inner nodes lead here.
+    depth : int
+        Where; -1 for one B+-tree that is found without.
+    """
+
+    def __init__(self, fan_out: int, stable: CssTree, depth: int) -> None:
+        self.fan_out, self._width = fan_out, -(-fan_out // LANES) * LANES
+        self._keys, self._values, self._sizes, self._following = (np.empty(0, np.int64) for _ in range(4))
+        self._pool = np.zeros(2, np.int64)
+        self.hang(stable, depth)
+
+    def hang(self, stable: CssTree, depth: int) -> None:
+        """Become empty B+-trees at the nodes of a tree: nothing of before is here any more."""
+        self.rows, self.hung, self.depth = 0, stable, min(depth, stable.height - 1)
+        self._ends = ends_of(stable, self.depth)
+        trees = self.trees
+        if self._sizes.size < trees:
+            self._more_nodes(trees - self._sizes.size + SPARE_NODES)
+        self._keys[: trees * self._width] = FILLING
+        self._sizes[:trees] = 0
+        self._following[: trees - 1] = np.arange(1, trees)
+        self._following[trees - 1] = NOTHING
+        self._roots, self._heights = np.arange(trees), np.zeros(trees, np.int64)
+        self._pool[0] = trees
+        self._describe()
+
+    def _describe(self) -> None:
+        arrays = (self._keys, self._values, self._sizes, self._following, self._ends)
+        self.line = np.array([*map(address_of, arrays), self.trees, self._width], np.int64)
+        assert self.line.size == FIELDS  # noqa: S101 - what the kernels read
+        """These trees for `slidejoin.kernels.im_tree.scan_both`."""
+
+    def _more_nodes(self, more: int) -> None:
+        for name, places in (("_keys", self._width), ("_values", self._width), ("_sizes", 1), ("_following", 1)):
+            setattr(self, name, np.concatenate([getattr(self, name), np.empty(more * places, np.int64)]))
+        self._pool[1] = self._sizes.size
+        self._describe()
+
+    @property
+    def trees(self) -> int:
+        """How many there are."""
+        return self._ends.size + 1
+
+    def routes(self, bounds: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
+        """Return the tree that has, or would have, each of the bounds begin…end-1, (end - begin,) int64."""
+        if self.depth <= 0:
+            return np.zeros(end - begin, np.int64)
+        routes, hung = np.empty(end - begin, np.int64), self.hung
+        find_nodes(hung.inner, hung.starts, hung.fan_out, self.depth, bounds, begin, end, routes)
+        return routes
+
+    def insert(self, keys: NDArray[np.int64], values: NDArray[np.int64]) -> None:
+        """Take rows, best by ascending key; more nodes are made where those that are free might not do."""
+        routes, done = self.routes(keys, 0, keys.size), 0
+        while True:
+            done = insert_ascending(
+                self._keys, self._values, self._sizes, self._following, self._roots, self._heights, self._pool,
+                self.fan_out, keys, values, routes, done, keys.size,
+            )  # fmt: skip
+            if done == keys.size:
+                break
+            self._more_nodes(self._sizes.size // 2 + SPARE_NODES)
+        self.rows += keys.size
+
+    def find(
+        self,
+        bounds: NDArray[np.int64],
+        routes: NDArray[np.int64],
+        begin: int,
+        end: int,
+        leaves: NDArray[np.int64],
+        slots: NDArray[np.int64],
+    ) -> None:
+        """Find where keys >= the bounds begin…end-1 begin, see `slidejoin.kernels.subindexes.find_leaves`."""
+        find_leaves(
+            self._keys, self._values, self._roots, self._heights, self.fan_out, bounds, routes, begin, end, leaves,
+            slots,
+        )  # fmt: skip
+
+    @property
+    def leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
+        """Keys, values, sizes and links of all nodes, and the places of each, see `slidejoin.kernels.subindexes`."""
+        return self._keys, self._values, self._sizes, self._following, self._width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all nodes, free ones too, and of what leads to them."""
+        return self._sizes.size * self._node_bytes + self.trees * TREE_BYTES
+
+    @property
+    def _node_bytes(self) -> int:
+        return NODE_BYTES * (self._width + 1)
+
+    @staticmethod
+    def bytes_of(size: int, fan_out: int, stable_fan_out: int, depth: int) -> int:
+        """Return the bytes of empty B+-trees at the nodes of a tree of so many rows."""
+        levels = nodes_of(size, stable_fan_out)
+        trees = levels[min(depth, len(levels) - 1)] if levels and depth > 0 else 1
+        return (trees + SPARE_NODES) * NODE_BYTES * (-(-fan_out // LANES) * LANES + 1) + trees * TREE_BYTES
+
+    def growth(self, rows: int) -> int:
+        """Return by how many bytes so many more rows make it grow at most; at worst each splits a leaf."""
+        needed = rows + rows // 2 + int(self._heights.max(initial=0)) + 2
+        if needed <= int(self._pool[1] - self._pool[0]):
+            return 0
+        return (self._sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
+
+
+def ends_of(stable: CssTree, depth: int) -> NDArray[np.int64]:
+    """Return the largest key below each inner node at a depth but the last, (nodes - 1,) int64."""
+    if depth <= 0:
+        return np.empty(0, np.int64)
+    nodes = int(stable.starts[depth + 1] - stable.starts[depth])
+    rows = (stable.fan_out - 1) * stable.fan_out ** (stable.height - depth)
+    return np.ascontiguousarray(stable.keys[rows - 1 : (nodes - 1) * rows : rows])
