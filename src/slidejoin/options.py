@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["STRUCTURES", "BPlusTree", "Hash", "IMTree", "NestedLoop", "Options", "RapTable", "WibTree"]
+__all__ = ["STRUCTURES", "BPlusTree", "Hash", "IMTree", "NestedLoop", "Options", "PIMTree", "RapTable", "WibTree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,47 @@ class IMTree(Options):
         self._check("immutable_fan_out", 3, 1 << 12)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PIMTree(Options):
+    """What can be set of `slidejoin.index.pim_tree`.
+
+    Attributes
+    ----------
+    merge_ratio : float
+        Rows of the mutable part, in parts of the window, with which it is merged; above 0 and up to 1.
+    insertion_depth : int
+        Depth of the immutable part's nodes that have a B+-tree of new rows each; the root is at 0.
+    fan_out : int
+        Entries of a node of the mutable part.
+    immutable_fan_out : int
+        Children of an inner node of the immutable part, which has one key less.
+    blocking : bool
+        Whether a merge is done all at once, instead of beside the pushes that follow.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "pim_tree"
+    what: ClassVar[str] = "B+-trees at the nodes of an immutable one (PIM-Tree, sections 3.3 and 4)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.pim_tree", "PIMTreeIndex")
+
+    merge_ratio: float = 1 / 8
+    insertion_depth: int = 2
+    fan_out: int = 32
+    immutable_fan_out: int = 17
+    blocking: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_share("merge_ratio")
+        self._check("insertion_depth", 0, 62)
+        self._check("fan_out", 4, 1 << 12)
+        self._check("immutable_fan_out", 3, 1 << 12)
+
+
 STRUCTURES: dict[str, type[Options]] = {
-    options.name: options for options in (NestedLoop, Hash, BPlusTree, RapTable, WibTree, IMTree)
+    options.name: options for options in (NestedLoop, Hash, BPlusTree, RapTable, WibTree, IMTree, PIMTree)
 }
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index import candidates
 from slidejoin.index.structure import Structure
-from slidejoin.options import BPlusTree, Hash, IMTree, NestedLoop, RapTable, STRUCTURES, WibTree
+from slidejoin.options import STRUCTURES, BPlusTree, Hash, IMTree, NestedLoop, PIMTree, RapTable, WibTree
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, assert_stats, count_lines, examples, lines, pair_lines
 from tests.narrow import A, B, set_limits
 from tests.oracle import CountScope, TimeScope
@@ -33,6 +33,11 @@ SMALL: dict[str, list[Options]] = {
     "rap_table": [RapTable(), RapTable(partitions=3, sigma=1.01, subwindows=3)],
     "wib_tree": [WibTree(), WibTree(partitions=100, fan_out=4, subwindows=1)],
     "im_tree": [IMTree(), IMTree(merge_ratio=0.3, fan_out=4, immutable_fan_out=3), IMTree(merge_ratio=1, fan_out=4)],
+    "pim_tree": [
+        PIMTree(),
+        PIMTree(merge_ratio=0.3, insertion_depth=1, fan_out=4, immutable_fan_out=3),
+        PIMTree(merge_ratio=0.5, insertion_depth=3, fan_out=4, immutable_fan_out=3, blocking=True),
+    ],
 }
 """Each structure as it comes, and with what can be set so small that a few rows go all of its ways."""
 

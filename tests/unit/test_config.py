@@ -33,8 +33,8 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
             "algorithm",
             "hashed",
             (
-                "'auto', 'band_cells', 'bi_sort', 'nested_loop', 'hash', 'bplus_tree', 'im_tree'; got 'hashed'. "
-                "Did you mean 'hash'?"
+                "'auto', 'band_cells', 'bi_sort', 'nested_loop', 'hash', 'bplus_tree', 'im_tree', 'pim_tree'; "
+                "got 'hashed'. Did you mean 'hash'?"
             ),
         ),
         ("threads", 0, "threads must be a whole number, at least 1, or None; got 0"),

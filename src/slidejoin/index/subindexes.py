@@ -13,7 +13,7 @@ from slidejoin.index.css_tree import CssTree, nodes_of
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.css_tree import LANES, find_nodes
 from slidejoin.kernels.im_tree import FIELDS
-from slidejoin.kernels.subindexes import NOTHING, find_leaves, insert_ascending
+from slidejoin.kernels.subindexes import NOTHING, find_leaves, insert_ascending, take_leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,6 +67,7 @@ class SubIndexes:
         self._following[trees - 1] = NOTHING
         self._roots, self._heights = np.arange(trees), np.zeros(trees, np.int64)
         self._pool[0] = trees
+        self._moved = 0
         self._describe()
 
     def _describe(self) -> None:
@@ -121,6 +122,21 @@ class SubIndexes:
             self._keys, self._values, self._roots, self._heights, self.fan_out, bounds, routes, begin, end, leaves,
             slots,
         )  # fmt: skip
+
+    def move_to(self, other: SubIndexes, rows: int) -> bool:
+        """Move so many rows, and what else their last leaf has, to other B+-trees; tell whether none is left here.
+
+        They go by ascending key, leaf by leaf. An empty leaf stays where it is, and searches go on behind it.
+        """
+        if self._moved == NOTHING:
+            return True
+        keys, values = np.empty((2, rows + self.fan_out), np.int64)
+        state = np.array([self._moved, 0])
+        take_leaves(self._keys, self._values, self._sizes, self._following, self._width, rows, keys, values, state)
+        self._moved, taken = int(state[0]), int(state[1])
+        self.rows -= taken
+        other.insert(keys[:taken], values[:taken])
+        return self._moved == NOTHING
 
     @property
     def leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:

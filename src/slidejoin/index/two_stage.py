@@ -183,6 +183,7 @@ class Merging:
         self.stable, self.frozen, self._floor = stable, frozen, floor
         self._rows = stable.size + frozen.rows
         enough = spare[1].size > self._rows and spare[0].size >= self._rows + 1 + 2 * stable.width
+        self._given = spare
         self._into = spare if enough else room(self._rows + self._rows // 8, stable.fan_out)
         self._state = np.zeros(MERGE, np.int64)
         self.made: CssTree | None = None
@@ -202,6 +203,11 @@ class Merging:
         first, self._leaves = self._leaves, min(made.leaves, self._leaves + steps)
         made.fill(first, self._leaves)
         return self._leaves == made.leaves
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are written into, if they were made for it."""
+        return 0 if self._into is self._given else sum(array.nbytes for array in self._into)
 
     def finish(self) -> CssTree:
         """Do what is left of it, and return the new tree."""

@@ -23,7 +23,7 @@ from slidejoin.kernels.memory import place_of, prefetch_at
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "find_leaves", "insert_ascending"]
+__all__ = ["NOTHING", "find_leaves", "insert_ascending", "take_leaves"]
 
 NOTHING = -1
 HIGHEST = 64
@@ -273,3 +273,31 @@ def find_leaves(
             leaf = nodes[U64(i)]
             leaves[U64(low - begin + i)] = leaf
             slots[U64(low - begin + i)] = slot_below(keys_at + leaf * width * 8, lines, bounds[U64(low + i)])
+
+
+@kernel(OUT_I64, I64, OUT_I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64)
+def take_leaves(
+    keys: NDArray[np.int64],
+    values: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    following: NDArray[np.int64],
+    width: int,
+    rows: int,
+    to_keys: NDArray[np.int64],
+    to_values: NDArray[np.int64],
+    state: NDArray[np.int64],
+) -> None:
+    """Take so many rows out of leaves, and what the last of these has besides; the leaves stay, empty.
+
+    `state` (2,) int64 holds the first leaf, and takes the one behind the last, NOTHING if there is none, and how many
+    rows were taken. O(rows + leaves).
+    """
+    leaf, taken = state[0], np.int64(0)
+    while leaf != NOTHING and taken < rows:
+        for at in range(leaf * width, leaf * width + sizes[U64(leaf)]):
+            to_keys[U64(taken)], to_values[U64(taken)] = keys[U64(at)], values[U64(at)]
+            keys[U64(at)] = FILLING
+            taken += 1
+        sizes[U64(leaf)] = 0
+        leaf = following[U64(leaf)]
+    state[0], state[1] = leaf, taken
