@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.mutable_tree import MutableTree
 from slidejoin.index.structure import AT_FIRST, Structure
-from slidejoin.kernels.bplus_tree import (
-    FREE,
-    HEIGHT,
-    NOTHING,
-    ROOT,
-    STATE,
-    delete_entries,
-    insert_entries,
-    scan_ranges,
-)
 from slidejoin.options import BPlusTree
 
 if TYPE_CHECKING:
@@ -34,13 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BPlusTreeIndex"]
 
-ENTRY_BYTES, NODE_BYTES, ROW_BYTES = 20, 16, 16
-
-SPARE_NODES = 16
+ROW_BYTES = 16
 
 
 class BPlusTreeIndex(Structure):
-    """The index of one side's window; see `Structure`. O(log(rows)) for each insert, delete and range."""
+    """The index of one side's window; see `Structure`. O(log(rows)) for each insert, delete and range.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Time by step: ``insert``, ``delete``, ``search``, ``scan``.
+    """
 
     name = "bplus_tree"
 
@@ -49,59 +44,23 @@ class BPlusTreeIndex(Structure):
         if not isinstance(options, BPlusTree):
             msg = f"options of bplus_tree must be BPlusTree, got {options!r}"
             raise TypeError(msg)
-        self.fan_out = options.fan_out
-        """Entries of a node."""
-        self._keys, self._values = (np.zeros(0, np.int64) for _ in range(2))
-        self._children, self._sizes, self._following, self._before, self._free = (
-            np.zeros(0, np.int32) for _ in range(5)
-        )
-        self._state = np.zeros(STATE, np.int64)
-        self._more_nodes(2 * (AT_FIRST if rows is None else min(rows, AT_FIRST)) // self.fan_out + SPARE_NODES)
-        self._state[FREE] -= 1
-        self._state[ROOT] = root = int(self._free[self._state[FREE]])
-        self._following[root] = self._before[root] = NOTHING
+        self.seconds = dict.fromkeys(("insert", "delete", "search", "scan"), 0.0)
+        self.tree = MutableTree(options.fan_out, AT_FIRST if rows is None else min(rows, AT_FIRST), self.seconds)
         # The window itself, in the order of arrival: what is deleted has to be known by its key.
         self._window: deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = deque()
-        self._rows = 0
-
-    def _more_nodes(self, more: int) -> None:
-        """Add free nodes."""
-        nodes, known = self._sizes.size, int(self._state[FREE])
-        entries, numbers = np.zeros(more * self.fan_out, np.int64), np.zeros(more, np.int32)
-        self._keys, self._values = (np.concatenate([one, entries]) for one in (self._keys, self._values))
-        self._children = np.concatenate([self._children, entries.astype(np.int32)])
-        self._sizes, self._following, self._before = (
-            np.concatenate([one, numbers]) for one in (self._sizes, self._following, self._before)
-        )
-        fresh = np.arange(nodes + more - 1, nodes - 1, -1, dtype=np.int32)
-        self._free = np.concatenate([self._free[:known], fresh, np.zeros(nodes - known, np.int32)])
-        self._state[FREE] = known + more
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
-        """Insert the rows, with more nodes where those that are free might not do."""
-        done = 0
-        while True:
-            done = insert_entries(
-                self._keys, self._values, self._children, self._sizes, self._following, self._before, self._free,
-                self._state, self.fan_out, keys, ordinals, done,
-            )  # fmt: skip
-            if done == keys.size:
-                break
-            self._more_nodes(self._sizes.size // 2 + SPARE_NODES)
+        """Insert the rows, one by one."""
         if keys.size:
+            self.tree.insert(keys, ordinals)
             self._window.append((keys, ordinals))
-            self._rows += keys.size
 
     def leave(self, ordinal: int) -> None:
         """Delete the rows before that ordinal, as they came."""
         while self._window:
             keys, ordinals = self._window.popleft()
             gone = int(np.searchsorted(ordinals, ordinal))
-            delete_entries(
-                self._keys, self._values, self._children, self._sizes, self._following, self._before, self._free,
-                self._state, self.fan_out, keys[:gone], ordinals[:gone],
-            )  # fmt: skip
-            self._rows -= gone
+            self.tree.delete(keys[:gone], ordinals[:gone])
             if gone < keys.size:
                 self._window.appendleft((keys[gone:], ordinals[gone:]))
                 return
@@ -110,35 +69,18 @@ class BPlusTreeIndex(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Descend to where each range begins and scan the leaves from there, see `Structure.walk`."""
-        result = np.empty(2, np.int64)
-        scan_ranges(
-            self._keys, self._values, self._children, self._sizes, self._following, self._state, self.fan_out,
-            probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
-        )  # fmt: skip
-        return int(result[0]), int(result[1])
+        return self.tree.walk(probes, begin, end, counts, found)
 
     @property
     def count(self) -> int:
         """Rows that are here."""
-        return self._rows
-
-    @property
-    def height(self) -> int:
-        """Levels of inner nodes above the leaves."""
-        return int(self._state[HEIGHT])
+        return self.tree.rows
 
     @property
     def held_bytes(self) -> int:
         """Bytes of all nodes, free ones too, and of the window's keys in the order of arrival."""
-        return self._sizes.size * self._node_bytes + self._rows * ROW_BYTES
-
-    @property
-    def _node_bytes(self) -> int:
-        return self.fan_out * ENTRY_BYTES + NODE_BYTES
+        return self.tree.nbytes + self.tree.rows * ROW_BYTES
 
     def held_growth(self, rows: int) -> int:
-        """Return the bytes of more nodes; at worst each row splits a leaf."""
-        own, needed = rows * ROW_BYTES, rows + rows // 2 + self.height + 2
-        if needed <= int(self._state[FREE]):
-            return own
-        return own + (self._sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
+        """Return the bytes of more nodes, and of more keys of the window."""
+        return self.tree.growth(rows) + rows * ROW_BYTES
