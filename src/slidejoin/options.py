@@ -9,7 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = ["STRUCTURES", "BPlusTree", "Hash", "IMTree", "NestedLoop", "Options", "PIMTree", "RapTable", "WibTree"]
+__all__ = [
+    "STRUCTURES",
+    "BPlusTree",
+    "ChainedBPlusTree",
+    "ChainedCssTree",
+    "Hash",
+    "IMTree",
+    "NestedLoop",
+    "Options",
+    "PIMTree",
+    "RapTable",
+    "WibTree",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +292,76 @@ class PIMTree(Options):
         self._check("immutable_fan_out", 3, 1 << 12)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedBPlusTree(Options):
+    """What can be set of `slidejoin.index.chained_bplus_tree`.
+
+    Attributes
+    ----------
+    chain_length : int
+        Sub-indexes, the active one among them: each takes a (chain_length - 1)-th of the window.
+    fan_out : int
+        Entries of a node.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "chained_bplus_tree"
+    what: ClassVar[str] = "a chain of B+-trees, dropped whole (PIM-Tree, sections 2.2.2 and 5.1)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.chained_bplus_tree", "ChainedBPlusTreeIndex")
+
+    chain_length: int = 2
+    fan_out: int = 32
+
+    def __post_init__(self) -> None:
+        self._check("chain_length", 2, 1 << 10)
+        self._check("fan_out", 4, 1 << 12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainedCssTree(Options):
+    """What can be set of `slidejoin.index.chained_css_tree`.
+
+    Attributes
+    ----------
+    chain_length : int
+        Sub-indexes, the active one among them: each takes a (chain_length - 1)-th of the window.
+    fan_out : int
+        Entries of a node of the active one.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "chained_css_tree"
+    what: ClassVar[str] = "a chain of one B+-tree and immutable ones (PIM-Tree, sections 2.2.2 and 5.1)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.chained_css_tree", "ChainedCssTreeIndex")
+
+    chain_length: int = 2
+    fan_out: int = 32
+
+    def __post_init__(self) -> None:
+        self._check("chain_length", 2, 1 << 10)
+        self._check("fan_out", 4, 1 << 12)
+
+
 STRUCTURES: dict[str, type[Options]] = {
-    options.name: options for options in (NestedLoop, Hash, BPlusTree, RapTable, WibTree, IMTree, PIMTree)
+    options.name: options
+    for options in (
+        NestedLoop,
+        Hash,
+        BPlusTree,
+        ChainedBPlusTree,
+        ChainedCssTree,
+        IMTree,
+        PIMTree,
+        RapTable,
+        WibTree,
+    )
 }
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

@@ -17,7 +17,18 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index import candidates
 from slidejoin.index.structure import Structure
-from slidejoin.options import STRUCTURES, BPlusTree, Hash, IMTree, NestedLoop, PIMTree, RapTable, WibTree
+from slidejoin.options import (
+    STRUCTURES,
+    BPlusTree,
+    ChainedBPlusTree,
+    ChainedCssTree,
+    Hash,
+    IMTree,
+    NestedLoop,
+    PIMTree,
+    RapTable,
+    WibTree,
+)
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, assert_stats, count_lines, examples, lines, pair_lines
 from tests.narrow import A, B, set_limits
 from tests.oracle import CountScope, TimeScope
@@ -38,6 +49,8 @@ SMALL: dict[str, list[Options]] = {
         PIMTree(merge_ratio=0.3, insertion_depth=1, fan_out=4, immutable_fan_out=3),
         PIMTree(merge_ratio=0.5, insertion_depth=3, fan_out=4, immutable_fan_out=3, blocking=True),
     ],
+    "chained_bplus_tree": [ChainedBPlusTree(), ChainedBPlusTree(chain_length=5, fan_out=4)],
+    "chained_css_tree": [ChainedCssTree(), ChainedCssTree(chain_length=5, fan_out=4)],
 }
 """Each structure as it comes, and with what can be set so small that a few rows go all of its ways."""
 

@@ -32,10 +32,7 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
         (
             "algorithm",
             "hashed",
-            (
-                "'auto', 'band_cells', 'bi_sort', 'nested_loop', 'hash', 'bplus_tree', 'im_tree', 'pim_tree'; "
-                "got 'hashed'. Did you mean 'hash'?"
-            ),
+            f"{', '.join(map(repr, sj.algorithms()))}; got 'hashed'. Did you mean 'hash'?",
         ),
         ("threads", 0, "threads must be a whole number, at least 1, or None; got 0"),
         ("threads", 1.5, "threads must be a whole number, at least 1, or None; got 1.5"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.kernels.bplus_nodes import HIGHEST
 from slidejoin.kernels.bplus_probing import read_leaves, scan_leaves, search_leaves
 from slidejoin.kernels.bplus_tree import FREE, HEIGHT, NOTHING, ROOT, STATE, delete_entries, insert_entries
 from slidejoin.kernels.key_lanes import KEY_LANES
@@ -166,3 +167,9 @@ class MutableTree:
         if needed <= int(self._state[FREE]):
             return 0
         return (self._sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
+
+    @staticmethod
+    def most_bytes(fan_out: int, first_rows: int, rows: int) -> int:
+        """Return the bytes of a tree that was made for `first_rows` and took `rows` at most: all nodes half empty."""
+        at_first, nodes = 2 * first_rows // fan_out + SPARE_NODES, 2 * (2 * rows // (fan_out - 1) + 1) + HIGHEST
+        return (at_first + nodes + nodes // 2 + SPARE_NODES) * (fan_out * ENTRY_BYTES + NODE_BYTES)
