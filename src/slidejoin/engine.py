@@ -130,6 +130,10 @@ class Engine:
         self._expire_counted()
         for side, window in self.windows.items():
             window.own(before[side])
+        self.choose()
+
+    def choose(self) -> None:
+        """Change the index after a push if another serves better now."""
         if self.chooser.open:
             left, right = self.windows["left"], self.windows["right"]
             rows, live = left.rows_seen + right.rows_seen, left.payload.rows + right.payload.rows

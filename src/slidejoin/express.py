@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of
-from slidejoin.arrival import merge, rise
+from slidejoin.arrival import Arrivals, merge, numbers, rise
+from slidejoin.brief import Brief
 from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
 from slidejoin.intake import Push
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.arrival import Arrivals
     from slidejoin.engine import Engine
     from slidejoin.matching import Candidates
     from slidejoin.parallel.partner import Partner
@@ -102,6 +102,8 @@ class Express:
         held = {side: engine.windows[side].payload.plain for side in SIDES}
         self._places = Places(plan, self._plain, held)
         self._pairs = 0  # of the last push: there will be about as many in the next one
+        served = Brief.serves(engine, self._plain)
+        self._brief = Brief(engine, self._plain, self._roles, self._work, self._go_on) if served else None
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -122,6 +124,10 @@ class Express:
             and not any(bound.filters_side(side) for side in SIDES)
             and len(_plain(plan)) == len(SIDES)
         )
+
+    def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
+        """Take few rows in one call and return what they produce, or take nothing and return None: see `push`."""
+        return None if self._brief is None else self._brief.push(tables, order_by)
 
     def look_at(self, tables: dict[Side, pa.Table]) -> dict[Side, Taken]:
         """Return rows, as they are given, in the form in which `push` takes them."""
@@ -271,22 +277,14 @@ class Express:
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> pa.Table:
         """Go on where the kernel had to stop, and put out what it wrote."""
-        engine, words = self._engine, self._words
-        pairs = words[WOVEN]
-        for role in SIDES:
-            index, rows = indexes[other(role)], keys[other(role)]
-            if pairs == UNFINISHED:
-                index.insert(rows, NO_ROWS, words[self._roles[role].at + INSERTED])
-            else:
-                index.inserted(rows.size)
+        engine, pairs = self._engine, self._words[WOVEN]
         if pairs < 0:
-            push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
-            if pairs == UNFINISHED:
-                for one in self._roles.values():
-                    one.learn(words)
-                return self._concatenated(engine.meeting.again(push, before), push)
-            return self._concatenated(iter([self._found(push, before)]), push)
+            return self._unfinished(taken, arrivals, before, indexes, keys)
+        for side in SIDES:
+            indexes[side].inserted(keys[side].size)
         self._pairs = pairs
+        if self._brief is not None:
+            self._brief.pairs = pairs
         start = perf_counter()
         if self._counting:
             marks = room[1].view(np.bool_)[: room[0].size]
@@ -300,6 +298,42 @@ class Express:
         engine.stats.since("payload", start)
         engine.stats.pairs += pairs
         return out
+
+    def _go_on(
+        self,
+        tables: dict[Side, pa.Table],
+        ranks: tuple[NDArray[np.int64], NDArray[np.int64]],
+        before: dict[Side, int],
+    ) -> pa.Table:
+        """Go on where the kernel of small pushes had to stop, with rows that are kept already, and put out all."""
+        taken = self.look_at(tables)
+        indexes = {side: index for side in SIDES if isinstance(index := self._engine.windows[side].index, BandCells)}
+        arrivals = Arrivals(numbers(taken["left"].rows), numbers(taken["right"].rows), *ranks, straight=True)
+        return self._unfinished(taken, arrivals, before, indexes, self._places.keys(taken))
+
+    def _unfinished(
+        self,
+        taken: dict[Side, Taken],
+        arrivals: Arrivals,
+        before: dict[Side, int],
+        indexes: dict[Side, BandCells],
+        keys: dict[Side, NDArray[np.int64]],
+    ) -> pa.Table:
+        """Insert what is not yet, look again for what was not found or had no room, and put it out."""
+        engine, words = self._engine, self._words
+        unfinished = words[WOVEN] == UNFINISHED
+        for role in SIDES:
+            index, rows = indexes[other(role)], keys[other(role)]
+            if unfinished:
+                index.insert(rows, NO_ROWS, words[self._roles[role].at + INSERTED])
+            else:
+                index.inserted(rows.size)
+        push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
+        if unfinished:
+            for one in self._roles.values():
+                one.learn(words)
+            return self._concatenated(engine.meeting.again(push, before), push)
+        return self._concatenated(iter([self._found(push, before)]), push)
 
     def _found(self, push: Push, before: dict[Side, int]) -> WovenCells:
         """Return what was found as candidates yet to be written, in bounded parts: there was no room for all."""

@@ -170,10 +170,18 @@ class StreamJoin:
         if engine is None or engine.express is None:
             return None
         self._check_open()
-        taken = engine.express.look_at(self._tables({"left": left, "right": right}))
-        by = None if order_by is None else engine.express.sort_values(taken, order_by)
+        express, tables = engine.express, self._tables({"left": left, "right": right})
         try:
-            return engine.express.push(taken, by)
+            soon = express.briefly(tables, order_by)
+            if soon is not None:
+                return soon
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+        taken = express.look_at(tables)
+        by = None if order_by is None else express.sort_values(taken, order_by)
+        try:
+            return express.push(taken, by)
         except BaseException as error:
             self._broken = repr(error)
             raise

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin import express, finding
+from slidejoin import brief, express, finding
 from slidejoin.index import band_cells
 
 if TYPE_CHECKING:
@@ -59,11 +59,15 @@ def pushes(draw: st.DrawFn) -> list[dict[str, Any]]:
     return made
 
 
-@pytest.fixture(params=["as it is", "tiny"])
+@pytest.fixture(params=["as it is", "tiny", "never brief"])
 def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with limits so small that every way out of the short way is taken."""
     with pytest.MonkeyPatch.context() as patch:
+        if request.param == "never brief":
+            patch.setattr(brief, "MOST_ROWS", 0)
         if request.param == "tiny":
+            patch.setattr(brief, "MOST_ROWS", 12)
+            patch.setattr(brief, "BLOCK_PLACES", 40)
             patch.setattr(express, "SMALLEST_SPREAD", 4)
             patch.setattr(finding, "SMALLEST_PART", 6)
             patch.setattr(band_cells, "MOST_FOUND", 80)

@@ -148,11 +148,13 @@ class Chunk:
         The bytes of long texts.
     valid : list of (capacity,) uint8 or None
         Where they are not NULL; None while all are not.
+    whole : bool
+        Whether none of these values is NULL.
     pieces : list of Piece
         The other columns.
     """
 
-    __slots__ = ("base", "end", "heap", "limit", "origin", "pieces", "rows", "time_max", "valid", "values")
+    __slots__ = ("base", "end", "heap", "limit", "origin", "pieces", "rows", "time_max", "valid", "values", "whole")
 
     def __init__(self, base: int, origin: int, limit: int, rows: NDArray[np.void], heap: Heap) -> None:
         self.base = self.end = base
@@ -162,6 +164,7 @@ class Chunk:
         self.rows, self.heap = rows, heap
         self.values: list[NDArray[Any]] = [rows[name] for name in rows.dtype.names or ()]
         self.valid: list[NDArray[np.uint8] | None] = [None] * len(self.values)
+        self.whole = True
         self.pieces: list[Piece] = []
 
     def mark(self, column: int, start: int, valid: NDArray[np.uint8]) -> bool:
@@ -170,6 +173,7 @@ class Chunk:
         fresh = marks is None
         if marks is None:
             marks = self.valid[column] = np.ones(self.limit - self.origin, np.uint8)
+            self.whole = False
         marks[place : place + valid.size] = valid
         return fresh
 

@@ -94,20 +94,38 @@ class Directory:
 
     def _enter(self, chunk: Chunk) -> None:
         places = np.arange(chunk.base >> self._shift, ((chunk.limit - 1) >> self._shift) + 1) & (self._rows.size - 1)
-        self._rows[places] = self._address(chunk)
+        self._rows[places] = self.address(chunk)
         for number, known in enumerate(self._marks):
             known[places] = marks = _marks(chunk, number)
             self._marked[number] |= marks != 0
 
     def _search(self, chunks: Sequence[Chunk]) -> None:
         self._bases = np.array([chunk.base for chunk in chunks], np.int64)
-        self._rows = np.array([self._address(chunk) for chunk in chunks], np.int64)
+        self._rows = np.array([self.address(chunk) for chunk in chunks], np.int64)
         for number in range(len(self._marks)):
             self._marks[number] = np.array([_marks(chunk, number) for chunk in chunks], np.int64)
             self._marked[number] = bool(self._marks[number].any())
 
-    def _address(self, chunk: Chunk) -> int:
-        """Return the address that the record of ordinal 0 would have."""
+    @property
+    def ring(self) -> NDArray[np.int64] | None:
+        """The address that the record of ordinal 0 would have, for each unit of the window; None without a ring.
+
+        The unit of an ordinal is ``(ordinal >> shift) & (ring.size - 1)``.
+        """
+        return self._rows if self._bases is None else None
+
+    @property
+    def shift(self) -> int:
+        """Units are of ``2**shift`` rows."""
+        return self._shift
+
+    @property
+    def whole(self) -> bool:
+        """Whether no column is known to have NULLs."""
+        return True not in self._marked
+
+    def address(self, chunk: Chunk) -> int:
+        """Return the address that the record of ordinal 0 would have if it were in that chunk."""
         return int(chunk.rows.ctypes.data) - chunk.origin * self._stride
 
     def places(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:

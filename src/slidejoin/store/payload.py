@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arrays import empty_of
-from slidejoin.store.chunk import Chunk, Fixed, arrow_of, records_of, validity_of
+from slidejoin.store.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
 from slidejoin.store.directory import Directory
 from slidejoin.store.gather import Gather
 from slidejoin.store.piece import Piece
@@ -101,6 +101,19 @@ class Payload:
         A third of the time for few rows.
         """
         self._fill(base, rows, time_max, live_rows, values, self._no_nulls, None)
+
+    def room(self, rows: int) -> Chunk | None:
+        """Return the chunk whose records take so many more rows, without NULLs; None if a new one is needed first.
+
+        Whoever writes them there, the `plain` columns, tells `wrote`.
+        """
+        chunk = self.chunks[-1] if self.chunks else None
+        return chunk if chunk is not None and chunk.whole and chunk.end + rows <= chunk.limit else None
+
+    def wrote(self, rows: int) -> None:
+        """Take notice of so many rows that were written into the newest chunk, see `room`."""
+        self.chunks[-1].end += rows
+        self.rows += rows
 
     def _fill(
         self,
@@ -191,6 +204,16 @@ class Payload:
                 marks = self._directory.marks(number, ordinals)
                 taken[name] = arrow_of(self._fixed[number], values, marks, size)
         return [taken[name] for name in names]
+
+    @property
+    def records(self) -> Records:
+        """What records hold, and how they lie in memory."""
+        return self._records
+
+    @property
+    def directory(self) -> Directory:
+        """Where in memory the records are."""
+        return self._directory
 
     def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
         """Return the rows with these ordinals, in this order, as a table; see `arrays`."""
