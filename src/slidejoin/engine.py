@@ -17,6 +17,7 @@ from slidejoin.choosing import Chooser
 from slidejoin.counting import CountTables
 from slidejoin.express import Express
 from slidejoin.finding import FoundInWindows
+from slidejoin.index.structure import Structure
 from slidejoin.intake import Intake, Push
 from slidejoin.matching import Matches
 from slidejoin.meeting import Meeting
@@ -215,8 +216,11 @@ class Engine:
         return total
 
     def explain(self) -> str:
-        """Return the plan in words, with the index that is in use now."""
-        return self.plan.explain(self.windows["left"].index.name, self.chooser.why())
+        """Return the plan in words, with the index that is in use now and why its sizes are as they are."""
+        index = self.windows["left"].index
+        text = self.plan.explain(index.name, self.chooser.why())
+        why = None if isinstance(index, Structure) else index.why()
+        return text if why is None else f"{text}\nsizes: {why}"
 
     # -- leaving -------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.index import buffers as buffers_module
+from slidejoin.index import merging
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.buffers import Buffers
 from slidejoin.index.merging import Merge, merge_runs
 from slidejoin.index.probing import Probes
 from slidejoin.index.runs import Run, build_run, shift_of
+from slidejoin.kernels.searching import close_directory, mark_directory
 
 LOW, HIGH = -(2**63), 2**63 - 1
 WIDE = st.one_of(
@@ -89,6 +91,55 @@ def test_a_merge_in_stretches_is_the_run_of_both(a: list[int], b: list[int], str
     np.testing.assert_array_equal(merged.directory, both.directory)
     np.testing.assert_array_equal(merged.words, both.words)
     assert (merged.aux_min.tolist(), merged.aux_max.tolist()) == (both.aux_min.tolist(), both.aux_max.tolist())
+
+
+NEAR = st.one_of(st.integers(-4, 4), st.integers(-(2**30), 2**30), st.sampled_from([LOW, LOW + 1]))
+
+
+@given(
+    a=st.lists(NEAR, min_size=1, max_size=60), b=st.lists(NEAR, min_size=1, max_size=60), data=st.data(),
+    tile=st.integers(1, 12), stretch=st.integers(1, 90),
+)  # fmt: skip
+@pytest.mark.nojit
+def test_a_merge_leaves_rows_out_in_one_pass(a: list[int], b: list[int], data: Any, tile: int, stretch: int) -> None:
+    """Also where rows that can match nothing have no key, and where what leaves was at the ends."""
+    floor, drift = data.draw(st.integers(0, len(a))), data.draw(st.sampled_from([0, 0, 2**20]))
+    a, b = [key + drift * row for row, key in enumerate(a)], [key + drift * (len(a) + row) for row, key in enumerate(b)]
+    marks = data.draw(st.sampled_from([None, data.draw(st.lists(st.booleans(), min_size=len(a), max_size=len(a)))]))
+    nothing = np.empty((max(len(a), len(b)), 0), np.int64)
+    older = build_run(7, len(a), i64(a), nothing[: len(a)], None if marks is None else np.array(marks, np.bool_))
+    newer = build_run(7 + len(a), len(b), i64(b), nothing[: len(b)], None)
+    whole = merge_runs(older.trimmed(7 + floor), newer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "TILE", tile)
+        merge, turns = Merge(older, newer, 7 + floor, whole=stretch > 80), 1
+        while not merge.advance(stretch):
+            turns += 1
+    assert turns <= 1 + merge.size // stretch
+    run = merge.result()
+    assert (run.base, run.rows, run.size) == (whole.base, whole.rows, whole.size)
+    assert run.keys.tolist() == whole.keys.tolist()
+    assert run.offsets.tolist() == whole.offsets.tolist()
+    assert run.smallest <= whole.smallest
+    assert run.largest_key >= whole.largest_key
+    # It is told where keys begin as a run is that was sorted anew.
+    again = np.zeros_like(run.directory)
+    mark_directory(run.words, 0, run.size, run.step, again)
+    close_directory(again)
+    np.testing.assert_array_equal(run.directory, again)
+    span = max(whole.largest_key - whole.smallest, 1)
+    assert run.largest_key - run.smallest <= span * merging.TIGHT // (merging.TIGHT - 1) + 1
+
+
+def test_ends_follow_keys_that_move_on() -> None:
+    """Else distances from the first smallest key would need more than 32 bits after a while."""
+    rows, index = 1 << 13, BiSort(0)
+    for push in range(120):
+        keys = push * 2**26 + np.arange(rows) * 2**10
+        index.append(build_run(push * rows, rows, keys, np.empty((rows, 0), np.int64), None), 16 * rows)
+        index.expire((push - 15) * rows)
+    assert all(run.wide is None for run in index.runs)
+    assert sum(run.size for run in index.runs) <= 26 * rows
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -19,7 +19,18 @@ from slidejoin.kernels.cells import (
     insert_cells,
     sweep_cells,
 )  # fmt: skip
-from slidejoin.kernels.placing import BUCKETS, CURSOR, FLOOR, LARGEST, SMALLEST, SPREAD, new_state, reach_of
+from slidejoin.kernels.placing import (
+    BUCKETS,
+    CURSOR,
+    DEEP,
+    FLOOR,
+    LARGEST,
+    SMALLEST,
+    SPILLS,
+    SPREAD,
+    new_state,
+    reach_of,
+)
 from slidejoin.kernels.probing_cells import MARGIN, count_cells, find_cells
 from slidejoin.kernels.vectors import LOW_32, aligned
 from slidejoin.kernels.weaving import check_found
@@ -38,6 +49,9 @@ BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
 
 LONGEST = 1 << 29
 """Rows a table may span: positions are 32 bits, and dead ones are renewed every 2**30 rows."""
+
+ENOUGH = 1 << 14
+"""Rows after which a table says how it is filled."""
 
 SWEEP = 1 << 30
 SWEPT_AT_ONCE = 256
@@ -155,7 +169,7 @@ class BandCells:
         self.dims = dims
         self.rows = rows
         self.wide = wide or axis.place is not None
-        self.next = self.floor = first
+        self._first = self.next = self.floor = first
         """Ordinals of the row to come, and of the oldest one that may live."""
         self.inexact: frozenset[int] = frozenset()
         self.state = new_state(first, axis.shift, self._buckets(rows))
@@ -266,6 +280,18 @@ class BandCells:
     def skip_to(self, ordinal: int) -> None:
         """Leave out the ordinals before that one: rows that are gone already."""
         self.next = max(self.next, ordinal)
+
+    def why(self) -> str | None:
+        """Return how large the table is and how skewed its keys are, in words; None as long as few rows came."""
+        rows, state = self.next - self._first, self.state
+        if rows < ENOUGH:
+            return None
+        spilled, deep = 1000 * int(state[SPILLS]) / rows, bool(state[DEEP])
+        return (
+            f"a table for {self.rows:,} rows, in {int(state[BUCKETS]):,} buckets as {ROWS_A_BUCKET:g} a bucket are the "
+            f"quickest; {spilled:.0f} of 1,000 rows found theirs full, as 10 do of even keys, so lines behind full "
+            f"buckets are {'asked for ahead of time' if deep else 'read when they are met'}"
+        )
 
     @property
     def reach(self) -> int:

