@@ -268,6 +268,10 @@ class PIMTree(Options):
         Children of an inner node of the immutable part, which has one key less.
     blocking : bool
         Whether a merge is done all at once, instead of beside the pushes that follow.
+    task_size : int
+        Probes that a thread takes at a time.
+    threads : int
+        Of its own, that share what each of the join's threads does. Default: one, the join's threads do.
 
     Raises
     ------
@@ -284,10 +288,14 @@ class PIMTree(Options):
     fan_out: int = 32
     immutable_fan_out: int = 17
     blocking: bool = False
+    task_size: int = 64
+    threads: int = 1
 
     def __post_init__(self) -> None:
         self._check_share("merge_ratio")
         self._check("insertion_depth", 0, 62)
+        self._check("task_size", 1, 1 << 14)
+        self._check("threads", 1, 1 << 10)
         self._check("fan_out", 4, 1 << 12)
         self._check("immutable_fan_out", 3, 1 << 12)
 

@@ -47,7 +47,7 @@ SMALL: dict[str, list[Options]] = {
     "pim_tree": [
         PIMTree(),
         PIMTree(merge_ratio=0.3, insertion_depth=1, fan_out=4, immutable_fan_out=3),
-        PIMTree(merge_ratio=0.5, insertion_depth=3, fan_out=4, immutable_fan_out=3, blocking=True),
+        PIMTree(merge_ratio=0.5, insertion_depth=3, fan_out=4, immutable_fan_out=3, blocking=True, threads=2),
     ],
     "chained_bplus_tree": [ChainedBPlusTree(), ChainedBPlusTree(chain_length=5, fan_out=4)],
     "chained_css_tree": [ChainedCssTree(), ChainedCssTree(chain_length=5, fan_out=4)],

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from slidejoin.index.pim_tree import PIMTreeIndex
 from slidejoin.index.probing import Probes
+from slidejoin.index.tasks import run_together
 from slidejoin.index.two_stage import Merging
 from slidejoin.options import IMTree, PIMTree
-from tests.law.checks import examples
+from tests.law.checks import ORDERS, assert_pairs, examples
+from tests.narrow import set_limits
+from tests.strategies import cases
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +86,12 @@ def test_a_merge_is_spread_over_pushes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No push merges more than its share, and each merge is done before the next is due."""
     steps: list[int] = []
     work = Merging.work
-    monkeypatch.setattr(Merging, "work", lambda merging, more: steps.append(more) or work(merging, more))
+
+    def noted(merging: Merging, more: int) -> bool:
+        steps.append(more)
+        return work(merging, more)
+
+    monkeypatch.setattr(Merging, "work", noted)
     monkeypatch.setattr(Merging, "finish", lambda merging: merging.made)
     rng, tree, phases = np.random.default_rng(0), tree_of(PIMTree(merge_ratio=1 / 8, insertion_depth=1), 4096), []
     for at in range(0, 40_000, 16):
@@ -133,3 +141,69 @@ def test_what_is_refused() -> None:
         PIMTreeIndex(IMTree(), 0, 10, 0)
     with pytest.raises(ValueError, match="immutable_fan_out"):
         IMTree(immutable_fan_out=2)
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+@examples(80)
+@given(
+    data=st.data(),
+    task_size=st.integers(1, 64),
+    threads=st.integers(1, 4),
+    ratio=st.sampled_from([0.05, 0.2, 0.5, 1.0]),
+    depth=st.integers(0, 3),
+    blocking=st.booleans(),
+    slice_rows=st.sampled_from([1, 3, 1 << 11]),
+)
+def test_all_interleavings_give_the_same_output(
+    data: Any, task_size: int, threads: int, ratio: float, depth: int, blocking: bool, slice_rows: int
+) -> None:
+    """Merges begin, go on and end within pushes, between their slices."""
+    options = PIMTree(
+        merge_ratio=ratio, insertion_depth=depth, fan_out=4, immutable_fan_out=3, blocking=blocking,
+        task_size=task_size, threads=threads,
+    )  # fmt: skip
+    case = data.draw(cases(most=24, self_join=data.draw(st.booleans())))
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, SMALLEST_SHARED=1, SMALLEST_SLICE=slice_rows, LARGEST_SLICE=max(slice_rows, 8))
+        set_limits(patch, FIRST_ROOM=data.draw(st.sampled_from([1, 64])), SMALLEST_SPREAD=1)
+        assert_pairs(case, data.draw(st.sampled_from(ORDERS)), algorithm=options, threads=data.draw(st.integers(1, 2)))
+
+
+@pytest.mark.parametrize("task_size", [1, 7, 64])
+@pytest.mark.parametrize("threads", [2, 3, 5])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_threads_find_what_one_finds(task_size: int, threads: int, skewed: bool) -> None:
+    rng = np.random.default_rng(threads)
+    trees = [
+        tree_of(PIMTree(merge_ratio=0.2, fan_out=8, immutable_fan_out=5, task_size=task_size, threads=number), 20_000)
+        for number in (1, threads)
+    ]
+    phases = set()
+    for at in range(0, 60_000, 1500):
+        keys = (rng.pareto(1.0, 1500) * 1000).astype(np.int64) if skewed else rng.integers(0, 30_000, 1500)
+        for tree in trees:
+            tree.expire(max(0, at - 20_000))
+            put(tree, keys)
+        lo = rng.integers(0, 30_000, 700)
+        probes = asked(lo, lo + rng.integers(-1, 5, 700), trees[0].floor, at + 1500)
+        # Also with room for some of the probes only.
+        room = int(rng.choice([1 << 15, 3000]))
+        one, two = (found(tree, probes, room) for tree in trees)
+        assert one == two
+        assert trees[0].phase == trees[1].phase
+        phases.add(trees[1].phase)
+    assert phases == {0, 1, 2}
+    assert trees[0].count == trees[1].count
+
+
+def test_an_error_of_a_helper_is_raised() -> None:
+    done: list[int] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_together([lambda: done.append(1), fail, lambda: done.append(3)])
+    assert sorted(done) == [1, 3]

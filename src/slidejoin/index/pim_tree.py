@@ -9,13 +9,19 @@ are done in small parts, beside pushes, in proportion to their rows.
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from slidejoin.index.subindexes import SubIndexes
+from slidejoin.index.tasks import SMALLEST_SHARED, walk_together
 from slidejoin.index.two_stage import Merging, TwoStage
 from slidejoin.options import PIMTree
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probing import Probes
     from slidejoin.options import Options
 
 __all__ = ["PIMTreeIndex"]
@@ -41,8 +47,9 @@ class PIMTreeIndex(TwoStage):
             raise TypeError(msg)
         super().__init__(
             options, dims, rows, first, fan_out=options.fan_out, stable_fan_out=options.immutable_fan_out,
-            depth=options.insertion_depth, merge_ratio=options.merge_ratio,
+            depth=options.insertion_depth, merge_ratio=options.merge_ratio, threads=options.threads,
         )  # fmt: skip
+        self._threads, self._task_size = options.threads, options.task_size
         self._blocking = options.blocking
         self._merging: Merging | None = None
         self._pending: SubIndexes | None = None
@@ -53,6 +60,21 @@ class PIMTreeIndex(TwoStage):
     def phase(self) -> int:
         """Of the merge that is on its way: 1, 2, or 0 if there is none."""
         return 1 if self._merging is not None else 2 if self._pending is not None else 0
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search and scan, by as many threads as there are, task by task in arrival order, see `Structure.walk`."""
+        if self._threads == 1 or end - begin < max(SMALLEST_SHARED, 2):
+            return super().walk(probes, begin, end, counts, found)
+        start = perf_counter()
+        done = walk_together(
+            self._stable, self._active.depth, self._pools, probes, begin, end, counts, found,
+            threads=self._threads, task_size=self._task_size,
+        )  # fmt: skip
+        # Each task is searched for and scanned in one go.
+        self._spent("search", start)
+        return done
 
     def _merge(self, inserted: int) -> None:
         """Begin a merge when the mutable part is full, and go on with one that was begun."""
@@ -74,7 +96,7 @@ class PIMTreeIndex(TwoStage):
         frozen, stable = self._active, self._stable
         self._merging = Merging(stable, frozen, self.floor, self._spare)
         if self._idle is None:
-            self._idle = SubIndexes(self._fan_out, stable, self._depth)
+            self._idle = SubIndexes(self._fan_out, stable, self._depth, self._threads)
         else:
             self._idle.hang(stable, self._depth)
         self._active, self._idle = self._idle, None

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.css_tree import CssTree, nodes_of
+from slidejoin.index.tasks import SMALLEST_SHARED, run_together
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.css_tree import LANES, find_nodes
 from slidejoin.kernels.im_tree import FIELDS
 from slidejoin.kernels.subindexes import NOTHING, find_leaves, insert_ascending, take_leaves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
@@ -36,7 +39,9 @@ class SubIndexes:
     stable : CssTree
         The immutable tree at whose nodes they hang.
     depth : int
-        Of these nodes, the root's being 0; above what the tree has there is one B+-tree for all keys.
+        Of these nodes, the root's being 0; of a tree that is not as deep, its deepest.
+    threads : int
+        How many share the rows that come.
 
     Attributes
     ----------
@@ -48,10 +53,10 @@ class SubIndexes:
         Where; -1 for one B+-tree that is found without.
     """
 
-    def __init__(self, fan_out: int, stable: CssTree, depth: int) -> None:
+    def __init__(self, fan_out: int, stable: CssTree, depth: int, threads: int = 1) -> None:
         self.fan_out, self._width = fan_out, -(-fan_out // LANES) * LANES
         self._keys, self._values, self._sizes, self._following = (np.empty(0, np.int64) for _ in range(4))
-        self._pool = np.zeros(2, np.int64)
+        self._free = np.zeros((threads, 2), np.int64)
         self.hang(stable, depth)
 
     def hang(self, stable: CssTree, depth: int) -> None:
@@ -60,13 +65,14 @@ class SubIndexes:
         self._ends = ends_of(stable, self.depth)
         trees = self.trees
         if self._sizes.size < trees:
-            self._more_nodes(trees - self._sizes.size + SPARE_NODES)
+            self._make_nodes(trees - self._sizes.size + SPARE_NODES)
         self._keys[: trees * self._width] = FILLING
         self._sizes[:trees] = 0
         self._following[: trees - 1] = np.arange(1, trees)
         self._following[trees - 1] = NOTHING
         self._roots, self._heights = np.arange(trees), np.zeros(trees, np.int64)
-        self._pool[0] = trees
+        cuts = np.linspace(trees, self._sizes.size, self._free.shape[0] + 1).astype(np.int64)
+        self._free[:, 0], self._free[:, 1] = cuts[:-1], cuts[1:]
         self._moved = 0
         self._describe()
 
@@ -76,11 +82,19 @@ class SubIndexes:
         assert self.line.size == FIELDS  # noqa: S101 - what the kernels read
         """These trees for `slidejoin.kernels.im_tree.scan_both`."""
 
-    def _more_nodes(self, more: int) -> None:
+    def _make_nodes(self, more: int) -> None:
         for name, places in (("_keys", self._width), ("_values", self._width), ("_sizes", 1), ("_following", 1)):
             setattr(self, name, np.concatenate([getattr(self, name), np.empty(more * places, np.int64)]))
-        self._pool[1] = self._sizes.size
         self._describe()
+
+    def route(self, stable: CssTree) -> list[int]:
+        """Return what leads here for `slidejoin.kernels.pim_tree.do_tasks`; a search passes through `stable`."""
+        hung, nodes = self.hung, self._sizes.size
+        return [
+            nodes, address_of(self._roots), address_of(self._heights), self.trees, self.fan_out, hung is stable,
+            address_of(hung.inner), hung.inner.size, address_of(hung.starts), hung.starts.size, max(self.depth, 0),
+            hung.fan_out,
+        ]  # fmt: skip
 
     @property
     def trees(self) -> int:
@@ -96,17 +110,51 @@ class SubIndexes:
         return routes
 
     def insert(self, keys: NDArray[np.int64], values: NDArray[np.int64]) -> None:
-        """Take rows, best by ascending key; more nodes are made where those that are free might not do."""
-        routes, done = self.routes(keys, 0, keys.size), 0
-        while True:
-            done = insert_ascending(
-                self._keys, self._values, self._sizes, self._following, self._roots, self._heights, self._pool,
-                self.fan_out, keys, values, routes, done, keys.size,
-            )  # fmt: skip
-            if done == keys.size:
-                break
-            self._more_nodes(self._sizes.size // 2 + SPARE_NODES)
+        """Take rows, best by ascending key; more nodes are made where those that are free might not do.
+
+        Several threads take stretches of ascending keys, each all of those of its trees, and nodes of its own.
+        """
+        routes, threads = self.routes(keys, 0, keys.size), self._free.shape[0]
+        cuts = [0, keys.size]
+        if threads > 1 and keys.size >= SMALLEST_SHARED and self.trees > 1:
+            shares = routes[[keys.size * thread // threads for thread in range(1, threads)]]
+            cuts[1:1] = np.searchsorted(routes, shares).tolist()
+        done = cuts[:-1]
+
+        def part(thread: int) -> Callable[[], None]:
+            def run() -> None:
+                done[thread] = self._insert(keys, values, routes, done[thread], cuts[thread + 1], thread)
+
+            return run
+
+        run_together([part(thread) for thread in range(len(done))])
+        for begin, end in zip(done, cuts[1:], strict=True):
+            at = begin
+            while at < end:
+                # What is free in the others may still do.
+                most = int(np.argmax(self._free[:, 1] - self._free[:, 0]))
+                again = self._insert(keys, values, routes, at, end, most)
+                if again == at:
+                    nodes = self._sizes.size
+                    self._make_nodes(nodes // 2 + SPARE_NODES)
+                    self._free[most] = nodes, self._sizes.size
+                at = again
         self.rows += keys.size
+
+    def _insert(
+        self,
+        keys: NDArray[np.int64],
+        values: NDArray[np.int64],
+        routes: NDArray[np.int64],
+        begin: int,
+        end: int,
+        thread: int,
+    ) -> int:
+        """Insert a part of the rows into nodes that are free for that thread, up to the first without."""
+        return insert_ascending(
+            self._keys, self._values, self._sizes, self._following, self._roots, self._heights, self._free[thread],
+            self.fan_out, keys, values, routes, begin, end,
+        )  # fmt: skip
 
     def find(
         self,
@@ -162,7 +210,7 @@ class SubIndexes:
     def growth(self, rows: int) -> int:
         """Return by how many bytes so many more rows make it grow at most; at worst each splits a leaf."""
         needed = rows + rows // 2 + int(self._heights.max(initial=0)) + 2
-        if needed <= int(self._pool[1] - self._pool[0]):
+        if needed <= int((self._free[:, 1] - self._free[:, 0]).max()):
             return 0
         return (self._sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
 

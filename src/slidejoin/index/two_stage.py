@@ -59,6 +59,7 @@ class TwoStage(Structure):
         stable_fan_out: int,
         depth: int,
         merge_ratio: float,
+        threads: int = 1,
     ) -> None:
         super().__init__(options, dims, rows, first)
         self.seconds = dict.fromkeys(STEPS, 0.0)
@@ -66,7 +67,7 @@ class TwoStage(Structure):
         self._lock = Lock()
         self._fan_out, self._stable_fan_out, self._depth, self._ratio = fan_out, stable_fan_out, depth, merge_ratio
         self._stable = CssTree.built(np.empty(0, np.int64), np.empty(0, np.int64), stable_fan_out)
-        self._active = SubIndexes(fan_out, self._stable, depth)
+        self._active = SubIndexes(fan_out, self._stable, depth, threads)
         self._pools: tuple[SubIndexes, ...] = (self._active,)
         # What the next merge writes into: the arrays of the tree before the present one.
         self._spare = room(0, stable_fan_out)

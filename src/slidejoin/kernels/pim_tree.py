@@ -1,0 +1,187 @@
+"""Probes of a PIM-Tree shared by threads, task by task in the order of arrival (PIM-Tree, section 4.1).
+
+A task is a few probes. Whoever is free takes the next one, answers it into memory of its own, and marks it; then,
+unless another thread is just doing so, it hands on all tasks at the head of the queue that are done, in their order. So
+a slow task stops nobody, and the answer is the one that a single thread gives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+
+from slidejoin.kernels.atomics import read_word, swap_word, write_word
+from slidejoin.kernels.compiling import I64, I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.css_tree import find_nodes, find_passing
+from slidejoin.kernels.im_tree import KEYS, VALUES, WIDTH, scan_both
+from slidejoin.kernels.memory import i64_at, place_of
+from slidejoin.kernels.subindexes import find_leaves
+from slidejoin.kernels.words import load_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["HEAD", "QUEUE", "ROUTE_FIELDS", "TASK", "TOTAL", "do_tasks", "hand_on"]
+
+NEXT, LOCK, HEAD, TOTAL, STOPPED, QUEUE = range(6)
+"""The shared queue, (QUEUE,) int64: the next task to take; whether somebody hands results on; the first task that is
+not handed on; rows that are; whether there was no room for a task, so that all stop."""
+
+STATUS, OFFSET, COUNT, AT, TASK = range(5)
+"""A task in the queue, int64: where it stands; the place of its rows in the memory of the thread that found them, how
+many they are, and the address of that memory."""
+
+AVAILABLE, ACTIVE, COMPLETED = range(3)
+"""Where a task stands."""
+
+(
+    NODES,
+    ROOTS,
+    HEIGHTS,
+    TREES_HERE,
+    FAN_OUT,
+    SAME,
+    INNER,
+    INNER_SIZE,
+    STARTS,
+    LEVELS,
+    DEPTH,
+    ROUTE_FAN_OUT,
+    ROUTE_FIELDS,
+) = range(13)
+
+"""What leads into a pool of B+-trees, beside `slidejoin.kernels.im_tree.KEYS` and so on, as a line of int64: nodes;
+addresses of roots and heights, how many trees there are, entries of a node; whether they hang at the immutable tree
+that is searched; else the inner nodes of the one at which they do, its levels, at which depth, its fan-out."""
+
+
+@inlined
+def _find_in_pools(
+    pools: Any,  # noqa: ANN401
+    routes: Any,  # noqa: ANN401
+    bounds: Any,  # noqa: ANN401
+    piece: Any,  # noqa: ANN401
+    pieces: Any,  # noqa: ANN401
+    low: Any,  # noqa: ANN401
+    high: Any,  # noqa: ANN401
+    passed: Any,  # noqa: ANN401
+    other: Any,  # noqa: ANN401
+    leaves: Any,  # noqa: ANN401
+    slots: Any,  # noqa: ANN401
+) -> None:
+    """Find where ranges begin in each pool of B+-trees."""
+    for pool in range(pools.shape[0]):
+        line, route = pools[pool], routes[pool]
+        size = route[NODES] * line[WIDTH]
+        which = passed
+        if route[SAME] == 0:
+            which = other
+            find_nodes(
+                i64_at(route[INNER], route[INNER_SIZE]), i64_at(route[STARTS], route[LEVELS]), route[ROUTE_FAN_OUT],
+                route[DEPTH], bounds, low, high, other,
+            )  # fmt: skip
+        find_leaves(
+            i64_at(line[KEYS], size), i64_at(line[VALUES], size), i64_at(route[ROOTS], route[TREES_HERE]),
+            i64_at(route[HEIGHTS], route[TREES_HERE]), route[FAN_OUT], bounds, which, low, high,
+            leaves[pool * pieces + piece], slots[pool * pieces + piece],
+        )  # fmt: skip
+
+
+@inlined
+def _hand_on(queue: Any, tasks: Any, count: Any, found: Any) -> None:  # noqa: ANN401
+    if not swap_word(queue, LOCK, 0, 1):
+        return
+    head, total = queue[HEAD], queue[TOTAL]
+    while head < count and read_word(tasks, head * TASK + STATUS) == COMPLETED:
+        rows, at = tasks[U64(head * TASK + COUNT)], tasks[U64(head * TASK + AT)] + 8 * tasks[U64(head * TASK + OFFSET)]
+        if total + rows > found.size:
+            write_word(queue, STOPPED, 1)
+            break
+        for row in range(rows):
+            found[U64(total + row)] = load_key(at + 8 * row)
+        total, head = total + rows, head + 1
+    queue[HEAD], queue[TOTAL] = head, total
+    write_word(queue, LOCK, 0)
+
+
+@kernel(OUT_I64, OUT_I64, types.int64, OUT_I64)
+def hand_on(queue: NDArray[np.int64], tasks: NDArray[np.int64], count: int, found: NDArray[np.int64]) -> None:
+    """Copy the rows of the completed tasks at the head of the queue to `found`, in their order, unless another does.
+
+    Stops at the first that there is no room for. O(rows).
+    """
+    _hand_on(queue, tasks, count, found)
+
+
+@kernel(
+    OUT_I64, OUT_I64, types.int64, types.int64, I64, I64, types.int64, I64, I64, types.int64, types.int64, I64_2D,
+    I64_2D, I64_2D, I64_2D, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64,
+)  # fmt: skip
+def do_tasks(
+    queue: NDArray[np.int64],
+    tasks: NDArray[np.int64],
+    count: int,
+    task_size: int,
+    stable_keys: NDArray[np.int64],
+    stable_values: NDArray[np.int64],
+    size: int,
+    inner: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    fan_out: int,
+    depth: int,
+    pools: NDArray[np.int64],
+    routes: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
+    begin: int,
+    end: int,
+    counts: NDArray[np.int64],
+    own: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> None:
+    """Take tasks of probes begin…end-1 from the queue until none is left, and hand results on; any number of threads.
+
+    `tasks` (count * TASK,) int64, `task_size` probes each; pools (p, FIELDS) and routes (p, ROUTE_FIELDS) int64; `own`
+    int64 is this thread's. The others as in `slidejoin.kernels.im_tree.scan_both`.
+    """
+    pieces = lo.shape[0]
+    places: Any = np.empty((pieces, task_size), np.int64)
+    leaves: Any = np.empty((pools.shape[0] * pieces, task_size), np.int64)
+    slots: Any = np.empty((pools.shape[0] * pieces, task_size), np.int64)
+    passed: Any = np.zeros(task_size, np.int64)
+    other: Any = np.zeros(task_size, np.int64)
+    result: Any = np.zeros(2, np.int64)
+    used = np.int64(0)
+    own_at = np.int64(place_of(own))
+    while read_word(queue, STOPPED) == 0:
+        task = read_word(queue, NEXT)
+        if task >= count:
+            break
+        if not swap_word(queue, NEXT, task, task + 1):
+            continue
+        write_word(tasks, task * TASK + STATUS, ACTIVE)
+        low = begin + task * task_size
+        high = min(low + task_size, end)
+        for piece in range(pieces):
+            find_passing(
+                stable_keys, stable_values, inner, starts, fan_out, lo[piece], low, high, depth, passed, places[piece]
+            )
+            _find_in_pools(pools, routes, lo[piece], piece, pieces, low, high, passed, other, leaves, slots)
+        result[0], result[1] = low, used
+        scan_both(
+            stable_keys, stable_values, size, places, pools, leaves, slots, lo, hi, seen_from, seen_to, low, low, high,
+            counts, own, result,
+        )  # fmt: skip
+        if result[0] < high:
+            # It is not handed on, nor what comes behind it.
+            write_word(queue, STOPPED, 1)
+            break
+        at = task * TASK
+        tasks[U64(at + OFFSET)], tasks[U64(at + COUNT)], tasks[U64(at + AT)] = used, result[1] - used, own_at
+        used = result[1]
+        write_word(tasks, at + STATUS, COMPLETED)
+        _hand_on(queue, tasks, count, found)
