@@ -56,7 +56,9 @@ def test_leaves_hold_all_rows_in_order(
     assert trees.trees == (1 if trees.depth < 1 else int(hung.starts[trees.depth + 1] - hung.starts[trees.depth]))
     for push in pushes:
         keys, first = i64(sorted(push) if ascending else push), len(rows)
+        most = trees.nbytes + trees.growth(keys.size)
         trees.insert(keys, np.arange(first, first + keys.size))
+        assert trees.nbytes <= most
         rows += list(zip(keys.tolist(), range(first, first + keys.size), strict=True))
     got = content(trees)
     assert [key for key, _ in got] == sorted(key for key, _ in rows)
@@ -114,7 +116,10 @@ def test_large_trees(order: str) -> None:
         "constant": np.full(50_000, 7),
     }[order]
     trees = SubIndexes(16, CssTree(0, 9), 2)
-    trees.insert(keys, np.arange(keys.size))
+    for first in range(0, keys.size, 500):
+        most = trees.nbytes + trees.growth(500)
+        trees.insert(keys[first : first + 500], np.arange(first, first + 500))
+        assert trees.nbytes <= most
     got = content(trees)
     assert [key for key, _ in got] == sorted(keys.tolist())
     assert sorted(ordinal for _, ordinal in got) == list(range(keys.size))

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["SubIndexes"]
 
 SPARE_NODES = 16
+LEAST_FILLED = 6
+"""Part of its entries that a node has at least, on average."""
+
 FILLING = np.iinfo(np.int64).max
 NODE_BYTES, TREE_BYTES = 16, 24
 
@@ -208,11 +211,16 @@ class SubIndexes:
         return (trees + SPARE_NODES) * NODE_BYTES * (-(-fan_out // LANES) * LANES + 1) + trees * TREE_BYTES
 
     def growth(self, rows: int) -> int:
-        """Return by how many bytes so many more rows make it grow at most; at worst each splits a leaf."""
-        needed = rows + rows // 2 + int(self._heights.max(initial=0)) + 2
-        if needed <= int((self._free[:, 1] - self._free[:, 0]).max()):
-            return 0
-        return (self._sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
+        """Return by how many bytes so many more rows make it grow at most.
+
+        Each row splits a leaf at worst; but a node that was split is half full, and only rows that come one behind the
+        other leave less.
+        """
+        free, nodes = self._free[:, 1] - self._free[:, 0], self._sizes.size
+        height = int(self._heights.max(initial=0)) + 2
+        filled = self.trees + LEAST_FILLED * (self.rows + rows) // self.fan_out + height - (nodes - int(free.sum()))
+        missing = min(rows + rows // 2 + height, max(filled, height)) - int(free.max())
+        return 0 if missing <= 0 else (nodes // 2 + 2 * missing + 3 * SPARE_NODES) * self._node_bytes
 
 
 def ends_of(stable: CssTree, depth: int) -> NDArray[np.int64]:
