@@ -12,6 +12,7 @@ from typing import ClassVar
 __all__ = [
     "STRUCTURES",
     "BPlusTree",
+    "BiSort",
     "ChainedBPlusTree",
     "ChainedCssTree",
     "Hash",
@@ -358,18 +359,40 @@ class ChainedCssTree(Options):
         self._check("fan_out", 4, 1 << 12)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiSort(Options):
+    """What can be set of `slidejoin.index.bi_sort`, the sorted runs that ``auto`` chooses from, too.
+
+    Attributes
+    ----------
+    buffer_size : int
+        Rows that collect in one small run, into which each push is merged, before that run is merged with older ones:
+        the paper's B. With 1 every push is a run at once, and runs are merged by `fan_out` alone.
+    fan_out : int, optional
+        Neighbouring runs are merged while the older has fewer than so many times the newer's rows: the larger, the
+        fewer runs a probe meets, and the more often a row is moved. Default: by what both cost, see
+        `slidejoin.index.levels`.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "bi_sort"
+    what: ClassVar[str] = "sorted runs (PanJoin, section III-D)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.bi_sort", "BiSort")
+
+    buffer_size: int = 1
+    fan_out: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("buffer_size", 1, 1 << 20)
+        self._check("fan_out", 1, 1 << 10, optional=True)
+
+
 STRUCTURES: dict[str, type[Options]] = {
     options.name: options
-    for options in (
-        NestedLoop,
-        Hash,
-        BPlusTree,
-        ChainedBPlusTree,
-        ChainedCssTree,
-        IMTree,
-        PIMTree,
-        RapTable,
-        WibTree,
-    )
+    for options in (NestedLoop, Hash, BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree, RapTable, WibTree)
 }
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

@@ -24,6 +24,7 @@ from slidejoin.index.levels import best_levels
 from slidejoin.index.merging import Merge, merge_runs
 from slidejoin.index.runs import Run, build_run
 from slidejoin.kernels.searching import CHECK_AUX, CHECK_SEEN
+from slidejoin.options import BiSort as BiSortOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.band_cells import FoundInCells
     from slidejoin.index.probing import Ascending, Probes
+    from slidejoin.options import Options
 
 __all__ = ["BiSort", "FoundInRuns", "Run", "build_run", "merge_runs"]
 
@@ -43,9 +45,11 @@ class BiSort:
     spans_ordinals = False
     """Whether one old row that stays keeps the places of all that came after it: runs leave wherever they stand."""
 
-    def __init__(self, dims: int, *, merge: bool = True) -> None:
+    def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
         self.dims = dims
         self.merge = merge
+        self.options = options if isinstance(options, BiSortOptions) else BiSortOptions()
+        """What was set of it."""
         self.counted = False
         """Whether ranges were searched for: whole runs leave then, as telling when rows of a large one came is dear."""
         self.apart = False
@@ -55,10 +59,12 @@ class BiSort:
         self._merges: list[Merge] = []
         # Ordinal before which rows are no longer seen; None while rows leave by another order than that of arrival.
         self._leaving: int | None = None
-        self.levels, self._others = best_levels(1, 1, lazy=False)
+        self.levels, self._others = best_levels(1, 1, lazy=False, asked=self.options.fan_out)
 
     def append(self, run: Run, live_rows: int) -> None:
         """Add the newest run; merge neighbours while the older is less than a fan-out times the newer, see `levels`.
+
+        A run of fewer rows than `buffer_size` takes the next push in, and is merged with no older one.
 
         Rows that left are left out of what is merged, so that one run may hold nearly the whole window. Where rows
         leave by their times or pushes are small, merged runs stay under half of the window's `live_rows` instead, and
@@ -81,10 +87,11 @@ class BiSort:
             return
         self._advance(rows)
         limit, floor = max(SMALLEST_LIMIT, live_rows // 2), 0
+        buffer_size = min(self.options.buffer_size, limit // 2)
         lazy = self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted
         if lazy and self._leaving is not None:
             limit, floor = LONGEST, self._leaving
-        self.levels, self._others = best_levels(rows, live_rows, lazy=lazy)
+        self.levels, self._others = best_levels(rows, live_rows, lazy=lazy, asked=self.options.fan_out)
         fan_out = self.levels.fan_out
         busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
         place = len(runs) - 1
@@ -94,7 +101,10 @@ class BiSort:
                 continue
             older, newer = runs[place], runs[place + 1]
             alive = older.base + older.rows - max(older.base, floor)
-            if alive >= fan_out * newer.rows or newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
+            buffered = alive < buffer_size
+            if not buffered and (newer.rows < buffer_size or alive >= fan_out * newer.rows):
+                continue
+            if newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
                 continue
             if id(older) in busy or id(newer) in busy:
                 continue

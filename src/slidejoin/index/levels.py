@@ -97,12 +97,15 @@ def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
 
 
 @cache
-def _of_window(pushes: int, near: int, lazy: bool) -> tuple[Levels, ...]:
-    return tuple(play(fan_out, pushes, near, lazy=lazy) for fan_out in FAN_OUTS)
+def _of_window(pushes: int, near: int, lazy: bool, asked: int | None) -> tuple[Levels, ...]:
+    fan_outs = FAN_OUTS if asked is None else (asked,)
+    return tuple(play(fan_out, pushes, near, lazy=lazy) for fan_out in fan_outs)
 
 
-def best_levels(rows: int, window: int, *, lazy: bool) -> tuple[Levels, tuple[Levels, ...]]:
+def best_levels(rows: int, window: int, *, lazy: bool, asked: int | None = None) -> tuple[Levels, tuple[Levels, ...]]:
     """Return the fan-out to use where pushes of so many rows come into a window of so many, and what was compared.
+
+    Of a fan-out that was `asked` for only what it is expected to cost.
 
     Examples
     --------
@@ -114,6 +117,8 @@ def best_levels(rows: int, window: int, *, lazy: bool) -> tuple[Levels, tuple[Le
     # Powers of two, so that little is played through, and that the choice stays where windows and pushes vary a little.
     pushes = 1 << (pushes.bit_length() - 1)
     near = NEAR * pushes // max(window, 1)
-    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy)
+    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, asked)
+    if asked is not None:
+        return known[0], known
     usual, best = known[FAN_OUTS.index(USUAL)], min(known, key=lambda one: one.cost)
     return (best if best.cost < WORTH * usual.cost else usual), known

@@ -31,7 +31,7 @@ ROWS_A_LEAF = 32
 FILLED = 0.69
 """The part of a leaf that is filled on average: ln 2, as each is half full after a split."""
 
-LEAF_BYTES, NODE_BYTES, SPARE = 20, 12, 8
+NODE_BYTES, SPARE = 12, 8
 
 
 class Leaves(Subwindow):
@@ -47,7 +47,7 @@ class Leaves(Subwindow):
         Elements of an inner node.
     """
 
-    __slots__ = ("children", "fan_out", "largest", "node_keys", "per_leaf", "sizes", "smallest")
+    __slots__ = ("children", "fan_out", "node_keys", "sizes")
 
     def __init__(self, capacity: int, width: int, fan_out: int) -> None:
         leaves, nodes = room_of(capacity, width, fan_out)
@@ -57,7 +57,6 @@ class Leaves(Subwindow):
         # The first leaf is the root, and the first entry is its.
         table.state[[PTR_G, LEAVES]] = 1
         table.first[0] = table.last[0] = 0
-        self.per_leaf, self.smallest, self.largest = (np.zeros(leaves, kind) for kind in (np.int32, np.int64, np.int64))
         self.node_keys, self.children = (np.empty(nodes * fan_out, kind) for kind in (np.int64, np.int32))
         self.sizes = np.zeros(nodes, np.int32)
 
@@ -68,8 +67,7 @@ class Leaves(Subwindow):
             table = self.llat
             done = insert_rows(
                 table.keys, table.ordinals, table.filled, table.following, table.first, table.last, table.behind,
-                self.per_leaf, self.smallest, self.largest, self.node_keys, self.children, self.sizes, table.state,
-                table.width, self.fan_out, keys, ordinals, done,
+                self.node_keys, self.children, self.sizes, table.state, table.width, self.fan_out, keys, ordinals, done,
             )  # fmt: skip
             if done == keys.size:
                 return
@@ -78,9 +76,6 @@ class Leaves(Subwindow):
     def _more(self) -> None:
         leaves, nodes = self.llat.partitions // 2 + SPARE, self.sizes.size // 2 + SPARE
         self.llat.more(leaves, leaves)
-        self.per_leaf, self.smallest, self.largest = (
-            np.concatenate([one, np.zeros(leaves, one.dtype)]) for one in (self.per_leaf, self.smallest, self.largest)
-        )
         self.node_keys, self.children = (
             np.concatenate([one, np.zeros(nodes * self.fan_out, one.dtype)]) for one in (self.node_keys, self.children)
         )
@@ -115,7 +110,7 @@ class Leaves(Subwindow):
     def nbytes(self) -> int:
         """Bytes of nodes and leaves, in use or not."""
         tree = self.sizes.size * (4 + self.fan_out * NODE_BYTES)
-        return self.llat.nbytes + self.llat.partitions * LEAF_BYTES + tree
+        return self.llat.nbytes + tree
 
 
 def room_of(capacity: int, width: int, fan_out: int) -> tuple[int, int]:
@@ -149,4 +144,4 @@ class WibTreeIndex(Chain):
         width = self._width(capacity)
         leaves, nodes = room_of(capacity, width, self._fan_out)
         # Twice, as few keys that come very often may take half as many leaves again.
-        return 2 * (bytes_of(leaves, leaves, width) + leaves * LEAF_BYTES + nodes * (4 + self._fan_out * NODE_BYTES))
+        return 2 * (bytes_of(leaves, leaves, width) + nodes * (4 + self._fan_out * NODE_BYTES))

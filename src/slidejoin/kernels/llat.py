@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
+from slidejoin.kernels.between import lanes_between
 from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.kernels.vectors import first_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +26,10 @@ NOTHING = -1
 PTR_G = 0
 
 BLOCK = 8
-"""Keys that are compared before a branch: a cache line."""
+"""Keys that are compared at once: a cache line."""
+
+WORD = 56
+"""Keys that are compared before a branch: bits of an int64 that is never negative, in whole lines."""
 
 AHEAD = 6
 """Probes ahead of which a partition's keys are asked for."""
@@ -89,7 +94,7 @@ def measure_partitions(
     smallest: NDArray[np.int64],
     largest: NDArray[np.int64],
 ) -> None:
-    """Write how many rows each partition has, its smallest and largest key, (partitions,) int64, 0 without rows. O(n)."""
+    """Write how many rows each partition has, its smallest and largest key, (partitions,) int64, or 0. O(rows)."""
     for partition in range(counts.size):
         entry, rows = np.int64(first[U64(partition)]), np.int64(0)
         low = high = np.int64(0)
@@ -104,22 +109,11 @@ def measure_partitions(
 
 
 @inlined
-def _hits(keys: Any, at: Any, low: Any, high: Any) -> Any:  # noqa: ANN401 - int64
-    """Return how many of the `BLOCK` keys from that place on lie in the range: vectors alone, no branch."""
-    hits: Any = np.int64(0)
-    for j in range(BLOCK):
-        key = keys[U64(at + j)]
-        hits += (low <= key) & (key <= high)
-    return hits
-
-
-@inlined
 def _scan(
-    keys: Any,  # noqa: ANN401
     ordinals: Any,  # noqa: ANN401
+    line: Any,  # noqa: ANN401
     base: Any,  # noqa: ANN401
     rows: Any,  # noqa: ANN401
-    whole: Any,  # noqa: ANN401
     low: Any,  # noqa: ANN401
     high: Any,  # noqa: ANN401
     low_seen: Any,  # noqa: ANN401
@@ -129,15 +123,40 @@ def _scan(
     entries: Any,  # noqa: ANN401
     which: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Write the rows of one entry that match; return how many there are then. All its keys match if it is `whole`."""
-    for at in range(base, base + rows, BLOCK):
-        if not whole and _hits(keys, at, low, high) == 0:
-            continue
-        # A row is written whether it is seen or not, and kept or written over.
-        for place in range(at, min(at + BLOCK, base + rows)):
-            key, ordinal = keys[U64(place)], ordinals[U64(place)]
+    """Write the rows of one entry, whose keys are at the address `line`, that match; return how many there are then."""
+    for at in range(0, rows, WORD):
+        matching = np.int64(0)
+        rest = min(rows - at, WORD)
+        for j in range(0, rest, BLOCK):
+            matching |= lanes_between(line + ((at + j) << 3), low, high) << j
+        # What lies behind the last row are keys of no row.
+        matching &= (np.int64(1) << rest) - 1
+        while matching != 0:
+            ordinal = ordinals[U64(base + at + first_one(matching))]
             entries[U64(total)], which[U64(total)] = ordinal, number
-            total += (low <= key) & (key <= high) & (low_seen <= ordinal) & (ordinal < high_seen)
+            total += (low_seen <= ordinal) & (ordinal < high_seen)
+            matching &= matching - 1
+    return total
+
+
+@inlined
+def _copy(
+    ordinals: Any,  # noqa: ANN401
+    base: Any,  # noqa: ANN401
+    rows: Any,  # noqa: ANN401
+    low_seen: Any,  # noqa: ANN401
+    high_seen: Any,  # noqa: ANN401
+    number: Any,  # noqa: ANN401
+    total: Any,  # noqa: ANN401
+    entries: Any,  # noqa: ANN401
+    which: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Write the rows of one entry that are seen; return how many there are then."""
+    for place in range(base, base + rows):
+        # A row is written whether it is seen or not, and kept or written over.
+        ordinal = ordinals[U64(place)]
+        entries[U64(total)], which[U64(total)] = ordinal, number
+        total += (low_seen <= ordinal) & (ordinal < high_seen)
     return total
 
 
@@ -174,7 +193,7 @@ def scan_partitions(
     number of the probe. Returns how many there are then, or -1 where there is no `room`. Partitions that lie within a
     range are copied, those at its ends compared (III-F.2). O(rows in the partitions of the probes' ranges).
     """
-    m = order.size
+    m, address = order.size, np.int64(keys.ctypes.data)
     for t in range(m):
         soon = np.int64(first[U64(lows[U64(0), U64(min(t + AHEAD, m - 1))])]) * width
         prefetch(keys, soon)
@@ -196,9 +215,13 @@ def scan_partitions(
                     base, rows = entry * width, np.int64(filled[U64(entry)])
                     if total + rows > room:
                         return -1
-                    total = _scan(
-                        keys, ordinals, base, rows, whole, low, high, low_seen, high_seen, number, total, entries, which
-                    )
+                    if whole:
+                        total = _copy(ordinals, base, rows, low_seen, high_seen, number, total, entries, which)
+                    else:
+                        total = _scan(
+                            ordinals, address + (base << 3), base, rows, low, high, low_seen, high_seen, number, total,
+                            entries, which,
+                        )  # fmt: skip
                     entry = np.int64(following[U64(entry)])
                 if partition == highest:
                     break

@@ -2,8 +2,7 @@
 
 Inner node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `node_keys` int64 and `children` int32: a
 child and the smallest key that may be in it, that of the first child not looked at. Leaves are partitions of a linked
-list adaptive table (`slidejoin.kernels.llat`) of a width: leaf p has ``rows[p]`` int32 rows with keys from
-``smallest[p]`` to ``largest[p]``, int64. A leaf of more rows than its width has one key alone.
+list adaptive table (`slidejoin.kernels.llat`) of a width. A leaf of more rows than its width has one key alone.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
 from slidejoin.kernels.llat import NOTHING, PTR_G, put_row
 from slidejoin.kernels.rap_table import OUT_I32_2D
 
@@ -25,6 +24,9 @@ __all__ = ["HEIGHT", "LEAVES", "NODES", "ROOT", "find_leaves", "insert_rows"]
 ROOT, HEIGHT, NODES, LEAVES = range(PTR_G + 1, PTR_G + 5)
 """Further places of the table's state: the root (a leaf while the height is 0), levels of inner nodes, and how many of
 these and of leaves there are."""
+
+AHEAD = 8
+"""Rows ahead of which the place where one is written is asked for."""
 
 HIGHEST = 64
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -158,52 +160,50 @@ def _split(
     first: Any,  # noqa: ANN401
     last: Any,  # noqa: ANN401
     behind: Any,  # noqa: ANN401
-    rows: Any,  # noqa: ANN401
-    smallest: Any,  # noqa: ANN401
-    largest: Any,  # noqa: ANN401
     state: Any,  # noqa: ANN401
     width: Any,  # noqa: ANN401
     leaf: Any,  # noqa: ANN401
+    uniform: Any,  # noqa: ANN401
     key: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Split a full leaf to which a key comes, a new one to its right; return the smallest key that may be in that."""
-    right, entry = state[LEAVES], state[PTR_G]
+    right, entry, base = state[LEAVES], state[PTR_G], np.int64(first[U64(leaf)]) * width
     state[LEAVES] += 1
     state[PTR_G] += 1
     following[U64(entry)], filled[U64(entry)] = NOTHING, 0
     behind[U64(right)], behind[U64(leaf)] = behind[U64(leaf)], right
     first[U64(right)] = last[U64(right)] = entry
-    rows[U64(right)] = 0
-    if smallest[U64(leaf)] == largest[U64(leaf)]:
-        # All rows have one key, and stay together; the other leaf begins empty.
-        border = max(key, smallest[U64(leaf)])
-        if key < smallest[U64(leaf)]:
-            first[U64(right)], last[U64(right)] = first[U64(leaf)], last[U64(leaf)]
-            rows[U64(right)], smallest[U64(right)] = rows[U64(leaf)], smallest[U64(leaf)]
-            largest[U64(right)] = largest[U64(leaf)]
-            first[U64(leaf)] = last[U64(leaf)] = entry
-            rows[U64(leaf)] = 0
-        else:
-            border = smallest[U64(leaf)] + 1
-    else:
-        base = np.int64(first[U64(leaf)]) * width
+    if not uniform:
         _sort_rows(keys, ordinals, base, width)
         stay = _border(keys, base, width)
         for j in range(width - stay):
             keys[U64(entry * width + j)] = keys[U64(base + stay + j)]
             ordinals[U64(entry * width + j)] = ordinals[U64(base + stay + j)]
-        filled[U64(entry)] = rows[U64(right)] = width - stay
-        filled[U64(first[U64(leaf)])] = rows[U64(leaf)] = stay
-        smallest[U64(right)], largest[U64(right)] = keys[U64(base + stay)], largest[U64(leaf)]
-        largest[U64(leaf)] = keys[U64(base + stay - 1)]
+        filled[U64(entry)], filled[U64(first[U64(leaf)])] = width - stay, stay
         # A leaf that stays nearly full is left alone by what comes between the two.
-        border = smallest[U64(right)] if stay + stay <= width else largest[U64(leaf)] + 1
+        border = keys[U64(base + stay)] if stay + stay <= width else keys[U64(base + stay - 1)] + 1
+    elif key < keys[U64(base)]:
+        # All rows have one key, and stay together; the other leaf begins empty.
+        first[U64(right)], last[U64(right)] = first[U64(leaf)], last[U64(leaf)]
+        first[U64(leaf)] = last[U64(leaf)] = entry
+        border = keys[U64(base)]
+    else:
+        border = keys[U64(base)] + 1
     return border
 
 
+@inlined
+def _uniform(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
+    """Tell whether all rows of an entry have one key."""
+    place = np.int64(1)
+    while place < rows and keys[U64(base + place)] == keys[U64(base)]:
+        place += 1
+    return place >= rows
+
+
 @kernel(
-    OUT_I64, OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64, OUT_I64, OUT_I64, OUT_I32, OUT_I32,
-    OUT_I64, types.int64, types.int64, I64, I64, types.int64, returns=types.int64,
+    OUT_I64, OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64, OUT_I32, OUT_I32, OUT_I64, types.int64,
+    types.int64, I64, I64, types.int64, returns=types.int64,
 )  # fmt: skip
 def insert_rows(
     keys: NDArray[np.int64],
@@ -213,9 +213,6 @@ def insert_rows(
     first: NDArray[np.int32],
     last: NDArray[np.int32],
     behind: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    smallest: NDArray[np.int64],
-    largest: NDArray[np.int64],
     node_keys: NDArray[np.int64],
     children: NDArray[np.int32],
     sizes: NDArray[np.int32],
@@ -226,40 +223,50 @@ def insert_rows(
     new_ordinals: NDArray[np.int64],
     start: int,
 ) -> int:
-    """Put the rows from `start` on, best in ascending order, into their leaves.
+    """Put the rows from `start` on, which ascend, into their leaves.
 
-    Returns the first row for which there might not be leaves, entries or nodes enough, or how many rows there are.
-    O(n * log(width)) besides the descents, which begin where the key before was.
+    All leaves are looked up first, one from the other, so that what is written into them can be asked for ahead. A row
+    whose leaf has been split since looks it up again. Returns the first row for which there might not be leaves,
+    entries or nodes enough, or how many rows there are. O(n * log(leaves)), and O(log(width)) or so for splits.
     """
     path: Any = np.empty(HIGHEST, np.int64)
     least: Any = np.empty(HIGHEST, np.int64)
     most: Any = np.empty(HIGHEST, np.int64)
-    path[0], least[0], most[0], level = state[ROOT], LEAST, MOST, np.int64(0)
-    for row in range(start, new_keys.size):
-        if (
-            state[PTR_G] + 2 > filled.size
-            or state[LEAVES] + 1 > first.size
-            or state[NODES] + state[HEIGHT] + 1 > sizes.size
-        ):
-            return row
+    n, level, dirty = new_keys.size, np.int64(0), np.int64(NOTHING)
+    targets = np.empty(n, np.int32)
+    path[0], least[0], most[0] = state[ROOT], LEAST, MOST
+    for row in range(start, n):
         key = new_keys[U64(row)]
-        leaf = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, level, path, least, most)
+        targets[U64(row)] = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, level, path, least, most)
         level = state[HEIGHT]
-        if rows[U64(leaf)] >= width and not (smallest[U64(leaf)] == key and largest[U64(leaf)] == key):
-            border = _split(
-                keys, ordinals, filled, following, first, last, behind, rows, smallest, largest, state, width, leaf, key
-            )
-            right = state[LEAVES] - 1
-            _hang(node_keys, children, sizes, state, fan_out, path, border, right)
-            leaf = leaf if key < border else right
-            path[0], level = state[ROOT], np.int64(0)
-        if rows[U64(leaf)] == 0:
-            smallest[U64(leaf)] = largest[U64(leaf)] = key
-        smallest[U64(leaf)] = min(smallest[U64(leaf)], key)
-        largest[U64(leaf)] = max(largest[U64(leaf)], key)
-        rows[U64(leaf)] += 1
+    for row in range(start, n):
+        soon = np.int64(last[U64(targets[U64(min(row + AHEAD, n - 1))])])
+        prefetch(keys, soon * width + filled[U64(soon)])
+        prefetch(ordinals, soon * width + filled[U64(soon)])
+        key, leaf = new_keys[U64(row)], np.int64(targets[U64(row)])
+        entry = np.int64(last[U64(leaf)])
+        single = first[U64(leaf)] == entry
+        if leaf == dirty or not single or filled[U64(entry)] == width:
+            if (
+                state[PTR_G] + 2 > filled.size
+                or state[LEAVES] + 1 > first.size
+                or state[NODES] + state[HEIGHT] + 1 > sizes.size
+            ):
+                return row
+            path[0], target = state[ROOT], leaf
+            leaf = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, np.int64(0), path, least, most)
+            entry = np.int64(first[U64(leaf)])
+            if filled[U64(entry)] == width:
+                uniform = entry != last[U64(leaf)] or _uniform(keys, entry * width, width)
+                if not uniform or keys[U64(entry * width)] != key:
+                    border = _split(
+                        keys, ordinals, filled, following, first, last, behind, state, width, leaf, uniform, key
+                    )
+                    right, dirty = state[LEAVES] - 1, target
+                    _hang(node_keys, children, sizes, state, fan_out, path, border, right)
+                    leaf = leaf if key < border else right
         put_row(keys, ordinals, filled, following, last, state, width, leaf, key, new_ordinals[U64(row)])
-    return new_keys.size
+    return n
 
 
 @kernel(I64, I32, I32, I64, types.int64, I32, I64_2D, I64_2D, types.int64, OUT_I32_2D, OUT_I32_2D)

@@ -144,7 +144,7 @@ class SideWindow:
                 options, dims, window.size(self.side) if isinstance(window, CountWindow) else None, self.first
             )
         if algorithm != "band_cells" or plan.axes is None:
-            return BiSort(dims, merge=self.merge)
+            return BiSort(dims, merge=self.merge, options=plan.config.options)
         self._made_at = self.rows_seen
         return BandCells(plan.axes[self.side], dims, rows or self._cell_rows(coming), self.first, wide=wide)
 
@@ -294,7 +294,7 @@ class SideWindow:
         if algorithm != "bi_sort":
             self._refill(self._index(algorithm))
             return
-        runs = BiSort(len(self.plan.terms) - 1, merge=self.merge)
+        runs = BiSort(len(self.plan.terms) - 1, merge=self.merge, options=self.plan.config.options)
         for base, table in self._live():
             runs.append(run_of(self.plan, self.side, table, base), table.num_rows)
         self.index = runs
