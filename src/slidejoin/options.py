@@ -178,7 +178,7 @@ class RapTable(Options):
     def __post_init__(self) -> None:
         self._check("partitions", 1, 1 << 24, optional=True)
         self._check("subwindows", 1, 1 << 10)
-        sigma = self.sigma
+        sigma: object = self.sigma
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float)) or not 1 < sigma <= MOST_SIGMA:
             msg = f"sigma of rap_table must be a number above 1 and up to {MOST_SIGMA}; got {sigma!r}"
             raise ValueError(msg)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin import options
 from slidejoin.index import answers, bi_sort
 from slidejoin.index import runs as runs_module
 from slidejoin.index.band_cells import FoundInCells
@@ -101,9 +102,10 @@ class Chain:
     index: BiSort = field(init=False)
     rows: list[Row] = field(default_factory=list)
     base: int = 5
+    options: options.BiSort | None = None
 
     def __post_init__(self) -> None:
-        self.index = BiSort(self.dims, merge=self.merge)
+        self.index = BiSort(self.dims, merge=self.merge, options=self.options)
 
     def append(self, members: list[tuple[int | None, tuple[int, ...]]]) -> None:
         keys = i64([0 if key is None else key for key, _ in members])
@@ -161,9 +163,17 @@ def questions(draw: st.DrawFn, chain: Chain) -> Probes:
     st.sampled_from([0, 512]),
     st.sampled_from([2, 1000]),
     st.sampled_from([-1, 3, 128]),
+    st.sampled_from([None, options.BiSort(buffer_size=3, fan_out=1), options.BiSort(buffer_size=100, fan_out=20)]),
 )
 def test_any_sequence_of_appends_and_expiries(
-    data: st.DataObject, dims: int, merge: bool, limit: int, in_order: int, at_once: int, wide: int
+    data: st.DataObject,
+    dims: int,
+    merge: bool,
+    limit: int,
+    in_order: int,
+    at_once: int,
+    wide: int,
+    chosen: options.BiSort | None,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answers, "IN_ORDER", in_order)
@@ -173,7 +183,7 @@ def test_any_sequence_of_appends_and_expiries(
         patch.setattr(bi_sort, "SHARE", 1)
         patch.setattr(runs_module, "LOOKED_AT", at_once % 2)
         patch.setattr(bi_sort, "WIDE", wide)
-        chain = Chain(dims, merge)
+        chain = Chain(dims, merge, options=chosen)
         for _ in range(data.draw(st.integers(1, 8))):
             if data.draw(st.integers(0, 3)) == 0:
                 chain.expire(data.draw(st.integers(0, chain.base)))
@@ -275,6 +285,29 @@ def test_runs_stay_few_and_under_half_of_the_window_where_pushes_are_small() -> 
     runs = chain.index.runs
     assert len(runs) < 20
     assert max(run.rows for run in runs) <= 0.6 * 15_000
+
+
+def test_small_pushes_collect_in_a_buffer() -> None:
+    """Only what has collected is merged with older runs, so that these are as many times larger as they say."""
+    chain, before = Chain(0, options=options.BiSort(buffer_size=64, fan_out=2)), 0
+    for i in range(3000):
+        chain.append([(i * 7 % 100, ())])
+        chain.index.expire(chain.base - 1500)
+        sizes = [run.rows for run in chain.index.runs]
+        assert all(size >= 64 for size in sizes[:-1])
+        assert sizes[-1] == before + 1 or sizes[-1] == 1 or before + 1 >= 64
+        before = sizes[-1] if sizes[-1] < 64 else 0
+
+
+@pytest.mark.parametrize("most", [2, 4, 16])
+def test_a_larger_fan_out_leaves_fewer_runs(most: int) -> None:
+    counts = []
+    for fan_out in (1, most):
+        chain = Chain(0, options=options.BiSort(fan_out=fan_out))
+        for i in range(1000):
+            chain.append([(i, ())])
+        counts.append(len(chain.index.runs))
+    assert counts[0] > counts[1]
 
 
 def test_a_long_merge_is_spread_over_pushes() -> None:

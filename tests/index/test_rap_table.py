@@ -168,15 +168,15 @@ def _rank_size(chosen: np.random.Generator, rows: int) -> NDArray[np.int64]:
     return np.minimum(100 / chosen.random(rows) ** 1.6, KEY_RANGE - 1).astype(np.int64)
 
 
+def _named(name: str) -> Callable[[np.random.Generator, int], NDArray[np.int64]]:
+    return lambda chosen, rows: draw(name, chosen, rows)
+
+
 FIG_10F: dict[str, Callable[[np.random.Generator, int], NDArray[np.int64]]] = {
     **{f"N({s},{m})": _normal(s, m) for s in (0.001, 0.01, 0.1) for m in (1, 4, 16)},
     **{f"U({w},{m})": _uniform(w, m) for w in (0.0001, 0.001, 0.01) for m in (1, 4, 16)},
     "rank-size": _rank_size,
-    **{
-        name: (lambda chosen, rows, name=name: draw(name, chosen, rows))
-        for name in DISTRIBUTIONS
-        if name not in ("shifting", "zipf")
-    },
+    **{name: _named(name) for name in DISTRIBUTIONS if name not in ("shifting", "zipf")},
 }
 
 
@@ -215,9 +215,9 @@ def test_three_adjustments_are_enough(name: str) -> None:
 
 def test_zipf_takes_more_with_few_partitions() -> None:
     """It is not in Fig. 10f: a density that has no bound at its lower end."""
-    found, best = errors(lambda chosen, rows: draw("zipf", chosen, rows), 1024, 3)
+    found, best = errors(_named("zipf"), 1024, 3)
     assert found[3] <= 1.1 * best
-    found, best = errors(lambda chosen, rows: draw("zipf", chosen, rows), 256, 6)
+    found, best = errors(_named("zipf"), 256, 6)
     assert found[3] > 1.1 * best
     assert found[6] <= 1.1 * best
 

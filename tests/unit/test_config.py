@@ -9,7 +9,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.config import JoinConfig, algorithms, make_config
-from slidejoin.options import STRUCTURES, Hash, NestedLoop
+from slidejoin.options import STRUCTURES, BiSort, Hash, NestedLoop, RapTable, WibTree
 
 GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
 
@@ -91,3 +91,17 @@ def test_what_can_be_set_of_an_algorithm() -> None:
         NestedLoop(batch=0)
     with pytest.raises(ValueError, match="buckets of hash must be a whole number from 1 to 268,435,456, or None"):
         Hash(buckets=True)
+    for sigma in (1, 17.0, True, "1.2", float("nan")):
+        with pytest.raises(ValueError, match="sigma of rap_table must be a number above 1 and up to 16; got"):
+            RapTable(sigma=sigma)
+    with pytest.raises(ValueError, match="fan_out of wib_tree must be a whole number from 4 to 4,096; got 3"):
+        WibTree(fan_out=3)
+
+
+def test_what_can_be_set_of_sorted_runs() -> None:
+    join = sj.StreamJoin(on="l.a < r.a", window=sj.CountWindow(9), algorithm=BiSort(buffer_size=16, fan_out=8))
+    join.push(left={"a": [1]}, right={"a": [2]})
+    for side in ("left", "right"):
+        assert join._state.engine.windows[side].index.options == BiSort(buffer_size=16, fan_out=8)
+    with pytest.raises(ValueError, match="buffer_size of bi_sort must be a whole number from 1 to 1,048,576; got 0"):
+        BiSort(buffer_size=0)

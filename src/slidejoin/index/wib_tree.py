@@ -57,7 +57,8 @@ class Leaves(Subwindow):
         # The first leaf is the root, and the first entry is its.
         table.state[[PTR_G, LEAVES]] = 1
         table.first[0] = table.last[0] = 0
-        self.node_keys, self.children = (np.empty(nodes * fan_out, kind) for kind in (np.int64, np.int32))
+        self.node_keys = np.empty(nodes * fan_out, np.int64)
+        self.children = np.empty(nodes * fan_out, np.int32)
         self.sizes = np.zeros(nodes, np.int32)
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
@@ -76,9 +77,9 @@ class Leaves(Subwindow):
     def _more(self) -> None:
         leaves, nodes = self.llat.partitions // 2 + SPARE, self.sizes.size // 2 + SPARE
         self.llat.more(leaves, leaves)
-        self.node_keys, self.children = (
-            np.concatenate([one, np.zeros(nodes * self.fan_out, one.dtype)]) for one in (self.node_keys, self.children)
-        )
+        entries = nodes * self.fan_out
+        self.node_keys = np.concatenate([self.node_keys, np.empty(entries, np.int64)])
+        self.children = np.concatenate([self.children, np.empty(entries, np.int32)])
         self.sizes = np.concatenate([self.sizes, np.zeros(nodes, np.int32)])
 
     def find(
