@@ -32,7 +32,7 @@ WORD = 56
 """Keys that are compared before a branch: bits of an int64 that is never negative, in whole lines."""
 
 AHEAD = 6
-"""Probes ahead of which a partition's keys are asked for."""
+"""Rows and probes ahead of which places in their partitions are asked for."""
 
 I32_2D = types.Array(types.int32, 2, "C", readonly=True)
 
@@ -76,7 +76,12 @@ def append_rows(
     new_ordinals: NDArray[np.int64],
 ) -> None:
     """Put row i, (n,) int64, into partition ``targets[i]`` int32; there are entries enough. O(n)."""
-    for row in range(new_keys.size):
+    n = new_keys.size
+    for row in range(n):
+        soon = np.int64(last[U64(targets[U64(min(row + AHEAD, n - 1))])])
+        place = soon * width + filled[U64(soon)]
+        prefetch(keys, place)
+        prefetch(ordinals, place)
         put_row(
             keys, ordinals, filled, following, last, state, width, np.int64(targets[U64(row)]), new_keys[U64(row)],
             new_ordinals[U64(row)],
@@ -114,6 +119,7 @@ def _scan(
     line: Any,  # noqa: ANN401
     base: Any,  # noqa: ANN401
     rows: Any,  # noqa: ANN401
+    width: Any,  # noqa: ANN401
     low: Any,  # noqa: ANN401
     high: Any,  # noqa: ANN401
     low_seen: Any,  # noqa: ANN401
@@ -126,11 +132,10 @@ def _scan(
     """Write the rows of one entry, whose keys are at the address `line`, that match; return how many there are then."""
     for at in range(0, rows, WORD):
         matching = np.int64(0)
-        rest = min(rows - at, WORD)
-        for j in range(0, rest, BLOCK):
+        # As often for every entry, whatever it holds, so that the end of this loop is foreseen.
+        for j in range(0, min(width - at, WORD), BLOCK):
             matching |= lanes_between(line + ((at + j) << 3), low, high) << j
-        # What lies behind the last row are keys of no row.
-        matching &= (np.int64(1) << rest) - 1
+        matching &= (np.int64(1) << min(rows - at, WORD)) - 1
         while matching != 0:
             ordinal = ordinals[U64(base + at + first_one(matching))]
             entries[U64(total)], which[U64(total)] = ordinal, number
@@ -196,9 +201,8 @@ def scan_partitions(
     m, address = order.size, np.int64(keys.ctypes.data)
     for t in range(m):
         soon = np.int64(first[U64(lows[U64(0), U64(min(t + AHEAD, m - 1))])]) * width
-        prefetch(keys, soon)
-        prefetch(keys, soon + BLOCK)
-        prefetch(keys, soon + 2 * BLOCK)
+        for j in range(0, min(width, WORD), BLOCK):
+            prefetch(keys, soon + j)
         number = np.int64(order[U64(t)])
         i = U64(begin + number)
         low_seen, high_seen = seen_from[i], seen_to[i]
@@ -219,8 +223,8 @@ def scan_partitions(
                         total = _copy(ordinals, base, rows, low_seen, high_seen, number, total, entries, which)
                     else:
                         total = _scan(
-                            ordinals, address + (base << 3), base, rows, low, high, low_seen, high_seen, number, total,
-                            entries, which,
+                            ordinals, address + (base << 3), base, rows, width, low, high, low_seen, high_seen, number,
+                            total, entries, which,
                         )  # fmt: skip
                     entry = np.int64(following[U64(entry)])
                 if partition == highest:
