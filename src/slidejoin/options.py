@@ -159,7 +159,8 @@ class RapTable(Options):
     sigma : float
         Rows of an entry of the table, over those that a partition has if rows are spread evenly: above 1.
     subwindows : int
-        Into how many the window is divided.
+        Into how many the window is divided: the more, the less memory the oldest one takes for rows that have left, and
+        the more of them a probe has to search.
 
     Raises
     ------
@@ -173,7 +174,7 @@ class RapTable(Options):
 
     partitions: int | None = None
     sigma: float = 1.25
-    subwindows: int = 4
+    subwindows: int = 2
 
     def __post_init__(self) -> None:
         self._check("partitions", 1, 1 << 24, optional=True)
@@ -198,7 +199,8 @@ class WibTree(Options):
     fan_out : int
         Elements of an inner node.
     subwindows : int
-        Into how many the window is divided.
+        Into how many the window is divided: the more, the less memory the oldest one takes for rows that have left, and
+        the more of them a probe has to search.
 
     Raises
     ------
@@ -212,7 +214,7 @@ class WibTree(Options):
 
     partitions: int | None = None
     fan_out: int = 64
-    subwindows: int = 4
+    subwindows: int = 2
 
     def __post_init__(self) -> None:
         self._check("partitions", 1, 1 << 24, optional=True)

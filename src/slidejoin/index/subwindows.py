@@ -99,9 +99,17 @@ class Chain(Structure):
     def _bytes_of(self, capacity: int) -> int:
         """Return the bytes of a subwindow of that capacity, once it is full, at most."""
 
-    def _capacity(self, held: int) -> int:
-        """Return the rows of a new subwindow: a share of the window, and no more than are `held` while it fills."""
-        share = -(-self.rows // self._parts) if self.rows is not None else max(held // self._parts, AT_FIRST)
+    def _capacity(self, held: int, ordinal: int) -> int:
+        """Return the rows of a new subwindow, whose first has that ordinal.
+
+        They are a share of the window, and no more than are `held` while it fills. A time window has those that have
+        not left; its share is rounded down to a power of two, so that it changes seldom.
+        """
+        if self.rows is not None:
+            share = -(-self.rows // self._parts)
+        else:
+            live = max(min(held, ordinal - self.floor) // self._parts, AT_FIRST)
+            share = 1 << (live.bit_length() - 1)
         return min(share, max(held, AT_FIRST))
 
     @contextmanager
@@ -119,7 +127,7 @@ class Chain(Structure):
         done = 0
         while done < keys.size:
             if not self.chain or self.chain[-1].rows == self.chain[-1].capacity:
-                capacity = self._capacity(self.count)
+                capacity = self._capacity(self.count, int(ordinals[done]))
                 self.chain.append(self._subwindow(capacity, keys[done : done + capacity]))
             newest = self.chain[-1]
             last = min(done + newest.capacity - newest.rows, keys.size)
@@ -189,14 +197,14 @@ class Chain(Structure):
 
     def held_growth(self, rows: int) -> int:
         """Return the bytes of the subwindows to be made, and of the newest if it grows."""
-        held, more, left = self.count, 0, rows
+        held, more, left, begin = self.count, 0, rows, self.next - self.count
         if self.chain:
             newest = self.chain[-1]
             left -= newest.capacity - newest.rows
             held = held + rows - max(left, 0)
             more = max(0, self._bytes_of(newest.capacity) - newest.nbytes)
         while left > 0:
-            capacity = self._capacity(held)
+            capacity = self._capacity(held, begin + held)
             more += self._bytes_of(capacity)
             left, held = left - capacity, held + capacity
         return more
