@@ -9,9 +9,9 @@ a time and without a branch for each key (5.2 and 5.3); what matches is written 
 
 Where the paper's processors fetch the next basic window while they compare one, a processor with caches does that by
 itself, since keys lie in a row. What is left of the model of section 6 is its shape: small basic windows cost a start
-each, large ones do not stay in the nearest cache while the batch is compared with them. And where the paper cuts the
-window among the processors, the threads here have probes of their own, which is what its section 3.1 calls option (b):
-a batch reads a basic window from memory once, so that memory is no bottleneck.
+each, and what the paper's local store was, the nearest cache, bounds the large ones: a batch reads a basic window from
+memory once, and from that cache for each of its probes. Where the paper cuts the window among the processors, the
+threads here have probes of their own, which is what its section 3.1 calls option (b).
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = ["NestedLoopIndex", "best_basic_window"]
 
-START_COST = 20.0
-"""Nanoseconds that a basic window costs whatever its size, the model's alpha."""
+START_COST = 180.0
+"""Nanoseconds that a basic window costs a batch of 64 probes whatever its size, the model's alpha: measured, 2.8 for
+each probe, see docs/performance.md."""
 
-MOVE_COST = 0.1
-"""Nanoseconds that a byte takes from memory, the model's beta: 10 GB a second."""
+MOVE_COST = 0.04
+"""Nanoseconds that a byte takes from memory, the model's beta: measured, 25 GB a second."""
 
 KEY_BYTES = 8
 
-SMALLEST, LARGEST = 16, 1 << 14
-"""Unit blocks of a basic window: keys of 1 KiB to 1 MiB."""
+SMALLEST, LARGEST = 16, 1 << 8
+"""Unit blocks of a basic window: keys of 1 KiB to 16 KiB, half of the nearest cache."""
 
 
 def best_basic_window(rows: int) -> int:
@@ -53,7 +54,7 @@ def best_basic_window(rows: int) -> int:
     Examples
     --------
     >>> [best_basic_window(1 << power) for power in (10, 14, 20, 24)]
-    [32, 128, 1024, 4096]
+    [128, 256, 256, 256]
     """
     best = sqrt(START_COST / MOVE_COST * rows / (UNIT_BLOCK * UNIT_BLOCK * KEY_BYTES))
     return min(max(1 << (int(best) - 1).bit_length(), SMALLEST), LARGEST)

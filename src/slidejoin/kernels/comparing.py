@@ -8,6 +8,8 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.key_lanes import ALL_LANES, KEY_LANES, any_inside, keys_inside
+from slidejoin.kernels.vectors import borrowed, first_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,18 +19,32 @@ __all__ = ["UNIT_BLOCK", "UNROLLED", "compare_blocks", "group_matches"]
 UNIT_BLOCK = 8
 """Keys in a unit block: a vector of 512 bits, equation 1 with eight bytes a key."""
 
-UNROLLED = 8 * UNIT_BLOCK
+UNROLLED = ALL_LANES
 """Keys that are compared before the first branch, eight vectors as in section 5.3."""
 
 
 @inlined
-def _hits(keys: Any, at: Any, low: Any, high: Any) -> Any:  # noqa: ANN401 - int64
-    """Return how many of the keys from that place on lie in the range: vectors alone, no branch."""
-    hits: Any = np.int64(0)
-    for j in range(UNROLLED):
-        key = keys[U64(at + j)]
-        hits += (low <= key) & (key <= high)
-    return hits
+def _write_hits(
+    ordinals: Any,  # noqa: ANN401
+    place: Any,  # noqa: ANN401
+    past: Any,  # noqa: ANN401
+    hits: Any,  # noqa: ANN401
+    low_seen: Any,  # noqa: ANN401
+    high_seen: Any,  # noqa: ANN401
+    probe: Any,  # noqa: ANN401
+    entries: Any,  # noqa: ANN401
+    which: Any,  # noqa: ANN401
+    total: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Write an entry for each key that hits and is seen, of those from `place` on and before `past`; count them."""
+    while hits != 0:
+        at = place + first_one(hits)
+        hits &= hits - np.int64(1)
+        ordinal = ordinals[U64(at)]
+        entries[U64(total)] = ordinal  # kept, or written over by the next
+        which[U64(total)] = probe
+        total += (at < past) & (low_seen <= ordinal) & (ordinal < high_seen)
+    return total
 
 
 @kernel(
@@ -59,10 +75,11 @@ def compare_blocks(
     there is no `room` for them. O(rows * probes * k).
     """
     total: Any = np.int64(0)
+    own, stored, out, probe_of = borrowed(keys), borrowed(ordinals), borrowed(entries), borrowed(which)
     for window in range(first, last, size):
         base, rows = window % keys.size, min(size, last - window)
         # Only basic windows at either end of what the batch sees are looked at row by row for that (section 4.1.2).
-        oldest, newest = ordinals[U64(base)], ordinals[U64(base + rows - 1)]
+        oldest, newest = stored[U64(base)], stored[U64(base + rows - 1)]
         if newest < seen_from[U64(begin)] or oldest >= seen_to[U64(end - 1)]:
             continue
         for i in range(begin, end):
@@ -72,16 +89,15 @@ def compare_blocks(
                 if low > high:
                     continue
                 for at in range(base, base + rows, UNROLLED):
-                    if _hits(keys, at, low, high) == 0:
+                    if not any_inside(own, at, low, high):
                         continue
                     if total + UNROLLED > room:
                         return -1
-                    # An entry is written for every row, and kept or written over.
-                    for place in range(at, min(at + UNROLLED, base + rows)):
-                        key, ordinal = keys[U64(place)], ordinals[U64(place)]
-                        entries[U64(total)] = ordinal
-                        which[U64(total)] = i - begin
-                        total += (low <= key) & (key <= high) & (low_seen <= ordinal) & (ordinal < high_seen)
+                    for half in range(at, at + UNROLLED, KEY_LANES):
+                        hits = keys_inside(own, half, low, high)
+                        total = _write_hits(
+                            stored, half, base + rows, hits, low_seen, high_seen, i - begin, out, probe_of, total
+                        )
     return total  # type: ignore[no-any-return]
 
 
