@@ -2,7 +2,8 @@
 
 A row goes into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket. These
 are linked from the newest to the oldest, so that a probe stops at the first whose rows have all left; the paper's lists
-are linked both ways, which we have no use for. A basic window leaves with its newest row, and any bucket uses it again.
+are linked both ways, which we have no use for. A basic window leaves with its newest row, and any bucket uses it again:
+each push looks for such in its share of the buckets, so that none has to look at all of them.
 """
 
 from __future__ import annotations
@@ -42,17 +43,19 @@ class HashIndex(Structure):
         self._fixed = options.buckets
         self.size = options.basic_window
         """Rows of a basic window."""
+        self._begin = first
         self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
 
     def _make(self, rows: int) -> None:
         """Make empty buckets for so many rows."""
         self._made_for_rows, buckets = rows, self._fixed or max(rows // ROWS_A_BUCKET, 16)
-        # Of a bucket the newest and the oldest basic window are partly full.
+        # Of a bucket the newest and the oldest basic window are partly full; rows that left stay for up to a window.
         self._newest = np.full(buckets, NOTHING, np.int32)
         self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
         self._filled, self._older, self._free = (np.zeros(0, np.int32) for _ in range(3))
+        self._swept, self._owed = 0, 0.0  # the bucket to be looked at next, and how many are due
         self._state = np.zeros(1, np.int64)  # how many basic windows are free, by the beginning of `_free`
-        self._more_windows(rows // self.size + min(buckets, rows))
+        self._more_windows(2 * rows // self.size + min(buckets, rows))
 
     def _more_windows(self, more: int) -> None:
         """Add empty basic windows."""
@@ -75,6 +78,7 @@ class HashIndex(Structure):
         live = self.next + keys.size - self.floor
         if self._fixed is None and live > CROWDED * self._made_for_rows:
             self._spread(self.made_for(live))
+        self._take_back(keys.size, live)
         done = 0
         while True:
             done = insert_into_buckets(
@@ -83,19 +87,31 @@ class HashIndex(Structure):
             )  # fmt: skip
             if done == keys.size:
                 return
+            self._more_windows(max(self._filled.size // 2, 16))
+
+    def _take_back(self, rows: int, live: int) -> None:
+        """Look at as many buckets as that many new rows are worth: at all of them once a window."""
+        if self.floor == self._begin or not rows:
+            return
+        buckets = self._newest.size
+        self._owed = min(self._owed + rows * buckets / live, buckets)
+        while self._owed >= 1:
+            last = min(self._swept + int(self._owed), buckets)
             free_windows(
-                self._newest, self._ordinals, self._filled, self._older, self._free, self._state, self.size, self.floor
-            )
-            # Else it would soon be the next one's turn to look at all buckets.
-            if self._state[0] <= self._filled.size // 4:
-                self._more_windows(max(self._filled.size // 2, 16))
+                self._newest, self._ordinals, self._filled, self._older, self._free, self._state, self.size, self.floor,
+                self._swept, last,
+            )  # fmt: skip
+            self._owed -= last - self._swept
+            self._swept = last % buckets
 
     def _spread(self, rows: int) -> None:
         """Make more buckets and put the rows into these."""
         here = np.arange(self.size) < self._filled[:, None]
         keys, ordinals = self._keys.reshape(here.shape)[here], self._ordinals.reshape(here.shape)[here]
         seen = np.flatnonzero(ordinals >= self.floor)
-        seen = seen[np.argsort(ordinals[seen])]
+        at = np.full(self.next - self.floor, NOTHING)
+        at[ordinals[seen] - self.floor] = seen  # sorted by ordinal: each has a place of its own
+        seen = at[at != NOTHING]
         self._make(rows)
         self.insert(keys[seen], ordinals[seen])
 
@@ -105,7 +121,7 @@ class HashIndex(Structure):
         return int(self._filled.sum())
 
     def leave(self, ordinal: int) -> None:
-        """Do nothing: basic windows whose rows have left are taken back when others are asked for."""
+        """Do nothing: basic windows whose rows have left are taken back as others come, see `_take_back`."""
 
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
@@ -130,7 +146,7 @@ class HashIndex(Structure):
         if self._fixed is None and live > CROWDED * self._made_for_rows:
             made = self.made_for(live)
             buckets = max(made // ROWS_A_BUCKET, 16)
-            return 4 * buckets + ((made // self.size + buckets) * 3 // 2 + 16) * window
+            return 4 * buckets + ((2 * made // self.size + buckets) * 3 // 2 + 16) * window
         if rows <= int(self._state[0]):
             return 0
         return (self._filled.size // 2 + 4 * rows + 16) * window

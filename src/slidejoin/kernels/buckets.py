@@ -69,7 +69,9 @@ def insert_into_buckets(
     return n
 
 
-@kernel(OUT_I32, I64, OUT_I32, OUT_I32, OUT_I32, OUT_I64, types.int64, types.int64)
+@kernel(
+    OUT_I32, I64, OUT_I32, OUT_I32, OUT_I32, OUT_I64, types.int64, types.int64, types.int64, types.int64
+)  # fmt: skip
 def free_windows(
     newest: NDArray[np.int32],
     ordinals: NDArray[np.int64],
@@ -79,12 +81,18 @@ def free_windows(
     state: NDArray[np.int64],
     size: int,
     floor: int,
+    first: int,
+    last: int,
 ) -> None:
-    """Take back the basic windows whose rows have ordinals below `floor`; the others as in `insert_into_buckets`.
+    """Take back the basic windows of buckets first…last-1 whose rows have ordinals below `floor`.
 
-    O(buckets + basic windows).
+    The others as in `insert_into_buckets`. O(last - first + their basic windows).
     """
-    for bucket in range(newest.size):
+    for bucket in range(first, last):
+        soon = np.int64(newest[U64(min(bucket + AHEAD, last - 1))])
+        prefetch(filled, soon)
+        prefetch(older, soon)
+        prefetch(ordinals, soon * size)
         before, window = np.int64(NOTHING), np.int64(newest[U64(bucket)])
         # Those behind one whose rows have all left are older still.
         while window != NOTHING and ordinals[U64(window * size + filled[U64(window)] - 1)] >= floor:
