@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,7 +81,7 @@ class Run:
     """
 
     __slots__ = (
-        "_ages", "_directory", "_lease", "_line", "_looked_at", "_sights", "aux", "aux_max", "aux_min", "base",
+        "_ages", "_directory", "_lease", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min", "base",
         "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
     )  # fmt: skip
 
@@ -134,6 +135,7 @@ class Run:
         self._line: tuple[int, ...] | None = None
         self._ages: Ages | None = None
         self._looked_at = 0
+        self._making = Lock()
         self._sights: Sights | None = None
 
     @staticmethod
@@ -192,19 +194,22 @@ class Run:
 
         It is made once so many candidates have been looked at one by one that making it would have cost less.
         """
-        if self._ages is None:
-            self._looked_at += candidates
-            if self._looked_at < LOOKED_AT * self.size:
-                return 0
-            self._ages = Ages(self.words, self.size, self.rows)
-        return self._ages.address
+        # Made by one of the threads that ask, for all of them: a second one in its place would free what a kernel reads.
+        with self._making:
+            if self._ages is None:
+                self._looked_at += candidates
+                if self._looked_at < LOOKED_AT * self.size:
+                    return 0
+                self._ages = Ages(self.words, self.size, self.rows)
+            return self._ages.address
 
     @property
     def sights(self) -> Sights:
         """What tells how many rows of a range probes see that come one after the other."""
-        if self._sights is None:
-            self._sights = Sights(self.words, self.size, self.rows)
-        return self._sights
+        with self._making:
+            if self._sights is None:
+                self._sights = Sights(self.words, self.size, self.rows)
+            return self._sights
 
     def largest(self, dimension: int) -> int:
         """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
