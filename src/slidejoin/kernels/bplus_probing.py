@@ -65,6 +65,7 @@ def search_leaves(
                     at = leaf * fan_out
                 leaves[U64(piece), U64(first - begin + j)] = leaf
                 places[U64(piece), U64(first - begin + j)] = at
+    memory[0] = 0  # `borrowed` does not keep it: it has to be used after everything that reads or writes it
 
 
 @kernel(

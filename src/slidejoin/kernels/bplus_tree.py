@@ -147,6 +147,7 @@ def insert_entries(
                 if leaves[U64(k)] == leaf and (other > low or (other == low and other_value > low_value)):
                     leaves[U64(k)] = fresh
         first += together
+    memory[0] = n  # `borrowed` does not keep it: it has to be used after everything that reads or writes it
     return n
 
 
@@ -228,3 +229,4 @@ def delete_entries(
             move_entries(own, base + place + 1, base + size, base + place)
             move_entries(ordinals, base + place + 1, base + size, base + place)
             counts[U64(leaf)] = size - 1
+    memory[0] = n  # kept until here, see `insert_entries`
