@@ -81,8 +81,8 @@ class Run:
     """
 
     __slots__ = (
-        "_ages", "_directory", "_lease", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min", "base",
-        "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
+        "_ages", "_directory", "_lease", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min",
+        "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
     )  # fmt: skip
 
     def __init__(
@@ -194,7 +194,7 @@ class Run:
 
         It is made once so many candidates have been looked at one by one that making it would have cost less.
         """
-        # Made by one of the threads that ask, for all of them: a second one in its place would free what a kernel reads.
+        # One of the threads that ask makes it for all: a second one in its place would free what a kernel reads.
         with self._making:
             if self._ages is None:
                 self._looked_at += candidates

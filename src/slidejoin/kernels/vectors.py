@@ -302,3 +302,5 @@ else:
 
 # borrowed: the same array without an owner, for as long as the kernel runs. Numba counts references to arrays in
 # memory, also at both ends of each helper that is compiled into a kernel, some 5 ns each; for these it does not.
+# Borrow what the caller holds. What the kernel itself allocated is freed after its last use under its own name, however
+# long the borrowed one is used: name it once more at the end.
