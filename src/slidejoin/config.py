@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError, nearest
-from slidejoin.options import STRUCTURES, Options
+from slidejoin.options import STRUCTURES, BiSort, Options
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json
 from slidejoin.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
@@ -20,7 +20,7 @@ __all__ = ["ALGORITHMS", "JoinConfig", "algorithm_of", "algorithms", "at_least_o
 ALGORITHMS = {
     "auto": "the planner's choice",
     "band_cells": "a hash table of cells as wide as the band",
-    "bi_sort": "sorted runs (PanJoin, section III-D)",
+    "bi_sort": BiSort.what,
 } | {name: options.what for name, options in STRUCTURES.items()}
 JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
 OUTPUTS = ("pairs", "count", "positions")

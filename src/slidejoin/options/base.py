@@ -1,0 +1,47 @@
+"""What every structure's options have, and how values out of range are refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What can be set of one structure, and what is known of it before it is made.
+
+    Attributes
+    ----------
+    name : str
+        The name that ``algorithm=`` takes.
+    what : str
+        The structure in words, with its paper and section.
+    home : tuple of str
+        The module and the class that it is made of.
+    equality_only : bool
+        Whether it finds single keys only.
+    """
+
+    name: ClassVar[str]
+    what: ClassVar[str]
+    home: ClassVar[tuple[str, str]]
+    equality_only: ClassVar[bool] = False
+
+    def _check(self, field: str, least: int, most: int, *, optional: bool = False) -> None:
+        """Refuse a value out of its range; None, where it may be, leaves the choice to the structure."""
+        value = getattr(self, field)
+        if value is None and optional:
+            return
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            or_none = ", or None" if optional else ""
+            msg = f"{field} of {self.name} must be a whole number from {least:,} to {most:,}{or_none}; got {value!r}"
+            raise ValueError(msg)
+
+    def _check_share(self, field: str) -> None:
+        """Refuse what is no number above 0 and up to 1."""
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            msg = f"{field} of {self.name} must be a number above 0 and up to 1; got {value!r}"
+            raise ValueError(msg)
