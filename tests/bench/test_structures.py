@@ -7,7 +7,7 @@ import pytest
 from slidejoin.bench import auto, run_case
 from slidejoin.bench.auto import AutoReport, Cell, grid
 from slidejoin.bench.experiments import EXPERIMENTS, Experiment
-from slidejoin.bench.indexes import READINGS, IndexesReport
+from slidejoin.bench.findings import READINGS, IndexesReport
 from slidejoin.bench.structures import algorithm_in
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, SlideJoinError
@@ -101,6 +101,17 @@ def test_every_experiment_names_workloads_that_can_be():
 def test_an_experiment_that_there_is_not():
     with pytest.raises(ConfigError, match="only: got 'window', expected some of windows"):
         run_case("indexes", only=("window",))
+
+
+def test_adjustments_are_told_beside_the_papers():
+    report = run_case("indexes", only=("convergence",))
+    assert isinstance(report, IndexesReport)
+    assert not report.findings
+    assert "| gaussian | 1 | 1.41 |" in report.text()
+    assert "| worst case, 32 bits | 3 |" in report.text()
+    told = json.loads(json.dumps(report.to_json()))
+    assert [one["adjustments"] for one in told["adjustments"] if one["keys"] == "rank-size"] == [3]
+    assert max(one["adjustments"] for one in told["adjustments"]) == 3
 
 
 def test_auto_is_set_beside_every_structure(monkeypatch: pytest.MonkeyPatch):

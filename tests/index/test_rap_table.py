@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from statistics import median
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, draw
+from slidejoin.bench.converging import FIG_10F, convergence, errors, named, worst_case
 from slidejoin.index.rap_table import Partitions
 from slidejoin.kernels.rap_table import adjust_splitters, find_partitions, find_ranges, spread_splitters
 from slidejoin.options import RapTable
 from tests.index.chains import append, chain_of, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -143,68 +138,6 @@ def test_ascending_keys_are_its_known_issue() -> None:
 # -- how soon partitions are even --------------------------------------------------------------------------------------
 
 
-ROWS_A_PARTITION = 128
-"""As in the paper's subwindows: 8 M rows in 64 K partitions."""
-
-
-def _modes(chosen: np.random.Generator, rows: int, modes: int) -> NDArray[np.float64]:
-    return (chosen.integers(0, modes, rows) + 0.5) / modes * KEY_RANGE
-
-
-def _normal(sigma: float, modes: int) -> Callable[[np.random.Generator, int], NDArray[np.int64]]:
-    return lambda chosen, rows: np.floor(
-        _modes(chosen, rows, modes) + chosen.normal(0, sigma * KEY_RANGE, rows)
-    ).astype(np.int64)
-
-
-def _uniform(width: float, modes: int) -> Callable[[np.random.Generator, int], NDArray[np.int64]]:
-    return lambda chosen, rows: np.floor(
-        _modes(chosen, rows, modes) + (chosen.random(rows) - 0.5) * width * KEY_RANGE
-    ).astype(np.int64)
-
-
-def _rank_size(chosen: np.random.Generator, rows: int) -> NDArray[np.int64]:
-    """99 % of the keys within 1 % of the range of all, like the views of videos."""
-    return np.minimum(100 / chosen.random(rows) ** 1.6, KEY_RANGE - 1).astype(np.int64)
-
-
-def _named(name: str) -> Callable[[np.random.Generator, int], NDArray[np.int64]]:
-    return lambda chosen, rows: draw(name, chosen, rows)
-
-
-FIG_10F: dict[str, Callable[[np.random.Generator, int], NDArray[np.int64]]] = {
-    **{f"N({s},{m})": _normal(s, m) for s in (0.001, 0.01, 0.1) for m in (1, 4, 16)},
-    **{f"U({w},{m})": _uniform(w, m) for w in (0.0001, 0.001, 0.01) for m in (1, 4, 16)},
-    "rank-size": _rank_size,
-    **{name: _named(name) for name in DISTRIBUTIONS if name not in ("shifting", "zipf")},
-}
-
-
-def errors(
-    column: Callable[[np.random.Generator, int], NDArray[np.int64]], partitions: int, adjustments: int
-) -> tuple[list[float], float]:
-    """The normalised mean error of partitions after each number of adjustments; and what it is at best.
-
-    The first table is spread evenly over the integers of 32 bits, each subwindow has other rows, and the best table is
-    made of the quantiles of one of them.
-    """
-    rows, chosen = partitions * ROWS_A_PARTITION, np.random.default_rng(1)
-    splitters, found = np.empty(partitions - 1, np.int64), []
-    spread_splitters(0, 2 * KEY_RANGE - 1, splitters)
-    for _ in range(adjustments + 1):
-        part = Partitions(rows, splitters, 1.25)
-        part.insert(np.sort(column(chosen, rows)), np.arange(rows))
-        found.append(_error(part.histograms()[0]))
-        splitters = part.adjusted(partitions)
-    best = np.sort(column(chosen, rows))[ROWS_A_PARTITION - 1 :: ROWS_A_PARTITION][: partitions - 1]
-    counts = np.bincount(np.searchsorted(best, column(chosen, rows)), minlength=partitions)
-    return found, _error(counts)
-
-
-def _error(counts: NDArray[np.int64]) -> float:
-    return float(np.abs(counts / counts.mean() - 1).mean())
-
-
 @pytest.mark.parametrize("name", FIG_10F)
 def test_three_adjustments_are_enough(name: str) -> None:
     found, best = errors(FIG_10F[name], 1024, 6)
@@ -215,29 +148,29 @@ def test_three_adjustments_are_enough(name: str) -> None:
 
 def test_zipf_takes_more_with_few_partitions() -> None:
     """It is not in Fig. 10f: a density that has no bound at its lower end."""
-    found, best = errors(_named("zipf"), 1024, 3)
+    found, best = errors(named("zipf"), 1024, 3)
     assert found[3] <= 1.1 * best
-    found, best = errors(_named("zipf"), 256, 6)
+    found, best = errors(named("zipf"), 256, 6)
     assert found[3] > 1.1 * best
     assert found[6] <= 1.1 * best
 
 
-@pytest.mark.parametrize(("partitions", "bits"), [(256, 32), (1024, 32), (2048, 32), (256, 62), (1024, 62)])
-def test_the_worst_case(partitions: int, bits: int) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "bits", "bound"), [(256, 32, 4), (1024, 32, 4), (2048, 32, 3), (256, 62, 8), (1024, 62, 7)]
+)
+def test_the_worst_case(partitions: int, bits: int, bound: int) -> None:
     """Fig. 4: each adjustment divides what the first partition spans by P, and all but one row are still in it."""
-    rows, step = partitions * ROWS_A_PARTITION, partitions.bit_length() - 1
-    chosen, splitters = np.random.default_rng(1), np.empty(partitions - 1, np.int64)
-    bound = -(-bits // step)
-    far = [1 << left for left in range(bits, step, -step)]
-    splitters[:] = 1 << bits
-    adjustments, uneven = 0, 2.0
-    while uneven > 1:
-        # What is left lies evenly within what the last but one adjustment can tell apart.
-        column = np.concatenate([chosen.integers(0, far[-1], rows - len(far)), far])
-        part = Partitions(rows, splitters, 1.25)
-        part.insert(np.sort(column), np.arange(rows))
-        uneven = _error(part.histograms()[0])
-        splitters, adjustments = part.adjusted(partitions), adjustments + (uneven > 1)
-        assert adjustments <= bound
-    assert adjustments == len(far)
-    assert bound == {(8, 32): 4, (10, 32): 4, (11, 32): 3, (8, 62): 8, (10, 62): 7}[step, bits]
+    found = worst_case(partitions, bits)
+    assert 1 < len(found) - 1 <= bound == -(-bits // (partitions.bit_length() - 1))
+    assert min(found[:-1]) > 1.9
+    assert found[-1] < 0.2
+
+
+def test_adjustments_are_counted_until_the_error_stays() -> None:
+    found = convergence(256)
+    assert [one.keys for one in found] == [*FIG_10F, "worst case, 32 bits"]
+    for one in found[:-1]:
+        assert 0 < one.adjustments < len(one.errors) == 7
+        settled = median(one.errors[-3:])
+        assert one.errors[one.adjustments] <= 1.1 * settled < one.errors[one.adjustments - 1]
+    assert found[-1].adjustments == len(found[-1].errors) - 1 == 3

@@ -31,7 +31,7 @@ class Experiment:
     points : dict of str to Joins
         By what is different between them.
     reads : tuple of str
-        What is compared, of `slidejoin.bench.indexes.READINGS`.
+        What is compared, of `slidejoin.bench.findings.READINGS`.
     average : bool
         Whether the paper quotes the average over the points.
     """
@@ -172,4 +172,4 @@ EXPERIMENTS: dict[str, Experiment] = {
         reads=("probe",),
     ),
 }
-"""What `slidejoin bench indexes` measures, by name."""
+"""What `slidejoin bench indexes` measures, by name, beside `slidejoin.bench.converging`."""
