@@ -1,8 +1,8 @@
 """WiB+-tree: a B+-tree with small sorted inner nodes over wide unsorted leaves (PanJoin, section III-C).
 
-A row is appended to its leaf, which is sorted only when it is full and has to be split. All rows of one key are in one
-leaf; what does not fit there goes on in reserved entries of the linked list adaptive table in which all leaves lie. So
-no inner node has a key twice.
+A row is appended to its leaf, which is looked through only when it is full and has to be split. All rows of one key are
+in one leaf; what does not fit there goes on in reserved entries of the linked list adaptive table in which all leaves
+lie. So no inner node has a key twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from slidejoin.index.llat import Llat, bytes_of, width_of
 from slidejoin.index.subwindows import Chain, Subwindow
+from slidejoin.kernels.key_lanes import KEY_LANES
 from slidejoin.kernels.llat import PTR_G
 from slidejoin.kernels.wib_tree import HEIGHT, LEAVES, NODES, find_leaves, insert_rows
 from slidejoin.options import WibTree
@@ -57,7 +58,7 @@ class Leaves(Subwindow):
         # The first leaf is the root, and the first entry is its.
         table.state[[PTR_G, LEAVES]] = 1
         table.first[0] = table.last[0] = 0
-        self.node_keys = np.empty(nodes * fan_out, np.int64)
+        self.node_keys = np.empty(nodes * fan_out + KEY_LANES, np.int64)
         self.children = np.empty(nodes * fan_out, np.int32)
         self.sizes = np.zeros(nodes, np.int32)
 
@@ -104,7 +105,7 @@ class Leaves(Subwindow):
     @property
     def separators(self) -> list[NDArray[np.int64]]:
         """The keys of each inner node, without that of its first child."""
-        nodes = self.node_keys.reshape(-1, self.fan_out)
+        nodes = self.node_keys[:-KEY_LANES].reshape(-1, self.fan_out)
         return [nodes[v, 1 : self.sizes[v]] for v in range(self.llat.state[NODES])]
 
     @property

@@ -15,12 +15,14 @@ from numba import types
 
 from slidejoin.kernels.between import lanes_between
 from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
-from slidejoin.kernels.vectors import first_one
+from slidejoin.kernels.vectors import borrowed, first_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "I32_2D", "NOTHING", "PTR_G", "append_rows", "measure_partitions", "put_row", "scan_partitions"]
+__all__ = [
+    "BLOCK", "I32_2D", "NOTHING", "PTR_G", "WORD", "append_rows", "measure_partitions", "put_row", "scan_partitions",
+]  # fmt: skip
 
 NOTHING = -1
 PTR_G = 0
@@ -76,8 +78,12 @@ def append_rows(
     new_ordinals: NDArray[np.int64],
 ) -> None:
     """Put row i, (n,) int64, into partition ``targets[i]`` int32; there are entries enough. O(n)."""
-    n = new_keys.size
+    keys, ordinals, filled, following = borrowed(keys), borrowed(ordinals), borrowed(filled), borrowed(following)
+    last, state, n = borrowed(last), borrowed(state), new_keys.size
     for row in range(n):
+        # One after the other: where an entry is, how full it is, where the next row goes.
+        prefetch(last, targets[U64(min(row + 3 * AHEAD, n - 1))])
+        prefetch(filled, last[U64(targets[U64(min(row + 2 * AHEAD, n - 1))])])
         soon = np.int64(last[U64(targets[U64(min(row + AHEAD, n - 1))])])
         place = soon * width + filled[U64(soon)]
         prefetch(keys, place)
@@ -199,7 +205,9 @@ def scan_partitions(
     range are copied, those at its ends compared (III-F.2). O(rows in the partitions of the probes' ranges).
     """
     m, address = order.size, np.int64(keys.ctypes.data)
+    ordinals, entries, which = borrowed(ordinals), borrowed(entries), borrowed(which)
     for t in range(m):
+        prefetch(first, lows[U64(0), U64(min(t + 2 * AHEAD, m - 1))])
         soon = np.int64(first[U64(lows[U64(0), U64(min(t + AHEAD, m - 1))])]) * width
         for j in range(0, min(width, WORD), BLOCK):
             prefetch(keys, soon + j)

@@ -1,7 +1,8 @@
-"""Wide B+-tree: small sorted inner nodes over wide unsorted leaves, which are sorted at a split (PanJoin, III-C).
+"""Wide B+-tree: small sorted inner nodes over wide unsorted leaves, which are divided at a split (PanJoin, III-C).
 
 Inner node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `node_keys` int64 and `children` int32: a
-child and the smallest key that may be in it, that of the first child not looked at. Leaves are partitions of a linked
+child and the smallest key that may be in it, that of the first child not looked at. Behind the last node there are
+`KEY_LANES` places more, since keys are compared so many at a time. Leaves are partitions of a linked
 list adaptive table (`slidejoin.kernels.llat`) of a width. A leaf of more rows than its width has one key alone.
 """
 
@@ -12,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
+from slidejoin.kernels.between import lanes_between
 from slidejoin.kernels.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
-from slidejoin.kernels.llat import NOTHING, PTR_G, put_row
+from slidejoin.kernels.key_lanes import KEY_LANES, keys_below
+from slidejoin.kernels.llat import BLOCK, NOTHING, PTR_G, WORD, put_row
 from slidejoin.kernels.rap_table import OUT_I32_2D
+from slidejoin.kernels.vectors import borrowed, count_ones
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,21 +35,20 @@ AHEAD = 8
 HIGHEST = 64
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
-GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
-"""Ciura's steps of a Shell sort: leaves are short, and both columns move."""
+SAMPLE = 64
+"""Rows of a leaf, about, that are looked at as borders of a split."""
 
 
 @inlined
 def _place(node_keys: Any, base: Any, size: Any, key: Any) -> Any:  # noqa: ANN401
     """Return the last of a node's entries, but for the first, that is no larger than a key, else the first."""
-    low, high = np.int64(1), size
-    while low < high:
-        middle = (low + high) >> 1
-        if node_keys[U64(base + middle)] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
+    place = np.int64(0)
+    for at in range(0, size, KEY_LANES):
+        within = (np.int64(1) << min(size - at, np.int64(KEY_LANES))) - np.int64(1)
+        # What the first entry has is not looked at, and nothing is larger than MOST.
+        smaller = (keys_below(node_keys, base + at, key + 1) | np.int64(at == 0)) if key < MOST else within
+        place += count_ones(smaller & within)
+    return place - 1
 
 
 @inlined
@@ -72,6 +75,13 @@ def _leaf_of(
         base, size = node * fan_out, np.int64(sizes[U64(node)])
         slot = _place(node_keys, base, size, key)
         path[U64(level + 1)] = np.int64(children[U64(base + slot)])
+        if level + 1 < height:
+            # Keys ascend: the node beside this one is next.
+            beside = np.int64(children[U64(base + min(slot + 1, size - 1))]) * fan_out
+            for line in range(0, fan_out, BLOCK):
+                prefetch(node_keys, beside + line)
+            for line in range(0, fan_out, 2 * BLOCK):
+                prefetch(children, beside + line)
         least[U64(level + 1)] = node_keys[U64(base + slot)] if slot > 0 else least[U64(level)]
         most[U64(level + 1)] = node_keys[U64(base + slot + 1)] - 1 if slot + 1 < size else most[U64(level)]
         level += 1
@@ -79,31 +89,62 @@ def _leaf_of(
 
 
 @inlined
-def _sort_rows(keys: Any, ordinals: Any, base: Any, rows: Any) -> None:  # noqa: ANN401
-    """Sort the rows of an entry by their keys. O(rows ** 4/3) or so."""
-    for gap in GAPS:
-        for i in range(gap, rows):
-            key, ordinal, j = keys[U64(base + i)], ordinals[U64(base + i)], i
-            while j >= gap and keys[U64(base + j - gap)] > key:
-                keys[U64(base + j)], ordinals[U64(base + j)] = keys[U64(base + j - gap)], ordinals[U64(base + j - gap)]
-                j -= gap
-            keys[U64(base + j)], ordinals[U64(base + j)] = key, ordinal
+def _below(line: Any, rows: Any, key: Any) -> Any:  # noqa: ANN401
+    """Return how many of the rows whose keys begin at the address `line` have a smaller key."""
+    total = np.int64(0)
+    if key > LEAST:
+        for at in range(0, rows, WORD):
+            smaller = np.int64(0)
+            for j in range(at, min(at + WORD, rows), BLOCK):
+                smaller |= lanes_between(line + (j << 3), LEAST, key - 1) << (j - at)
+            total += count_ones(smaller)
+    return total
 
 
 @inlined
 def _border(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
-    """Return how many of sorted rows, of several keys, go to the left: the border of two keys nearest to the middle."""
-    middle, off = rows >> 1, np.int64(0)
-    while True:
-        up, down = middle + off, middle - off
-        if up < rows and keys[U64(base + up - 1)] != keys[U64(base + up)]:
-            middle = up
-            break
-        if down > 0 and keys[U64(base + down - 1)] != keys[U64(base + down)]:
-            middle = down
-            break
-        off += 1
-    return middle
+    """Return the key from which on rows, of several keys, go to the right: half of them, as nearly as it can be.
+
+    Of the rows' keys, a sample of `SAMPLE` if they are more, that is taken which divides them best. A key stays with
+    its duplicates, so there may be none in the middle.
+    """
+    line = np.int64(keys.ctypes.data) + (base << 3)
+    border, best = keys[U64(base)], rows
+    for at in range(0, rows, max(1, rows // SAMPLE)):
+        key = keys[U64(base + at)]
+        left = _below(line, rows, key)
+        # What is smallest cannot go to the right: the border is behind it.
+        if left == 0:
+            key += 1
+            left = _below(line, rows, key)
+        off = abs(left + left - rows)
+        border, best = (key, off) if off < best else (border, best)
+    return border
+
+
+@inlined
+def _divide(keys: Any, ordinals: Any, base: Any, rows: Any, to: Any, border: Any) -> Any:  # noqa: ANN401
+    """Move rows with keys from `border` on behind each other to the places `to` and on; return how many stay.
+
+    Those that stay close ranks. Every row is written to both, and counted in one: there is no branch on a key.
+    """
+    stay, gone = np.int64(0), np.int64(0)
+    for at in range(base, base + rows):
+        key, ordinal = keys[U64(at)], ordinals[U64(at)]
+        keys[U64(to + gone)], ordinals[U64(to + gone)] = key, ordinal
+        keys[U64(base + stay)], ordinals[U64(base + stay)] = key, ordinal
+        goes = np.int64(key >= border)
+        gone, stay = gone + goes, stay + 1 - goes
+    return stay
+
+
+@inlined
+def _ends(keys: Any, base: Any, rows: Any, border: Any) -> Any:  # noqa: ANN401
+    """Return the key behind the largest of rows below a border."""
+    largest = keys[U64(base)]
+    for at in range(base + 1, base + rows):
+        largest = max(largest, keys[U64(at)])
+    return min(largest + 1, border)
 
 
 @inlined
@@ -174,14 +215,12 @@ def _split(
     behind[U64(right)], behind[U64(leaf)] = behind[U64(leaf)], right
     first[U64(right)] = last[U64(right)] = entry
     if not uniform:
-        _sort_rows(keys, ordinals, base, width)
-        stay = _border(keys, base, width)
-        for j in range(width - stay):
-            keys[U64(entry * width + j)] = keys[U64(base + stay + j)]
-            ordinals[U64(entry * width + j)] = ordinals[U64(base + stay + j)]
+        border = _border(keys, base, width)
+        stay = _divide(keys, ordinals, base, width, entry * width, border)
         filled[U64(entry)], filled[U64(first[U64(leaf)])] = width - stay, stay
         # A leaf that stays nearly full is left alone by what comes between the two.
-        border = keys[U64(base + stay)] if stay + stay <= width else keys[U64(base + stay - 1)] + 1
+        if stay + stay > width:
+            border = _ends(keys, base, stay, border)
     elif key < keys[U64(base)]:
         # All rows have one key, and stay together; the other leaf begins empty.
         first[U64(right)], last[U64(right)] = first[U64(leaf)], last[U64(leaf)]
@@ -227,19 +266,24 @@ def insert_rows(
 
     All leaves are looked up first, one from the other, so that what is written into them can be asked for ahead. A row
     whose leaf has been split since looks it up again. Returns the first row for which there might not be leaves,
-    entries or nodes enough, or how many rows there are. O(n * log(leaves)), and O(log(width)) or so for splits.
+    entries or nodes enough, or how many rows there are. O(n * log(leaves)); a split reads its leaf some `SAMPLE` times.
     """
-    path: Any = np.empty(HIGHEST, np.int64)
-    least: Any = np.empty(HIGHEST, np.int64)
-    most: Any = np.empty(HIGHEST, np.int64)
+    keys, ordinals, filled, following = borrowed(keys), borrowed(ordinals), borrowed(filled), borrowed(following)
+    first, last, behind, node_keys = borrowed(first), borrowed(last), borrowed(behind), borrowed(node_keys)
+    children, sizes, state = borrowed(children), borrowed(sizes), borrowed(state)
+    memory, numbers = np.empty((3, HIGHEST), np.int64), np.empty(new_keys.size + 1, np.int32)
+    path, least, most, targets = borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2]), borrowed(numbers)
     n, level, dirty = new_keys.size, np.int64(0), np.int64(NOTHING)
-    targets = np.empty(n, np.int32)
     path[0], least[0], most[0] = state[ROOT], LEAST, MOST
     for row in range(start, n):
         key = new_keys[U64(row)]
         targets[U64(row)] = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, level, path, least, most)
         level = state[HEIGHT]
     for row in range(start, n):
+        # One after the other: where an entry is, how full it is, where the next row goes.
+        prefetch(last, targets[U64(min(row + 3 * AHEAD, n - 1))])
+        prefetch(first, targets[U64(min(row + 3 * AHEAD, n - 1))])
+        prefetch(filled, last[U64(targets[U64(min(row + 2 * AHEAD, n - 1))])])
         soon = np.int64(last[U64(targets[U64(min(row + AHEAD, n - 1))])])
         prefetch(keys, soon * width + filled[U64(soon)])
         prefetch(ordinals, soon * width + filled[U64(soon)])
@@ -252,7 +296,8 @@ def insert_rows(
                 or state[LEAVES] + 1 > first.size
                 or state[NODES] + state[HEIGHT] + 1 > sizes.size
             ):
-                return row
+                n = row
+                break
             path[0], target = state[ROOT], leaf
             leaf = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, np.int64(0), path, least, most)
             entry = np.int64(first[U64(leaf)])
@@ -266,6 +311,8 @@ def insert_rows(
                     _hang(node_keys, children, sizes, state, fan_out, path, border, right)
                     leaf = leaf if key < border else right
         put_row(keys, ordinals, filled, following, last, state, width, leaf, key, new_ordinals[U64(row)])
+    # Until here, what was allocated is in use under another name.
+    memory[0, 0], numbers[0] = 0, 0
     return n
 
 
@@ -284,9 +331,9 @@ def find_leaves(
     highs: NDArray[np.int32],
 ) -> None:
     """Write the leaves of both ends of ranges, see `slidejoin.kernels.llat.scan_partitions`. O(n * log(leaves))."""
-    path: Any = np.empty(HIGHEST, np.int64)
-    least: Any = np.empty(HIGHEST, np.int64)
-    most: Any = np.empty(HIGHEST, np.int64)
+    node_keys, children, sizes = borrowed(node_keys), borrowed(children), borrowed(sizes)
+    memory = np.empty((3, HIGHEST), np.int64)
+    path, least, most = borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2])
     path[0], least[0], most[0], level = state[ROOT], LEAST, MOST, np.int64(0)
     for piece in range(lo.shape[0]):
         for t in range(order.size):
@@ -299,3 +346,5 @@ def find_leaves(
                 highs[U64(piece), U64(t)] = _leaf_of(
                     node_keys, children, sizes, state[HEIGHT], fan_out, high, level, path, least, most
                 )
+    # Until here, what was allocated is in use under another name.
+    memory[0, 0] = 0
