@@ -9,29 +9,39 @@ if TYPE_CHECKING:
 
 __all__ = ["Chooser"]
 
-RUN_COST, PAIR_COST = 100.0, 2.0
-"""Nanoseconds: what sorted runs take for a row beyond what cells take, and cells for each match that they count. Runs
+RUN_COST, RUN_PAIR_COST, PUSH_COST = 250.0, 5.5, 1_600_000.0
+"""Nanoseconds that sorted runs take for a row, for each match that is put out, and for a push whatever its size. Runs
 count a range by its ends, however many matches it has."""
 
-RUN_COST_OF_PAIRS, WRITTEN_COST = 220.0, 6.0
-"""The same where pairs are put out, and what cells take for each more than runs, whose rows lie side by side. At 45
-matches a row cells were 1.5 times as fast, at 100, where cells chain, runs 1.7 times."""
+CELL_COST, CELL_PAIR_COST, CROWDED_COST = 65.0, 5.0, 0.08
+"""The same of cells, and what the square of a row's matches costs as far as rows lie behind full buckets: one in ten of
+even keys, and nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
 
-PUSH_COST = 250_000.0
-"""Nanoseconds that a push into runs takes beyond one into cells, whatever its size."""
+COUNTED_RUN_COST, COUNTED_PAIR_COST = 200.0, 2.0
+"""Nanoseconds a row of runs, and of cells a match, where matches are only counted."""
 
-STAY = 2.0
-"""The other index has to be this many times cheaper: changing costs as much as some hundred thousand rows."""
+CHANGE_COST = 60.0
+"""Nanoseconds for each row of the window that changing takes: not done before staying has cost as much."""
+
+STAY = 1.25
+"""The other index has to be this many times cheaper."""
 
 ENOUGH = 1 << 14
-"""Rows that have to be seen before anything is changed, and between two changes an eighth of the window too."""
+"""Rows that have to be seen before anything is looked at, or looked at again."""
 
 
 class Chooser:
     """Watches matches per row, and says when the other index would serve better.
 
     Cells read their rows one by one, runs find them side by side; so runs serve many matches, whether these are counted
-    or put out. For small pushes cells always do.
+    or put out. For small pushes cells do.
+
+    Attributes
+    ----------
+    open : bool
+        Whether there is anything to choose.
+    due : int
+        Rows that the join has had when it is to be looked at next.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -43,46 +53,66 @@ class Chooser:
         alone = alone if self._counts else len(plan.terms) == 1
         served = alone and plan.bound.filter(plan.loose) is None
         self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
-        self._rows = self._pairs = self._pushes = 0
-        self._run_cost = 0.0
+        self.due = ENOUGH
+        self._rows = self._pairs = self._pushes = self._spilled = 0
+        self._cells = self._runs = self._lost = 0.0
+        self._crowded = 1.0
         self.seen: float | None = None
-        """Matches per row when it was last decided; None before."""
+        """Matches per row when it was last looked at; None before."""
 
-    def better(self, used: str, rows: int, pairs: int, window: int) -> str | None:
-        """Return the index to change to, None to stay; `rows` and `pairs` are all that the join has had so far.
+    def better(
+        self, used: str, *, rows: int, pairs: int, pushes: int, window: int, spilled: int | None = None
+    ) -> str | None:
+        """Return the index to change to, None to stay.
 
-        Asked once after every push.
+        Parameters
+        ----------
+        used : str
+            The index that is used now.
+        rows, pairs, pushes : int
+            All that the join has had so far.
+        window : int
+            Rows that are stored.
+        spilled : int, optional
+            Rows that found their bucket full, since there are any; None of runs, then what was known of cells counts.
 
         Examples
         --------
         >>> from types import SimpleNamespace as Some
         >>> bound = Some(filter=lambda loose: None, never=False)
         >>> plan = Some(config=Some(output="count", algorithm="auto"), axis=1, loose=(), bound=bound, terms=(1,))
-        >>> Chooser(plan).better("band_cells", 100_000, 50_000_000, 1000)
+        >>> Chooser(plan).better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
         'bi_sort'
         """
-        self._pushes += 1
         new = rows - self._rows
-        if not self.open or new < max(ENOUGH, window // 8):
-            return None
+        if spilled is not None:
+            self._crowded = min(1.0, max(0, spilled - self._spilled) / new)
         self.seen = (pairs - self._pairs) / new
-        self._run_cost = RUN_COST if self._counts else RUN_COST_OF_PAIRS + PUSH_COST * self._pushes / new
-        self._rows, self._pairs, self._pushes = rows, pairs, 0
-        if used == "band_cells":
-            return "bi_sort" if self._of_cells > STAY * self._run_cost else None
-        return "band_cells" if STAY * self._of_cells < self._run_cost else None
+        self._cells, self._runs = self._estimates(self.seen, (pushes - self._pushes) / new)
+        cells = used == "band_cells"
+        ours, other = (self._cells, self._runs) if cells else (self._runs, self._cells)
+        lost = self._lost + new * (ours - other) if ours > STAY * other else 0.0
+        change = lost > CHANGE_COST * window
+        self.due = rows + ENOUGH
+        if change or new >= window // 8:
+            # What comes from here on is judged by itself.
+            self._rows, self._pairs, self._pushes, self._spilled = rows, pairs, pushes, 0 if change else spilled or 0
+            self._lost = 0.0 if change else lost
+        return ("bi_sort" if cells else "band_cells") if change else None
 
-    @property
-    def _of_cells(self) -> float:
-        """What cells take more for a row's matches, nanoseconds."""
-        return (PAIR_COST if self._counts else WRITTEN_COST) * (self.seen or 0.0)
+    def _estimates(self, seen: float, pushes: float) -> tuple[float, float]:
+        """Return what cells and runs take for a row with so many matches and its part of a push, nanoseconds."""
+        if self._counts:
+            return CELL_COST + COUNTED_PAIR_COST * seen, COUNTED_RUN_COST + PUSH_COST * pushes
+        cells = CELL_COST + CELL_PAIR_COST * seen + CROWDED_COST * (self._crowded * seen) ** 2
+        return cells, RUN_COST + RUN_PAIR_COST * seen + PUSH_COST * pushes
 
     def why(self) -> str | None:
-        """Return what was seen and the estimate that follows, in words; None if nothing was decided by it yet."""
+        """Return what was seen and the estimate that follows, in words; None if nothing was looked at yet."""
         if self.seen is None:
             return None
-        what, cells = "counted" if self._counts else "found", f"{self._of_cells:,.0f} ns a row more"
+        what = "counted" if self._counts else "found"
         return (
-            f"{self.seen:,.1f} matches a row were {what} of late, which take cells {cells}; "
-            f"sorted runs take about {self._run_cost:,.0f} more for a row whatever it matches"
+            f"{self.seen:,.1f} matches a row were {what} of late, for which cells are expected to take "
+            f"{self._cells:,.0f} ns a row and sorted runs {self._runs:,.0f}"
         )

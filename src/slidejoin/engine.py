@@ -17,6 +17,7 @@ from slidejoin.choosing import Chooser
 from slidejoin.counting import CountTables
 from slidejoin.express import Express
 from slidejoin.finding import FoundInWindows
+from slidejoin.index.band_cells import BandCells
 from slidejoin.index.structure import Structure
 from slidejoin.intake import Intake, Push
 from slidejoin.matching import Matches
@@ -80,6 +81,7 @@ class Engine:
         self.count_tables = CountTables(plan)
         self.chooser = Chooser(plan)
         self.chooser.open &= algorithm is None
+        self._pushes = 0
         self.express = Express(self) if Express.serves(self) else None
 
     # -- taking rows ---------------------------------------------------------------------------------------------
@@ -135,10 +137,16 @@ class Engine:
 
     def choose(self) -> None:
         """Change the index after a push if another serves better now."""
-        if self.chooser.open:
-            left, right = self.windows["left"], self.windows["right"]
-            rows, live = left.rows_seen + right.rows_seen, left.payload.rows + right.payload.rows
-            better = self.chooser.better(left.index.name, rows, self.stats.pairs, live)
+        chooser, left, right = self.chooser, self.windows["left"], self.windows["right"]
+        self._pushes += 1
+        rows = left.rows_seen + right.rows_seen
+        if chooser.open and rows >= chooser.due:
+            cells = [each.index for each in (left, right) if isinstance(each.index, BandCells)]
+            better = chooser.better(
+                left.index.name, rows=rows, pairs=self.stats.pairs, pushes=self._pushes,
+                window=left.payload.rows + right.payload.rows,
+                spilled=sum(one.spilled for one in cells) if cells else None,
+            )  # fmt: skip
             if better is not None and not any(window.stretched() for window in self.windows.values()):
                 self._change_to(better)
 

@@ -33,6 +33,8 @@ def there_and_back(*, self_join: bool) -> Iterator[dict[str, pa.Table]]:
 @pytest.mark.parametrize("window", [sj.CountWindow(300), sj.TimeWindow(300, on="ts")], ids=["count", "time"])
 @pytest.mark.parametrize("self_join", [False, True])
 def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "PUSH_COST", 0.0)
+    monkeypatch.setattr(choosing, "CHANGE_COST", 5.0)
     monkeypatch.setattr(choosing, "ENOUGH", 100)
     options = {"window": window, "output": "count", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
     auto = sj.StreamJoin(on="l.k = r.k", **options)
@@ -58,6 +60,7 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
     ],
 )
 def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "PUSH_COST", 0.0)
     monkeypatch.setattr(choosing, "ENOUGH", 10)
     given = {"on": "l.k = r.k", "window": sj.CountWindow(300), "output": "count", "schemas": (SCHEMA, SCHEMA)} | options
     join, random = sj.StreamJoin(**given), np.random.default_rng(3)
@@ -69,6 +72,7 @@ def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: p
 
 @pytest.mark.parametrize("self_join", [False, True])
 def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "CHANGE_COST", 5.0)
     monkeypatch.setattr(choosing, "ENOUGH", 100)
     monkeypatch.setattr(choosing, "PUSH_COST", 0.0)
     options = {"window": sj.CountWindow(300), "order": "strict", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
@@ -93,6 +97,7 @@ def test_small_pushes_of_many_pairs_stay_with_cells(monkeypatch: pytest.MonkeyPa
 
 
 def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "PUSH_COST", 0.0)
     monkeypatch.setattr(choosing, "ENOUGH", 10)
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(2000), output="count", schemas=(SCHEMA, SCHEMA))
     random = np.random.default_rng(3)
@@ -102,3 +107,35 @@ def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatc
     text = join.explain()
     assert "index: sorted runs" in text
     assert "what was seen so far made it better than a hash table of cells" in text
+
+
+def estimates(output: str, **seen: float) -> str | None:
+    """What cells are changed to after 100,000 rows with what was `seen` of them."""
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), output=output, schemas=(SCHEMA, SCHEMA))
+    assert join._state.engine is not None
+    chooser = choosing.Chooser(join._state.engine.plan)
+    rows, crowded = 100_000, seen.pop("crowded")
+    return chooser.better(
+        "band_cells", rows=rows, pairs=int(seen.pop("matches") * rows), pushes=int(rows / seen.pop("push")),
+        window=1000, spilled=int(crowded * rows),
+    )  # fmt: skip
+
+
+def test_many_matches_of_even_keys_take_runs_and_those_of_a_few_hot_cells_do_not() -> None:
+    assert estimates("positions", matches=100.0, push=32_768.0, crowded=0.91) == "bi_sort"
+    assert estimates("positions", matches=100.0, push=32_768.0, crowded=0.19) is None
+    assert estimates("positions", matches=100.0, push=256.0, crowded=0.91) is None
+    assert estimates("count", matches=2000.0, push=32_768.0, crowded=0.91) == "bi_sort"
+    assert estimates("count", matches=2.0, push=32_768.0, crowded=0.0) is None
+
+
+def test_nothing_is_changed_before_staying_has_cost_as_much() -> None:
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), schemas=(SCHEMA, SCHEMA))
+    assert join._state.engine is not None
+    chooser, window = choosing.Chooser(join._state.engine.plan), 10_000_000
+    seen = {"pairs": 0, "pushes": 0, "window": window, "spilled": 0}
+    # 185 ns a row are lost, and inserting ten million rows takes 60 ns each.
+    for rows in range(100_000, 3_200_000, 50_000):
+        assert chooser.better("bi_sort", **seen | {"rows": rows}) is None
+        assert chooser.due == rows + choosing.ENOUGH
+    assert chooser.better("bi_sort", **seen | {"rows": 3_300_000}) == "band_cells"

@@ -286,12 +286,17 @@ class BandCells:
         rows, state = self.next - self._first, self.state
         if rows < ENOUGH:
             return None
-        spilled, deep = 1000 * int(state[SPILLS]) / rows, bool(state[DEEP])
+        spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
         return (
             f"a table for {self.rows:,} rows, in {int(state[BUCKETS]):,} buckets as {ROWS_A_BUCKET:g} a bucket are the "
             f"quickest; {spilled:.0f} of 1,000 rows found theirs full, as 10 do of even keys, so lines behind full "
             f"buckets are {'asked for ahead of time' if deep else 'read when they are met'}"
         )
+
+    @property
+    def spilled(self) -> int:
+        """How many rows found their bucket full so far."""
+        return int(self.state[SPILLS])
 
     @property
     def reach(self) -> int:
