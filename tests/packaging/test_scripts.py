@@ -194,6 +194,6 @@ def test_the_suite_runs_twice_and_a_failure_of_either_run_counts(tmp_path, first
     assert done.returncode == status
     assert done.stdout.splitlines()[-1] == "closing line"
     assert machine.calls("python") == [
-        "python -m pytest --quiet -m nojit and not nightly",
+        "python -m pytest --quiet -m nojit and not nightly -n 2",
         "python -m pytest -n 2",
     ]
