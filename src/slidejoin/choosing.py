@@ -54,6 +54,7 @@ class Chooser:
         served = alone and plan.bound.filter(plan.loose) is None
         self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
         self.due = ENOUGH
+        self._begins = True
         self._rows = self._pairs = self._pushes = self._spilled = 0
         self._cells = self._runs = self._lost = 0.0
         self._crowded = 1.0
@@ -81,9 +82,16 @@ class Chooser:
         >>> from types import SimpleNamespace as Some
         >>> bound = Some(filter=lambda loose: None, never=False)
         >>> plan = Some(config=Some(output="count", algorithm="auto"), axis=1, loose=(), bound=bound, terms=(1,))
-        >>> Chooser(plan).better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
+        >>> chooser = Chooser(plan)
+        >>> chooser.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
+        >>> chooser.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
         'bi_sort'
         """
+        self.due = rows + ENOUGH
+        if self._begins:
+            # What was there before, moved from another index or restored, says nothing of what comes.
+            self._begin(rows, pairs, pushes, spilled)
+            return None
         new = rows - self._rows
         if spilled is not None:
             self._crowded = min(1.0, max(0, spilled - self._spilled) / new)
@@ -93,12 +101,17 @@ class Chooser:
         ours, other = (self._cells, self._runs) if cells else (self._runs, self._cells)
         lost = self._lost + new * (ours - other) if ours > STAY * other else 0.0
         change = lost > CHANGE_COST * window
-        self.due = rows + ENOUGH
-        if change or new >= window // 8:
+        if change:
+            self._begins, self._lost = True, 0.0
+        elif new >= window // 8:
             # What comes from here on is judged by itself.
-            self._rows, self._pairs, self._pushes, self._spilled = rows, pairs, pushes, 0 if change else spilled or 0
-            self._lost = 0.0 if change else lost
+            self._begin(rows, pairs, pushes, spilled)
+            self._lost = lost
         return ("bi_sort" if cells else "band_cells") if change else None
+
+    def _begin(self, rows: int, pairs: int, pushes: int, spilled: int | None) -> None:
+        self._begins = False
+        self._rows, self._pairs, self._pushes, self._spilled = rows, pairs, pushes, spilled or 0
 
     def _estimates(self, seen: float, pushes: float) -> tuple[float, float]:
         """Return what cells and runs take for a row with so many matches and its part of a push, nanoseconds."""

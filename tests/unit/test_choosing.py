@@ -115,6 +115,7 @@ def estimates(output: str, **seen: float) -> str | None:
     assert join._state.engine is not None
     chooser = choosing.Chooser(join._state.engine.plan)
     rows, crowded = 100_000, seen.pop("crowded")
+    assert chooser.better("band_cells", rows=0, pairs=0, pushes=0, window=0, spilled=0) is None
     return chooser.better(
         "band_cells", rows=rows, pairs=int(seen.pop("matches") * rows), pushes=int(rows / seen.pop("push")),
         window=1000, spilled=int(crowded * rows),
@@ -134,8 +135,19 @@ def test_nothing_is_changed_before_staying_has_cost_as_much() -> None:
     assert join._state.engine is not None
     chooser, window = choosing.Chooser(join._state.engine.plan), 10_000_000
     seen = {"pairs": 0, "pushes": 0, "window": window, "spilled": 0}
+    assert chooser.better("bi_sort", **seen | {"rows": 0}) is None
     # 185 ns a row are lost, and inserting ten million rows takes 60 ns each.
     for rows in range(100_000, 3_200_000, 50_000):
         assert chooser.better("bi_sort", **seen | {"rows": rows}) is None
         assert chooser.due == rows + choosing.ENOUGH
     assert chooser.better("bi_sort", **seen | {"rows": 3_300_000}) == "band_cells"
+
+
+def test_rows_that_a_change_moves_into_cells_are_not_what_comes() -> None:
+    """A tenth of the rows lie behind full buckets, of those that were moved as of those that come."""
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), schemas=(SCHEMA, SCHEMA))
+    assert join._state.engine is not None
+    chooser, window = choosing.Chooser(join._state.engine.plan), 2_000_000
+    for rows in range(0, 4_000_000, choosing.ENOUGH):
+        seen = {"rows": rows, "pairs": 100 * rows, "pushes": rows // 32_768, "window": window}
+        assert chooser.better("band_cells", **seen, spilled=window // 10 + rows // 10) is None

@@ -2,8 +2,8 @@
 
 Inner node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `node_keys` int64 and `children` int32: a
 child and the smallest key that may be in it, that of the first child not looked at. Behind the last node there are
-`KEY_LANES` places more, since keys are compared so many at a time. Leaves are partitions of a linked
-list adaptive table (`slidejoin.kernels.llat`) of a width. A leaf of more rows than its width has one key alone.
+`KEY_LANES` places more, since keys are compared so many at a time. Leaves are partitions of a linked list adaptive
+table (`slidejoin.kernels.llat`) of a width. A leaf of more rows than its width has one key alone.
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ def _divide(keys: Any, ordinals: Any, base: Any, rows: Any, to: Any, border: Any
 
 
 @inlined
-def _ends(keys: Any, base: Any, rows: Any, border: Any) -> Any:  # noqa: ANN401
-    """Return the key behind the largest of rows below a border."""
+def _largest(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
+    """Return the largest key of an entry's rows."""
     largest = keys[U64(base)]
     for at in range(base + 1, base + rows):
         largest = max(largest, keys[U64(at)])
-    return min(largest + 1, border)
+    return largest
 
 
 @inlined
@@ -220,7 +220,7 @@ def _split(
         filled[U64(entry)], filled[U64(first[U64(leaf)])] = width - stay, stay
         # A leaf that stays nearly full is left alone by what comes between the two.
         if stay + stay > width:
-            border = _ends(keys, base, stay, border)
+            border = _largest(keys, base, stay) + 1
     elif key < keys[U64(base)]:
         # All rows have one key, and stay together; the other leaf begins empty.
         first[U64(right)], last[U64(right)] = first[U64(leaf)], last[U64(leaf)]
