@@ -9,18 +9,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Chooser"]
 
-RUN_COST, RUN_PAIR_COST, PUSH_COST = 250.0, 5.5, 1_600_000.0
-"""Nanoseconds that sorted runs take for a row, for each match that is put out, and for a push whatever its size. Runs
-count a range by its ends, however many matches it has."""
+RUN_COST, RUN_PAIR_COST, PUSH_COST = 90.0, 2.0, 400_000.0
+"""Nanoseconds that sorted runs take for a row, for each match that is put out, and for a push whatever its size."""
 
-CELL_COST, CELL_PAIR_COST, CROWDED_COST = 65.0, 5.0, 0.08
+SMALL_PUSH, SMALL_PUSH_COST = 1 << 13, 125_000.0
+"""Rows of a push up to which runs may have a short way too (`slidejoin.express`), and what a push costs there beyond
+what it costs cells."""
+
+CELL_COST, CELL_PAIR_COST, CROWDED_COST = 35.0, 2.2, 0.025
 """The same of cells, and what the square of a row's matches costs as far as rows lie behind full buckets: one in ten of
 even keys, and nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
 
-COUNTED_RUN_COST, COUNTED_PAIR_COST = 200.0, 2.0
-"""Nanoseconds a row of runs, and of cells a match, where matches are only counted."""
+COUNTED_RUN_COST, COUNTED_RUN_PAIR_COST, COUNTED_PAIR_COST = 120.0, 0.4, 1.4
+"""Nanoseconds a row of runs, and of both a match, where matches are only counted."""
 
-CHANGE_COST = 60.0
+CHANGE_COST = 30.0
 """Nanoseconds for each row of the window that changing takes: not done before staying has cost as much."""
 
 STAY = 1.25
@@ -52,6 +55,8 @@ class Chooser:
         # Pairs that are checked by more than the key are not copied side by side.
         alone = alone if self._counts else len(plan.terms) == 1
         served = alone and plan.bound.filter(plan.loose) is None
+        # Without terms beside the first one, as it is to be here, a time scope is what keeps runs from a short way.
+        self._short = plan.scope is None
         self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
         self.due = ENOUGH
         self._begins = True
@@ -81,7 +86,8 @@ class Chooser:
         --------
         >>> from types import SimpleNamespace as Some
         >>> bound = Some(filter=lambda loose: None, never=False)
-        >>> plan = Some(config=Some(output="count", algorithm="auto"), axis=1, loose=(), bound=bound, terms=(1,))
+        >>> config = Some(output="count", algorithm="auto")
+        >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None)
         >>> chooser = Chooser(plan)
         >>> chooser.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
         >>> chooser.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
@@ -115,10 +121,15 @@ class Chooser:
 
     def _estimates(self, seen: float, pushes: float) -> tuple[float, float]:
         """Return what cells and runs take for a row with so many matches and its part of a push, nanoseconds."""
+        small = self._short and pushes * SMALL_PUSH >= 1
+        push = (SMALL_PUSH_COST if small else PUSH_COST) * pushes
+        crowded = CROWDED_COST * (self._crowded * seen) ** 2
         if self._counts:
-            return CELL_COST + COUNTED_PAIR_COST * seen, COUNTED_RUN_COST + PUSH_COST * pushes
-        cells = CELL_COST + CELL_PAIR_COST * seen + CROWDED_COST * (self._crowded * seen) ** 2
-        return cells, RUN_COST + RUN_PAIR_COST * seen + PUSH_COST * pushes
+            return (
+                CELL_COST + COUNTED_PAIR_COST * seen + crowded,
+                COUNTED_RUN_COST + COUNTED_RUN_PAIR_COST * seen + push,
+            )
+        return CELL_COST + CELL_PAIR_COST * seen + crowded, RUN_COST + RUN_PAIR_COST * seen + push
 
     def why(self) -> str | None:
         """Return what was seen and the estimate that follows, in words; None if nothing was looked at yet."""

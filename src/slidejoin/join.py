@@ -173,15 +173,14 @@ class StreamJoin:
         express, tables = engine.express, self._tables({"left": left, "right": right})
         try:
             soon = express.briefly(tables, order_by)
-            if soon is not None:
-                return soon
         except BaseException as error:
             self._broken = repr(error)
             raise
-        taken = express.look_at(tables)
-        by = None if order_by is None else express.sort_values(taken, order_by)
+        push = express.look_at(tables, order_by) if soon is None else None
+        if push is None:
+            return soon
         try:
-            return express.push(taken, by)
+            return push()
         except BaseException as error:
             self._broken = repr(error)
             raise

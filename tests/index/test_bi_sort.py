@@ -14,8 +14,9 @@ from slidejoin import options
 from slidejoin.index import answers, bi_sort
 from slidejoin.index import runs as runs_module
 from slidejoin.index.band_cells import FoundInCells
-from slidejoin.index.bi_sort import BiSort, Reach, Run, build_run, merge_runs
+from slidejoin.index.bi_sort import BiSort, Run, build_run, merge_runs
 from slidejoin.index.probing import Found, Probes
+from slidejoin.index.reach import Reach
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))
 Row = tuple[int, int, tuple[int, ...]]
@@ -217,6 +218,7 @@ def test_positions_beyond_32_bits(base: int) -> None:
 def test_probes_of_many_matches_are_left_to_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bi_sort, "TOGETHER", 2)
     monkeypatch.setattr(answers, "SPARE", 8)
+    monkeypatch.setattr(answers, "FEW", 4)
     chain = Chain(0)
     chain.append([(i // 25, ()) for i in range(50)])
     probes = probes_of([[(9, 9), (5, 6), (1, 1), (0, 0), (0, 2)]], [(0, 99)] * 5, [])

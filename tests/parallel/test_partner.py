@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin import express
+from slidejoin.express import cells
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.pushing import AWAKE, CLAIMED, FINISHED
 from slidejoin.kernels.work import WORK
@@ -58,7 +58,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Partner]:
     """A partner of this test alone, which is ended after it."""
     monkeypatch.setattr(partners, "PATIENCE", 50_000_000)
     made = Partner()
-    monkeypatch.setattr(express, "partner", lambda: made)
+    monkeypatch.setattr(cells, "partner", lambda: made)
     yield made
     made.close()
     assert not made._thread.is_alive()
@@ -103,7 +103,7 @@ def test_a_push_that_fails_lets_the_partner_go(own: Partner, monkeypatch: pytest
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(express.Express, "_hold", fail)
+        patch.setattr(cells.InCells, "_hold", fail)
         with pytest.raises(MemoryError, match="no room"):
             first.push(**batches(1), order_by="i")
     with pytest.raises(sj.JoinClosedError, match="interrupted by MemoryError"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin import brief
+from slidejoin.express import brief
 from slidejoin.store import payload
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Watched:
         engine = self.join._state.engine
         assert engine is not None
         assert engine.express is not None
-        self.taken, known = 0, engine.express._brief
+        self.taken, known = 0, engine.express._cells._brief
         assert known is not None
         push = known.push
 
@@ -44,7 +44,7 @@ class Watched:
             self.taken += out is not None
             return out
 
-        known.push = watched  # type: ignore[method-assign,assignment]
+        known.push = watched  # type: ignore[method-assign]
 
 
 def long_way(**options: Any) -> sj.StreamJoin:
@@ -165,7 +165,7 @@ def test_probes_come_in_arrival_order() -> None:
 def test_other_joins_are_not_served(options: dict[str, Any]) -> None:
     options = {"on": "l.k = r.k", "window": sj.CountWindow(5), **options}
     express = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.engine.express
-    assert express is None or express._brief is None
+    assert express is None or express._cells is None or express._cells._brief is None
 
 
 def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,9 @@ from slidejoin.kernels.words import PAD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool"]
+__all__ = [
+    "EVERY_ROW", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool",
+]  # fmt: skip
 
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)

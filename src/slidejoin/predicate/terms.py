@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges import Found, Ranges
     from slidejoin.predicate.values import Column
 
-__all__ = ["Around", "OfDoubles", "RangeTerm", "Shape", "make_terms"]
+__all__ = ["Around", "Beside", "OfDoubles", "RangeTerm", "Shape", "make_terms"]
 
 MOST_PIECES = 16
 DOUBLE = Type(Kind.FLOAT)
@@ -46,6 +46,18 @@ class Around(NamedTuple):
     below: int
     above: int
     meaning: Type
+
+    def keys(self, column: Column) -> NDArray[np.int64] | None:
+        """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
+        return plain_keys(column, self.meaning)
+
+
+class Beside(NamedTuple):
+    """Ranges that follow from the values of a probe's column by a shift; they are its own keys."""
+
+    column: str
+    meaning: Type
+    shift: Shift
 
     def keys(self, column: Column) -> NDArray[np.int64] | None:
         """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
@@ -164,14 +176,21 @@ class RangeTerm:
             found = ranges.unite(found, more, n, MOST_PIECES) if what.union else ranges.intersect(found, more, n)
         return found
 
+    def beside(self, probe_side: Side) -> Beside | None:
+        """Return how ranges follow from a probe's own key, where that is a column as it is; None if they do not."""
+        shift, own = self._shift.get(probe_side), self._bare.get(probe_side)
+        if shift is None or own is None or shift.node != own:
+            return None
+        return Beside(column_of(own)[1], own.type, shift)
+
     def around(self, probe_side: Side) -> Around | None:
         """Return how ranges lie around a probe's own key, where that is a column as it is; None if they do not."""
-        shift, own = self._shift.get(probe_side), self._bare.get(probe_side)
-        if shift is None or own is None or shift.node != own or shift.sign != 1 or shift.lows.size != 1:
+        beside = self.beside(probe_side)
+        if beside is None or beside.shift.sign != 1 or beside.shift.lows.size != 1:
             return None
-        low, high = int(shift.lows[0]), int(shift.highs[0])
+        low, high = int(beside.shift.lows[0]), int(beside.shift.highs[0])
         near = -CALM <= low <= 0 <= high <= CALM
-        return Around(column_of(own)[1], -low, high, own.type) if near else None
+        return Around(beside.column, -low, high, beside.meaning) if near else None
 
     def around_doubles(self, probe_side: Side) -> OfDoubles | None:
         """Return how ranges of doubles follow from a probe's column alone, by which its rows are stored; else None."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.halves import AT, Block, Half
+from slidejoin.express.halves import AT, Block, Half
 from slidejoin.index.band_cells import BandCells
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.brief import (
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.engine import Engine
-    from slidejoin.halves import Looked
+    from slidejoin.express.halves import Looked
+    from slidejoin.express.roles import Role
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
     from slidejoin.predicate.terms import Around
-    from slidejoin.roles import Role
 
 __all__ = ["Brief"]
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.arrival import Arrivals, Clock
+    from slidejoin.express.taking import Taken
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
     from slidejoin.scope import Scope
-    from slidejoin.taking import Taken
 
 __all__ = ["Ticking"]
 

@@ -1,21 +1,18 @@
-"""The short way through the engine, for the plainest joins: one band or equality of whole numbers on tables of cells.
-
-The engine's own way decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
-fit. That costs some 200 µs a push whatever its size. Here all of it is decided once, and a push that does not fit goes
-the engine's way. The steps are the same: insert, probe, weave, expire; tests push everything both ways.
-"""
+"""The short way through tables of cells: one band or equality of whole numbers, in count or time windows."""
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from slidejoin.arrays import empty_of
-from slidejoin.arrival import Arrivals, merge, numbers, rise
-from slidejoin.brief import Brief
+from slidejoin.arrival import Arrivals, numbers, rise
+from slidejoin.express.brief import Brief
+from slidejoin.express.roles import Role
+from slidejoin.express.taking import Taken
+from slidejoin.express.ticking import Ticking
+from slidejoin.express.way import NO_TIMES, SIDES, Way, around
 from slidejoin.finding import WovenCells
 from slidejoin.index.band_cells import BandCells, FoundInCells
 from slidejoin.intake import Push
@@ -42,96 +39,70 @@ from slidejoin.kernels.work import (
     WOVEN,
     WRITE,
 )
-from slidejoin.matching import Matches
 from slidejoin.meeting import SMALLEST_SPREAD
 from slidejoin.parallel.partner import partner
-from slidejoin.predicate.terms import RangeTerm
 from slidejoin.predicate.tree import other
 from slidejoin.questions import EVERYTHING
-from slidejoin.roles import Role
-from slidejoin.taking import Places, Taken
-from slidejoin.ticking import Ticking
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.engine import Engine
-    from slidejoin.matching import Candidates
     from slidejoin.parallel.partner import Partner
-    from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
-    from slidejoin.predicate.terms import Around
 
-__all__ = ["Express"]
+__all__ = ["InCells"]
 
-SIDES: tuple[Side, Side] = ("left", "right")
 NO_ROWS = np.empty(0, np.bool_)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
-NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
 
-class Express:
+class InCells(Way):
     """Pushes into an engine whose plan `serves`; see `push`."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        plan = engine.plan
+        plan, self._plain = engine.plan, around(engine.plan)
+        super().__init__(engine, self._plain)
         self._work = np.zeros(WORK, np.int64)
         self._words = memoryview(self._work.data)  # items of it are set in a third of the time
         self._address = address_of(self._work)
         self._roles: dict[Side, Role] = {}
         self._ticking = None if plan.scope is None else Ticking(plan, plan.scope)
-        self._plain = _plain(plan)
-        for role, plain in self._plain.items():
+        for role, band in self._plain.items():
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
             size, slide = (
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
             )
-            view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, plain.below, plain.above
+            view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, band.below, band.above
             one = self._roles[role] = Role(LEFT if role == "left" else RIGHT, view, FoundInCells())
             if plan.scope is not None:
                 self._work[one.at + BEFORE] = plan.scope.length(other(role))
                 self._work[one.at + AFTER] = plan.scope.length(role)
-        self._counting = plan.config.output == "count"
-        self._counted_columns = bool(plan.layout.columns)
         self._work[COUNTING] = self._counting
-        self._matches = Matches(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
-        held = {side: engine.windows[side].payload.plain for side in SIDES}
-        self._places = Places(plan, self._plain, held)
         self._pairs = 0  # of the last push: there will be about as many in the next one
         served = Brief.serves(engine, self._plain)
         self._brief = Brief(engine, self._plain, self._roles, self._work, self._go_on) if served else None
-        # Used again for every push: fresh memory costs a page fault for each 4 KiB.
-        self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
     @staticmethod
     def serves(engine: Engine) -> bool:
-        """Tell whether everything that the short way leaves out is absent."""
+        """Tell whether what is left out here is absent, of a plan that is `plain`."""
         plan = engine.plan
-        config, bound = plan.config, plan.bound
         return (
             engine.algorithm == "band_cells"
             and (plan.scope is None or Ticking.serves(plan, plan.scope))
-            and not config.self_join
-            and config.memory_limit is None
-            and (config.order != "strict" or config.output == "count")
-            and [term.shape for term in plan.terms[1:]] == ([] if plan.scope is None else ["scope"])
-            and not bound.never
-            and bound.filter(plan.loose) is None
-            and not any(bound.filters_side(side) for side in SIDES)
-            and len(_plain(plan)) == len(SIDES)
+            and len(around(plan)) == len(SIDES)
         )
+
+    @property
+    def open(self) -> bool:
+        """Whether this is the index that is used now."""
+        return isinstance(self._engine.windows["left"].index, BandCells)
 
     def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
         """Take few rows in one call and return what they produce, or take nothing and return None: see `push`."""
         return None if self._brief is None else self._brief.push(tables, order_by)
-
-    def look_at(self, tables: dict[Side, pa.Table]) -> dict[Side, Taken]:
-        """Return rows, as they are given, in the form in which `push` takes them."""
-        return {side: Taken(side, tables[side], self._engine.intake) for side in SIDES}
 
     def push(
         self, taken: dict[Side, Taken], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
@@ -140,7 +111,7 @@ class Express:
         start, engine = perf_counter(), self._engine
         rows = {side: taken[side].rows for side in SIDES}
         total = rows["left"] + rows["right"]
-        if not 0 < total <= engine.largest_slice or not isinstance(engine.windows["left"].index, BandCells):
+        if not 0 < total <= engine.largest_slice:
             return None
         helper = self._helper(total)
         indexes, keys = self._indexes(rows), self._places.keys(taken)
@@ -182,24 +153,12 @@ class Express:
         engine.stats.since("expire", now)
         return out
 
-    def sort_values(self, taken: dict[Side, Taken], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return what `slidejoin.ordering.sort_values` does; where a column stands is looked up once."""
-        return self._places.sort_values(taken, name)
-
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, roused, if that pays and there is one."""
         helper = partner() if rows >= SMALLEST_SPREAD and self._engine.workers.threads > 1 else None
         if helper is not None:
             helper.rouse()
         return helper
-
-    def _arrange(self, rows: dict[Side, int], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None) -> Arrivals:
-        """Put rows in order whose sort values rise."""
-        most = max(rows.values())
-        if by is not None and self._ranks[0].size < most:
-            self._ranks = (np.empty(2 * most, np.int64), np.empty(2 * most, np.int64))
-        left, right = self._ranks
-        return merge(rows["left"], rows["right"], by, (left[: rows["left"]], right[: rows["right"]]))
 
     def _hold(
         self,
@@ -224,13 +183,6 @@ class Express:
                 at = self._roles[other(side)].at
                 words[at + STORED], words[at + STORED + 1] = address_of(index.stored), index.stored.size
             words[self._roles[side].at + TIMES] = address_of(own)
-
-    def _hold_side(self, side: Side, taken: Taken, time_max: int | None) -> None:
-        window, columns = self._engine.windows[side], self._places.held(side, taken)
-        if columns:
-            window.hold_values(columns, taken.rows, time_max)
-        else:
-            window.hold(taken.kept, time_max)
 
     def _indexes(self, rows: dict[Side, int]) -> dict[Side, BandCells]:
         """Return the tables of both sides; nothing if they, or so many rows, need the engine's way."""
@@ -288,8 +240,7 @@ class Express:
         start = perf_counter()
         if self._counting:
             marks = room[1].view(np.bool_)[: room[0].size]
-            tables = {side: taken[side].kept for side in SIDES} if self._counted_columns else {}
-            out = engine.count_tables.table(room[0], tables, arrivals, marks)
+            out = self._counts(room[0], taken, arrivals, marks)
         else:
             # Who keeps a table keeps all memory behind it.
             few = 2 * pairs < room[0].size
@@ -306,7 +257,7 @@ class Express:
         before: dict[Side, int],
     ) -> pa.Table:
         """Go on where the kernel of small pushes had to stop, with rows that are kept already, and put out all."""
-        taken = self.look_at(tables)
+        taken = {side: Taken(side, tables[side], self._engine.intake) for side in SIDES}
         indexes = {side: index for side in SIDES if isinstance(index := self._engine.windows[side].index, BandCells)}
         arrivals = Arrivals(numbers(taken["left"].rows), numbers(taken["right"].rows), *ranks, straight=True)
         return self._unfinished(taken, arrivals, before, indexes, self._places.keys(taken))
@@ -345,19 +296,3 @@ class Express:
             for role in SIDES
         }
         return WovenCells(sides, 0, push.rows, engine.workers, engine.meeting.memory)
-
-    def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
-        chunk_rows, schema = self._engine.chunk_rows, self._engine.plan.layout.schema
-        if self._engine.plan.config.output == "count":
-            counts = map(self._matches.counted, found)
-            tables = list(self._matches.counts(counts, push.tables, push.arrivals))
-        else:
-            tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
-        return pa.concat_tables(tables) if tables else empty_of(schema)
-
-
-def _plain(plan: Plan) -> dict[Side, Around]:
-    """Return, for each side that has it, the column whose values are keys, and the ends of ranges around them."""
-    term = plan.terms[0]
-    found = {role: term.around(role) if isinstance(term, RangeTerm) else None for role in SIDES}
-    return {role: plain for role, plain in found.items() if plain is not None}

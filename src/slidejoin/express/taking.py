@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.intake import Intake
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
-    from slidejoin.predicate.terms import Around
+    from slidejoin.predicate.terms import Around, Beside
     from slidejoin.store.chunk import Fixed
 
 __all__ = ["Places", "Taken"]
@@ -84,13 +84,13 @@ class Places:
     Parameters
     ----------
     plan : Plan
-    plain : mapping of side to Around
+    plain : mapping of side to Around or Beside
         The column of each side whose values are keys.
     held : mapping of side to columns
         Those of `Payload.plain`.
     """
 
-    def __init__(self, plan: Plan, plain: Mapping[Side, Around], held: Mapping[Side, Sequence[Fixed]]) -> None:
+    def __init__(self, plan: Plan, plain: Mapping[Side, Around | Beside], held: Mapping[Side, Sequence[Fixed]]) -> None:
         self._plain = plain
         self._key = {side: _whole(plan.schema(side), around.column) for side, around in plain.items()}
         self._held = {side: _held(plan.schema(side), columns) for side, columns in held.items()}

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slidejoin.engine import Engine
+    from slidejoin.express.roles import Role
     from slidejoin.predicate.expr import Side
-    from slidejoin.roles import Role
     from slidejoin.store.chunk import Chunk
 
 __all__ = ["AT", "Block", "Half", "Looked"]
