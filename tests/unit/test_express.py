@@ -74,6 +74,8 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(band_cells, "MOST_FOUND", 80)
             patch.setattr(runs, "MATCHES", 1)
             patch.setattr(runs, "MOST_MATCHES", 100)
+            patch.setattr(runs, "MOST_COUNTED", 50)
+            patch.setattr(runs, "REST", 2)
         yield
 
 
@@ -303,6 +305,21 @@ def test_many_matches_at_once_are_searched_once_more_and_not_again(
             assert ours.get_total_buffer_size() <= 32 * ours.num_rows
     assert not calls
     assert rows > 100_000
+
+
+@pytest.mark.parametrize("output", ["count", "positions"])
+def test_a_large_push_of_one_side_finds_what_small_ones_left_in_the_buffer(output: str) -> None:
+    short, long = joins("l.k < r.k", sj.CountWindow(3000), output=output, threads=2, algorithm="bi_sort")
+    random = np.random.default_rng(5)
+
+    def rows(count: int) -> pa.Table:
+        return batch(random.integers(0, 10_000, count).tolist(), [0] * count)
+
+    for _ in range(3):
+        for push in ({"left": rows(300), "right": rows(300)}, {"right": rows(400)}, {"left": rows(9000)}):
+            ours, theirs = short.push(**push), long.push(**push)
+            order = [(name, "ascending") for name in ours.column_names]
+            assert ours.equals(theirs) if output == "count" else ours.sort_by(order).equals(theirs.sort_by(order))
 
 
 def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["InRuns"]
 
-MATCHES, MOST_MATCHES = 16, 1 << 20
-"""Matches a probe for which there is room at first, and places for the matches of a side at most: 4 MiB."""
+MATCHES, MOST_MATCHES, MOST_COUNTED = 16, 1 << 20, 1 << 17
+"""Matches a probe for which there is room at first, and places for the matches of a side at most: 4 MiB; fewer where
+they are only counted, because the engine's way counts ranges without looking at their rows."""
+
+REST = 32
+"""Pushes that go the engine's way after one with more matches than that."""
 
 
 class Asking:
@@ -75,10 +79,12 @@ class Asking:
         )  # fmt: skip
         return self.total >= 0
 
-    def learn(self, probes: int) -> None:
-        """Make more room the next time, up to a bound."""
-        if 2 * self._places * probes <= MOST_MATCHES:
+    def learn(self, probes: int, most: int) -> bool:
+        """Make more room the next time, up to so many places; tell whether there is more."""
+        more = 2 * self._places * probes <= most
+        if more:
             self._places *= 4
+        return more
 
 
 class InRuns(Way):
@@ -90,6 +96,7 @@ class InRuns(Way):
         super().__init__(engine, keys)
         assert isinstance(window, CountWindow)  # noqa: S101 - looked at by `serves`
         self._asking = {role: Asking(keys[role], window, other(role)) for role in SIDES}
+        self._rest = 0
 
     @staticmethod
     def serves(engine: Engine) -> bool:
@@ -113,6 +120,9 @@ class InRuns(Way):
         """Take rows and return what they produce, or take nothing and return None: the engine's way is needed."""
         start, engine = perf_counter(), self._engine
         rows = {side: taken[side].rows for side in SIDES}
+        if self._rest:
+            self._rest -= 1
+            return None
         if not 0 < rows["left"] + rows["right"] <= engine.largest_slice:
             return None
         keys = self._places.keys(taken)
@@ -164,9 +174,10 @@ class InRuns(Way):
         """Put out what was found, or search again if there was not room for all."""
         engine, left, right = self._engine, self._asking["left"], self._asking["right"]
         if not whole:
+            most = MOST_COUNTED if self._counting else MOST_MATCHES
             for role in SIDES:
-                if self._asking[role].total < 0:
-                    self._asking[role].learn(taken[role].rows)
+                if self._asking[role].total < 0 and not self._asking[role].learn(taken[role].rows, most):
+                    self._rest = REST
             push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
             return self._concatenated(engine.meeting.again(push, before), push)
         start, lefts, rights = perf_counter(), taken["left"].rows, taken["right"].rows

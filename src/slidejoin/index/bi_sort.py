@@ -7,6 +7,7 @@ paper's index array is a directory of key ranges over each run.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,7 @@ class BiSort:
         self._runs: list[Run] = []
         self._merges: list[Merge] = []
         self._buffer: InsertionBuffer | None = None
+        self._closing = Lock()
         self._table, self._lined = np.empty((1, FIELDS), np.int64), list[Run]()
         self._exact = True
         self._live = 0
@@ -69,10 +71,12 @@ class BiSort:
     @property
     def runs(self) -> list[Run]:
         """The runs, oldest first; what is in the insertion buffer becomes one."""
-        buffer = self._buffer
-        if buffer is not None and buffer.rows:
-            self._hand_over(buffer, buffer.rows, self._live)
-        return self._runs
+        # Several threads may search at once, where the other side alone brought rows.
+        with self._closing:
+            buffer = self._buffer
+            if buffer is not None and buffer.rows:
+                self._hand_over(buffer, buffer.rows, self._live)
+            return self._runs
 
     # -- coming --------------------------------------------------------------------------------------------------
 
@@ -195,7 +199,7 @@ class BiSort:
 
     def why(self) -> str | None:
         """Return which fan-out was chosen and the estimate behind it, in words; None of windows that are small."""
-        if not self.merge or sum(run.rows for run in self.runs) < ENOUGH:
+        if not self.merge or sum(run.rows for run in self._runs) < ENOUGH:
             return None
         best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
         return (
