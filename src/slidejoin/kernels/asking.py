@@ -9,7 +9,7 @@ from numba import types
 
 from slidejoin.kernels.compiling import I64, OUT_I32, OUT_I64_2D, OUT_U32, U64, kernel
 from slidejoin.kernels.pairing import find_few, gather
-from slidejoin.kernels.probing_cells import ARRIVED, SIZE, SLIDE
+from slidejoin.kernels.probing_cells import ARRIVED, first_seen
 from slidejoin.kernels.searching import BASE, CHECK_SEEN, CHECKS, ROWS
 from slidejoin.kernels.shifting import shift_ends
 from slidejoin.kernels.words import WORDS
@@ -59,10 +59,7 @@ def ask_runs(
     order, places = np.empty(n, np.int32), np.empty(n, np.int32)
     for i in range(n):
         seen = view[U64(ARRIVED)] + rank[U64(i)] - i
-        first = max(seen - view[U64(SIZE)], 0)
-        if view[U64(SLIDE)] > 1:
-            first -= first % view[U64(SLIDE)]
-        seen_from[U64(i)], seen_to[U64(i)] = first, seen
+        seen_from[U64(i)], seen_to[U64(i)] = first_seen(view, seen, 0), seen
         order[U64(i)] = np.int64(sorted_words[U64(i)] & U64(LOW_HALF)) - first_row
     for r in range(runs):
         whole = table[r, BASE] >= seen_from[n - 1] and table[r, BASE] + table[r, ROWS] <= seen_to[0]

@@ -34,7 +34,19 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ABOVE", "ARRIVED", "BELOW", "MARGIN", "OWN", "SIZE", "SLIDE", "VIEW", "count_cells", "find_cells"]
+__all__ = [
+    "ABOVE",
+    "ARRIVED",
+    "BELOW",
+    "MARGIN",
+    "OWN",
+    "SIZE",
+    "SLIDE",
+    "VIEW",
+    "count_cells",
+    "find_cells",
+    "first_seen",
+]
 
 ARRIVED, SIZE, SLIDE, OWN, BELOW, ABOVE, VIEW = range(7)
 """Places in a view, int64 (VIEW,), which says what probes see of the stored side: how many of its rows had ARRIVED
@@ -79,7 +91,7 @@ def _high(hi: NDArray[np.int64], t: int, view: NDArray[np.int64], largest: int) 
 
 
 @inlined
-def _seen_from(view: NDArray[np.int64], seen_to: int, bottom: int) -> int:
+def first_seen(view: NDArray[np.int64], seen_to: int, bottom: int) -> int:
     """Return the first ordinal that is seen of those before `seen_to`."""
     first = max(seen_to - int(view[SIZE]), 0)
     if view[SLIDE] > 1:
@@ -124,7 +136,7 @@ def _aim(
         # Apart from the rest, which is compiled into eight lanes.
         for k in range(count):
             r, seen_to = U64(base + k), arrived + int(rank[U64(start + k)]) - (0 if own else start + k)
-            seen_from = _seen_from(view, seen_to, bottom)
+            seen_from = first_seen(view, seen_to, bottom)
             if notes[r + U64(SEEN)] != 0:
                 for at in (0, BLOCK):
                     notes[r + U64(FIRST + at)] = U32_OF((seen_from + 1) & LOW_32)
@@ -238,7 +250,7 @@ def _prober(  # noqa: C901 - the stages of a block, seen whole
                 start = at
                 low, high = _low(lo, t, view, int(state[SMALLEST])), _high(hi, t, view, int(state[LARGEST]))
                 seen_to = int(view[ARRIVED]) + int(rank[U64(t)]) - (0 if view[OWN] else t)
-                seen_from = _seen_from(view, seen_to, bottom)
+                seen_from = first_seen(view, seen_to, bottom)
                 if low <= high and seen_from < seen_to:
                     first, seen = U32_OF((seen_from + 1) & LOW_32), U32_OF(seen_to - seen_from)
                     at = find_one(slots, pool, state, low, high, first, seen, found, at, limit)
