@@ -99,7 +99,7 @@ def test_archived_sub_indexes_are_immutable_in_one_of_them() -> None:
         link = index.archived[0][0]
         if isinstance(link, ArchivedTree):
             assert (np.diff(link.tree.keys[: link.rows]) >= 0).all()
-            assert sorted(link.tree.values) == list(range(6000))
+            assert sorted(link.tree.values[: link.rows]) == list(range(6000))
             assert index.seconds["merge"] > 0
 
 

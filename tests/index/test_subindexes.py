@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slidejoin.index.css_tree import CssTree
 from slidejoin.index.subindexes import SubIndexes
 from slidejoin.index.two_stage import Merging
-from slidejoin.kernels.subindexes import NOTHING
+from slidejoin.kernels.subindexes import NOTHING, find_leaves
 from tests.law.checks import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -66,8 +66,11 @@ def test_leaves_hold_all_rows_in_order(
     # Each range begins where it should: what is read from there on is all that is not below the bound.
     asked = i64(bounds)
     leaves, slots = np.empty((2, asked.size), np.int64)
-    trees.find(asked, trees.routes(asked, 0, asked.size), 0, asked.size, leaves, slots)
-    keys, _, sizes, following, width = trees.leaves
+    keys, values, sizes, following, width = trees.leaves
+    find_leaves(
+        keys, values, trees._roots, trees._heights, fan_out, asked, trees.routes(asked, 0, asked.size), 0, asked.size,
+        leaves, slots,
+    )  # fmt: skip
     for bound, first_leaf, slot in zip(asked.tolist(), leaves.tolist(), slots.tolist(), strict=True):
         read, leaf, at = [], first_leaf, slot
         while leaf != NOTHING:

@@ -60,8 +60,8 @@ class ArchivedTree:
             begun = places[0][None] if len(places) == 1 else np.stack(places)
             middle = perf_counter()
             scan_sorted(
-                tree.keys, tree.values, begun, probes.lo, probes.hi, probes.seen_from, probes.seen_to, first, last,
-                int(result[1]), counts, found, result,
+                tree.keys, tree.values[: tree.size], begun, probes.lo, probes.hi, probes.seen_from, probes.seen_to,
+                first, last, int(result[1]), counts, found, result,
             )  # fmt: skip
             self.seconds["search"] += middle - start
             self.seconds["scan"] += perf_counter() - middle

@@ -53,7 +53,7 @@ class CssTree:
 
     Attributes
     ----------
-    keys, values : (size and more,) int64
+    keys, values : (size and `LANES` or more,) int64
         Keys, ascending, filled up behind the last, and what goes with each.
     inner, starts : int64
         Inner nodes, and the first of each level, see `slidejoin.kernels.css_tree`.
@@ -63,8 +63,7 @@ class CssTree:
 
     def __init__(self, size: int, fan_out: int) -> None:
         self.size, self.fan_out = size, fan_out
-        self.keys, values = room(size, fan_out)
-        self.values = values[:size]
+        self.keys, self.values = room(size, fan_out)
         self._shape()
 
     @classmethod
@@ -141,8 +140,8 @@ def width(fan_out: int) -> int:
 
 
 def room(size: int, fan_out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return arrays for the keys and values of so many rows, and one more, see `CssTree.over`."""
-    return _lines(size + 1 + 2 * width(fan_out)), np.empty(size + 1, np.int64)
+    """Return arrays for the keys and values of so many rows, and a cache line more, see `CssTree.over`."""
+    return _lines(size + LANES + 2 * width(fan_out)), np.empty(size + LANES, np.int64)
 
 
 def _lines(size: int) -> NDArray[np.int64]:

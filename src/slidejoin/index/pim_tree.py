@@ -9,7 +9,6 @@ are done in small parts, beside pushes, in proportion to their rows.
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from slidejoin.index.subindexes import SubIndexes
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PIMTreeIndex"]
 
-AHEAD = 2
-"""A merge is done when the mutable part has filled by this part of what begins the next."""
+AHEAD = 4
+"""A merge is done when the mutable part has filled by this part of what begins the next: meanwhile probes meet two sets
+of B+-trees, and what comes is moved once more."""
 
 STEPS_A_MOVE = 8
 """Rows that are merged in the time in which one is moved."""
@@ -67,14 +67,12 @@ class PIMTreeIndex(TwoStage):
         """Search and scan, by as many threads as there are, task by task in arrival order, see `Structure.walk`."""
         if self._threads == 1 or end - begin < max(SMALLEST_SHARED, 2):
             return super().walk(probes, begin, end, counts, found)
-        start = perf_counter()
-        done = walk_together(
-            self._stable, self._active.depth, self._pools, probes, begin, end, counts, found,
+        done, total, spent = walk_together(
+            self._stable, self._active.depth, self._table(), probes, begin, end, counts, found,
             threads=self._threads, task_size=self._task_size,
         )  # fmt: skip
-        # Each task is searched for and scanned in one go.
-        self._spent("search", start)
-        return done
+        self._walked(spent)
+        return done, total
 
     def _merge(self, inserted: int) -> None:
         """Begin a merge when the mutable part is full, and go on with one that was begun."""
@@ -87,7 +85,7 @@ class PIMTreeIndex(TwoStage):
         if self._blocking:
             while self.phase:
                 self._go_on(self.count)
-        elif self.phase:
+        else:
             # One row more than there are, so that something is done of the smallest, too.
             self._go_on(1 + AHEAD * inserted * (1 + self.count // self.threshold))
 
@@ -116,10 +114,13 @@ class PIMTreeIndex(TwoStage):
         """Let the new tree take the old one's place, and begin the second phase."""
         old, self._stable = self._stable, merging.finish()
         self._spare = (old.keys, old.values)
-        self._pending, self._active = self._active, merging.frozen
+        self._merging, pending, self._active = None, self._active, merging.frozen
         self._active.hang(self._stable, self._depth)
-        self._merging = None
-        self._pools = (self._active, self._pending)
+        if pending.rows:
+            self._pending, self._pools = pending, (self._active, pending)
+        else:
+            # Large pushes: it was begun and is done in the same one.
+            self._idle, self._pools = pending, (self._active,)
 
     @property
     def held_bytes(self) -> int:

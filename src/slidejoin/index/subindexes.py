@@ -13,8 +13,7 @@ from slidejoin.index.css_tree import CssTree, nodes_of
 from slidejoin.index.tasks import SMALLEST_SHARED, run_together
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.css_tree import LANES, find_nodes
-from slidejoin.kernels.im_tree import FIELDS
-from slidejoin.kernels.subindexes import NOTHING, find_leaves, insert_ascending, take_leaves
+from slidejoin.kernels.subindexes import NOTHING, insert_ascending, take_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,26 +76,19 @@ class SubIndexes:
         cuts = np.linspace(trees, self._sizes.size, self._free.shape[0] + 1).astype(np.int64)
         self._free[:, 0], self._free[:, 1] = cuts[:-1], cuts[1:]
         self._moved = 0
-        self._describe()
-
-    def _describe(self) -> None:
-        arrays = (self._keys, self._values, self._sizes, self._following, self._ends)
-        self.line = np.array([*map(address_of, arrays), self.trees, self._width], np.int64)
-        assert self.line.size == FIELDS  # noqa: S101 - what the kernels read
-        """These trees for `slidejoin.kernels.im_tree.scan_both`."""
 
     def _make_nodes(self, more: int) -> None:
         for name, places in (("_keys", self._width), ("_values", self._width), ("_sizes", 1), ("_following", 1)):
             setattr(self, name, np.concatenate([getattr(self, name), np.empty(more * places, np.int64)]))
-        self._describe()
 
-    def route(self, stable: CssTree) -> list[int]:
-        """Return what leads here for `slidejoin.kernels.pim_tree.do_tasks`; a search passes through `stable`."""
+    def line(self, stable: CssTree) -> list[int]:
+        """Return what these trees are for `slidejoin.kernels.im_tree`, where searches pass through `stable`."""
         hung, nodes = self.hung, self._sizes.size
+        arrays = (self._keys, self._values, self._sizes, self._following, self._ends)
         return [
-            nodes, address_of(self._roots), address_of(self._heights), self.trees, self.fan_out, hung is stable,
-            address_of(hung.inner), hung.inner.size, address_of(hung.starts), hung.starts.size, max(self.depth, 0),
-            hung.fan_out,
+            *map(address_of, arrays), self._width, nodes, address_of(self._roots), address_of(self._heights),
+            self.trees, self.fan_out, hung is stable, address_of(hung.inner), hung.inner.size, address_of(hung.starts),
+            hung.starts.size, max(self.depth, 0), hung.fan_out,
         ]  # fmt: skip
 
     @property
@@ -157,21 +149,6 @@ class SubIndexes:
         return insert_ascending(
             self._keys, self._values, self._sizes, self._following, self._roots, self._heights, self._free[thread],
             self.fan_out, keys, values, routes, begin, end,
-        )  # fmt: skip
-
-    def find(
-        self,
-        bounds: NDArray[np.int64],
-        routes: NDArray[np.int64],
-        begin: int,
-        end: int,
-        leaves: NDArray[np.int64],
-        slots: NDArray[np.int64],
-    ) -> None:
-        """Find where keys >= the bounds begin…end-1 begin, see `slidejoin.kernels.subindexes.find_leaves`."""
-        find_leaves(
-            self._keys, self._values, self._roots, self._heights, self.fan_out, bounds, routes, begin, end, leaves,
-            slots,
         )  # fmt: skip
 
     def move_to(self, other: SubIndexes, rows: int) -> bool:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.im_tree import FIELDS
-from slidejoin.kernels.pim_tree import HEAD, QUEUE, ROUTE_FIELDS, TASK, TOTAL, do_tasks, hand_on
+from slidejoin.kernels.pim_tree import HEAD, QUEUE, TASK, TOTAL, do_tasks, hand_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from slidejoin.index.css_tree import CssTree
     from slidejoin.index.probing import Probes
-    from slidejoin.index.subindexes import SubIndexes
 
 __all__ = ["SMALLEST_SHARED", "run_together", "walk_together"]
 
@@ -55,7 +53,7 @@ def run_together(tasks: list[Callable[[], None]]) -> None:
 def walk_together(
     stable: CssTree,
     depth: int,
-    pools: tuple[SubIndexes, ...],
+    pools: NDArray[np.int64],
     probes: Probes,
     begin: int,
     end: int,
@@ -64,24 +62,26 @@ def walk_together(
     *,
     threads: int,
     task_size: int,
-) -> tuple[int, int]:
-    """Answer probes task by task, see `slidejoin.index.structure.Structure.walk` and `slidejoin.kernels.pim_tree`."""
+) -> tuple[int, int, NDArray[np.int64]]:
+    """Answer probes task by task, see `slidejoin.index.structure.Structure.walk` and `slidejoin.kernels.pim_tree`.
+
+    Returns what `walk` does, and the nanoseconds of all threads together for searches and scans, (2,) int64.
+    """
     count = -(-(end - begin) // task_size)
     queue, tasks = np.zeros(QUEUE, np.int64), np.zeros(count * TASK, np.int64)
-    lines = np.array([pool.line for pool in pools]).reshape(len(pools), FIELDS)
-    routes = np.array([pool.route(stable) for pool in pools]).reshape(len(pools), ROUTE_FIELDS)
     # Each thread's own memory stays until all is handed on: addresses lead there.
     owns = [np.empty(found.size, np.int64) for _ in range(min(threads, count))]
+    spent = np.zeros((len(owns), 2), np.int64)
 
-    def task(own: NDArray[np.int64]) -> Callable[[], None]:
+    def task(own: NDArray[np.int64], took: NDArray[np.int64]) -> Callable[[], None]:
         return lambda: do_tasks(
             queue, tasks, count, task_size, stable.keys, stable.values, stable.size, stable.inner, stable.starts,
-            stable.fan_out, depth, lines, routes, probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end,
-            counts, own, found,
+            stable.fan_out, depth, pools, probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts,
+            own, found, took,
         )  # fmt: skip
 
-    run_together([task(own) for own in owns])
+    run_together([task(own, took) for own, took in zip(owns, spent, strict=True)])
     # The last one to be done may have met somebody else at it, who had looked already.
     hand_on(queue, tasks, count, found)
     del owns
-    return min(begin + int(queue[HEAD]) * task_size, end), int(queue[TOTAL])
+    return min(begin + int(queue[HEAD]) * task_size, end), int(queue[TOTAL]), spent.sum(axis=0)

@@ -16,8 +16,10 @@ import numpy as np
 from slidejoin.index.css_tree import CssTree, room
 from slidejoin.index.structure import Structure
 from slidejoin.index.subindexes import SubIndexes
-from slidejoin.kernels.css_tree import find_passing
-from slidejoin.kernels.im_tree import FIELDS, LEAF, MERGE, OUT, PLACE, merge_some, scan_both
+from slidejoin.kernels.css_tree import LANES
+from slidejoin.kernels.im_merging import LEAF, MERGE, OUT, PLACE, merge_some
+from slidejoin.kernels.im_scanning import FIELDS
+from slidejoin.kernels.im_tree import walk_both
 from slidejoin.kernels.sorting import sorted_order
 from slidejoin.kernels.subindexes import NOTHING
 
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
     from slidejoin.options import Options
 
 __all__ = ["Merging", "TwoStage"]
-
-BLOCK = 1 << 10
-"""Probes that are searched for before any is scanned: where rows are found for more than there is room, the search for
-what is left of them was in vain."""
 
 STEPS = ("insert", "search", "scan", "merge")
 
@@ -102,42 +100,24 @@ class TwoStage(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search the immutable tree and what is beside it, then scan both, see `Structure.walk`."""
-        result = np.array([begin, 0])
-        stable, pools = self._stable, self._pools
-        table = np.array([pool.line for pool in pools]).reshape(len(pools), FIELDS)
-        for low in range(begin, end, BLOCK):
-            high, start = min(low + BLOCK, end), perf_counter()
-            places, leaves, slots = self._search(probes.lo, low, high)
-            middle = perf_counter()
-            scan_both(
-                stable.keys, stable.values, stable.size, places, table, leaves, slots, probes.lo, probes.hi,
-                probes.seen_from, probes.seen_to, low, low, high, counts, found, result,
-            )  # fmt: skip
-            done = perf_counter()
-            with self._lock:
-                self.seconds["search"] += middle - start
-                self.seconds["scan"] += done - middle
-            if result[0] < high:
-                break
+        result, spent, stable = np.array([begin, 0]), np.zeros(2, np.int64), self._stable
+        walk_both(
+            stable.keys, stable.values, stable.size, stable.inner, stable.starts, stable.fan_out, self._active.depth,
+            self._table(), probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+            spent,
+        )  # fmt: skip
+        self._walked(spent)
         return int(result[0]), int(result[1])
 
-    def _search(
-        self, lo: NDArray[np.int64], low: int, high: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return where ranges of probes low…high-1 begin, as `slidejoin.kernels.im_tree.scan_both` takes it."""
-        stable, pools, pieces, n = self._stable, self._pools, lo.shape[0], high - low
-        places, passed = np.empty((pieces, n), np.int64), np.zeros(n, np.int64)
-        leaves, slots = np.empty((2, len(pools) * pieces, n), np.int64)
-        for piece, bounds in enumerate(lo):
-            find_passing(
-                stable.keys, stable.values, stable.inner, stable.starts, stable.fan_out, bounds, low, high,
-                self._active.depth, passed, places[piece],
-            )  # fmt: skip
-            for number, pool in enumerate(pools):
-                line = number * pieces + piece
-                routes = passed if pool.hung is stable else pool.routes(bounds, low, high)
-                pool.find(bounds, routes, low, high, leaves[line], slots[line])
-        return places, leaves, slots
+    def _table(self) -> NDArray[np.int64]:
+        """Return the B+-trees, (pools, FIELDS) int64, for `slidejoin.kernels.im_tree`."""
+        return np.array([pool.line(self._stable) for pool in self._pools], np.int64).reshape(-1, FIELDS)
+
+    def _walked(self, spent: NDArray[np.int64]) -> None:
+        """Add up what searches and scans took, `spent` (2,) int64 in nanoseconds."""
+        with self._lock:
+            for step, nanoseconds in zip(("search", "scan"), spent.tolist(), strict=True):
+                self.seconds[step] += nanoseconds / 1e9
 
     def _spent(self, step: str, start: float) -> None:
         with self._lock:
@@ -183,7 +163,7 @@ class Merging:
     ) -> None:
         self.stable, self.frozen, self._floor = stable, frozen, floor
         self._rows = stable.size + frozen.rows
-        enough = spare[1].size > self._rows and spare[0].size >= self._rows + 1 + 2 * stable.width
+        enough = spare[1].size >= self._rows + LANES and spare[0].size >= self._rows + LANES + 2 * stable.width
         self._given = spare
         self._into = spare if enough else room(self._rows + self._rows // 8, stable.fan_out)
         self._state = np.zeros(MERGE, np.int64)

@@ -1,6 +1,7 @@
-"""What is done on an immutable tree and the B+-trees beside it together: scan both, merge one into the other.
+"""Ranges in an immutable tree and in the B+-trees beside it: find where they begin in each, then scan them.
 
-The first as in `slidejoin.kernels.css_tree`, the others as in `slidejoin.kernels.subindexes` (PIM-Tree, section 3.2).
+The first as in `slidejoin.kernels.css_tree`, the others as in `slidejoin.kernels.subindexes` (PIM-Tree, sections 3.2
+and 3.3). A few probes at a time, so that what their searches asked for is still near when it is scanned.
 """
 
 from __future__ import annotations
@@ -10,159 +11,163 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.compiling import I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.kernels.subindexes import NOTHING
-from slidejoin.kernels.words import load_key
+from slidejoin.kernels.atomics import now
+from slidejoin.kernels.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, inlined, kernel
+from slidejoin.kernels.css_tree import find_nodes, find_passing
+from slidejoin.kernels.im_scanning import (
+    DEPTH,
+    FAN_OUT,
+    HEIGHTS,
+    INNER,
+    INNER_SIZE,
+    KEYS,
+    LEVELS,
+    NODES,
+    ROOTS,
+    ROUTE_FAN_OUT,
+    SAME,
+    STARTS,
+    TREES,
+    VALUES,
+    WIDTH,
+    scan_some,
+)
+from slidejoin.kernels.memory import i64_at
+from slidejoin.kernels.subindexes import find_leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "ENDS", "FIELDS", "FOLLOWING", "KEYS", "LEAF", "MERGE", "OUT", "PLACE", "SIZES", "SLOT", "TREES", "VALUES", "WIDTH",
-    "merge_some", "scan_both",
-]  # fmt: skip
+__all__ = ["PROBES", "answer_some", "walk_both"]
 
-KEYS, VALUES, SIZES, FOLLOWING, ENDS, TREES, WIDTH, FIELDS = range(8)
-"""One pool of B+-trees as a line of int64 in a table: addresses of its arrays and of the largest keys of all trees but
-the last, how many trees there are, and a node's places."""
+PROBES = 64
+"""That are searched for before any is scanned: what is asked for by then stays in the nearer caches."""
 
-PLACE, LEAF, SLOT, OUT, MERGE = range(5)
-"""How far a merge is, (MERGE,) int64: place in the immutable tree; leaf and slot in the others, NOTHING at their end;
-rows written."""
+SEARCH, SCAN = range(2)
+"""Nanoseconds spent, (2,) int64."""
 
 
 @inlined
-def _scan_leaves(
-    line: Any,  # noqa: ANN401
-    leaf: Any,  # noqa: ANN401
-    slot: Any,  # noqa: ANN401
+def _find_in_pools(
+    pools: Any,  # noqa: ANN401
+    bounds: Any,  # noqa: ANN401
+    piece: Any,  # noqa: ANN401
+    pieces: Any,  # noqa: ANN401
+    low: Any,  # noqa: ANN401
     high: Any,  # noqa: ANN401
-    seen_from: Any,  # noqa: ANN401
-    seen_to: Any,  # noqa: ANN401
-    found: Any,  # noqa: ANN401
-    total: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """Add what is seen of keys up to `high` from a leaf's slot on; return how many are found then, -1 without room."""
-    keys, values, ends = line[KEYS], line[VALUES], line[ENDS]
-    while leaf != NOTHING:
-        at, past = leaf * line[WIDTH] + slot, leaf * line[WIDTH] + load_key(line[SIZES] + leaf * 8)
-        if total + (past - at) > found.size:
-            return np.int64(-1)
-        while at < past and load_key(keys + at * 8) <= high:
-            ordinal = load_key(values + at * 8)
-            found[U64(total)] = ordinal
-            total += (seen_from <= ordinal) & (ordinal < seen_to)
-            at += 1
-        if at < past:
-            break
-        leaf, slot = load_key(line[FOLLOWING] + leaf * 8), np.int64(0)
-        # The first leaf of the next tree: there may be many without a row.
-        if 0 < leaf < line[TREES] and load_key(ends + (leaf - 1) * 8) >= high:
-            break
-    return total
+    noted: Any,  # noqa: ANN401
+) -> None:
+    """Find where ranges begin in each pool of B+-trees."""
+    for number in range(pools.shape[0]):
+        line, which = pools[number], noted[0]
+        size = line[NODES] * line[WIDTH]
+        if line[SAME] == 0:
+            which = noted[1]
+            find_nodes(
+                i64_at(line[INNER], line[INNER_SIZE]), i64_at(line[STARTS], line[LEVELS]), line[ROUTE_FAN_OUT],
+                line[DEPTH], bounds, low, high, which,
+            )  # fmt: skip
+        at = 2 + pieces + 2 * (number * pieces + piece)
+        find_leaves(
+            i64_at(line[KEYS], size), i64_at(line[VALUES], size), i64_at(line[ROOTS], line[TREES]),
+            i64_at(line[HEIGHTS], line[TREES]), line[FAN_OUT], bounds, which, low, high, noted[at], noted[at + 1],
+        )  # fmt: skip
 
 
 @kernel(
-    I64, I64, types.int64, I64_2D, I64_2D, I64_2D, I64_2D, I64_2D, I64_2D, I64, I64, types.int64, types.int64,
-    types.int64, OUT_I64, OUT_I64, OUT_I64,
+    I64, I64, types.int64, I64, I64, types.int64, types.int64, I64_2D, I64_2D, I64_2D, I64, I64, types.int64,
+    types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64_2D, OUT_I64,
 )  # fmt: skip
-def scan_both(
+def answer_some(
     stable_keys: NDArray[np.int64],
     stable_values: NDArray[np.int64],
     size: int,
-    places: NDArray[np.int64],
+    inner: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    fan_out: int,
+    depth: int,
     pools: NDArray[np.int64],
-    leaves: NDArray[np.int64],
-    slots: NDArray[np.int64],
     lo: NDArray[np.int64],
     hi: NDArray[np.int64],
     seen_from: NDArray[np.int64],
     seen_to: NDArray[np.int64],
     first: int,
+    last: int,
+    counts: NDArray[np.int64],
+    found: NDArray[np.int64],
+    result: NDArray[np.int64],
+    noted: NDArray[np.int64],
+    spent: NDArray[np.int64],
+) -> None:
+    """Find the rows of probes first…last-1, all searched for before any is scanned.
+
+    The immutable tree's arrays and `depth` as in `slidejoin.kernels.css_tree.find_passing`; pools (p, FIELDS), which
+    may be none; lo and hi (k, n), seen_from and seen_to (n,) as in `slidejoin.index.probing.Probes`. `noted`
+    (2 + k * (1 + 2 * p), last - first or more) is written: nodes passed, places in the immutable tree, leaves and slots
+    in the others. `result` (2,) holds how many rows are in `found`, and takes the first probe that is not answered, see
+    `slidejoin.index.structure.Structure.walk`, and how many are found then; `spent` (2,) is added to.
+    O((last - first) * log(rows) + rows in range).
+    """
+    pieces, began = lo.shape[0], now()
+    for piece in range(pieces):
+        find_passing(
+            stable_keys,
+            stable_values,
+            inner,
+            starts,
+            fan_out,
+            lo[piece],
+            first,
+            last,
+            depth,
+            noted[0],
+            noted[2 + piece],
+        )
+        _find_in_pools(pools, lo[piece], piece, pieces, first, last, noted)
+    middle = now()
+    scan_some(
+        stable_keys, stable_values, size, pools, lo, hi, seen_from, seen_to, first, last, counts, found, result, noted
+    )
+    spent[SEARCH] += middle - began
+    spent[SCAN] += now() - middle
+
+
+@kernel(
+    I64, I64, types.int64, I64, I64, types.int64, types.int64, I64_2D, I64_2D, I64_2D, I64, I64, types.int64,
+    types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64,
+)  # fmt: skip
+def walk_both(
+    stable_keys: NDArray[np.int64],
+    stable_values: NDArray[np.int64],
+    size: int,
+    inner: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    fan_out: int,
+    depth: int,
+    pools: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
     begin: int,
     end: int,
     counts: NDArray[np.int64],
     found: NDArray[np.int64],
     result: NDArray[np.int64],
+    spent: NDArray[np.int64],
 ) -> None:
-    """Find the rows of probes begin…end-1 behind the places where their k ranges begin.
+    """Answer probes begin…end-1, `PROBES` after `PROBES`, up to the first for which there is no room.
 
-    `places` (k, m), and of pools (p, FIELDS), which may be none, `leaves` and `slots` (p * k, m), int64, are those of
-    probe `first` and the next ones. `result` (2,) int64 holds how many rows are found, and takes the first probe that
-    is not answered, see `slidejoin.index.structure.Structure.walk`, and how many are found then. O(rows in range).
+    As `answer_some` does, which says what all of these are.
     """
-    total: Any = result[1]
     pieces = lo.shape[0]
-    for i in range(begin, end):
-        before, low, high, j = total, seen_from[U64(i)], seen_to[U64(i)], i - first
-        for piece in range(pieces):
-            largest = hi[U64(piece), U64(i)]
-            if lo[U64(piece), U64(i)] > largest:
-                continue
-            at = places[U64(piece), U64(j)]
-            while at < size and stable_keys[U64(at)] <= largest and total < found.size:
-                ordinal = stable_values[U64(at)]
-                found[U64(total)] = ordinal
-                total += (low <= ordinal) & (ordinal < high)
-                at += 1
-            if at < size and stable_keys[U64(at)] <= largest:
-                total = np.int64(-1)
-            for pool in range(pools.shape[0]):
-                if total >= 0:
-                    leaf, slot = leaves[U64(pool * pieces + piece), U64(j)], slots[U64(pool * pieces + piece), U64(j)]
-                    total = _scan_leaves(pools[pool], leaf, slot, largest, low, high, found, total)
-            if total < 0:
-                result[0], result[1] = i, before
-                return
-        counts[U64(i)] = total - before
-    result[0], result[1] = end, total
-
-
-@kernel(
-    I64, I64, types.int64, I64, I64, I64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64
-)  # fmt: skip
-def merge_some(
-    stable_keys: NDArray[np.int64],
-    stable_values: NDArray[np.int64],
-    size: int,
-    keys: NDArray[np.int64],
-    values: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    following: NDArray[np.int64],
-    width: int,
-    floor: int,
-    steps: int,
-    to_keys: NDArray[np.int64],
-    to_values: NDArray[np.int64],
-    state: NDArray[np.int64],
-) -> None:
-    """Write rows of both, with ordinals from `floor` on, by ascending key behind those that are written already.
-
-    At most so many, and it is done when the place is `size` and the leaf NOTHING. What is written to has room for one
-    row more. O(steps).
-    """
-    place, leaf, slot, out = state[PLACE], state[LEAF], state[SLOT], state[OUT]
-    until: Any = place + steps
-    while leaf != NOTHING:
-        begin, filled = leaf * width, sizes[U64(leaf)]
-        while slot < filled:
-            key, ordinal, stop = keys[U64(begin + slot)], values[U64(begin + slot)], min(size, until)
-            while place < stop and stable_keys[U64(place)] < key:
-                to_keys[U64(out)], to_values[U64(out)] = stable_keys[U64(place)], stable_values[U64(place)]
-                out += stable_values[U64(place)] >= floor
-                place += 1
-            if place >= until:
-                break
-            to_keys[U64(out)], to_values[U64(out)] = key, ordinal
-            out += ordinal >= floor
-            slot += 1
-            until -= 1
-        if slot < filled:
-            break
-        leaf, slot = following[U64(leaf)], np.int64(0)
-    if leaf == NOTHING:
-        for at in range(place, min(size, until)):
-            to_keys[U64(out)], to_values[U64(out)] = stable_keys[U64(at)], stable_values[U64(at)]
-            out += stable_values[U64(at)] >= floor
-            place += 1
-    state[PLACE], state[LEAF], state[SLOT], state[OUT] = place, leaf, slot, out
+    noted: Any = np.zeros((2 + pieces * (1 + 2 * pools.shape[0]), PROBES), np.int64)
+    result[0] = begin
+    for first in range(begin, end, PROBES):
+        last = min(first + PROBES, end)
+        answer_some(
+            stable_keys, stable_values, size, inner, starts, fan_out, depth, pools, lo, hi, seen_from, seen_to, first,
+            last, counts, found, result, noted, spent,
+        )  # fmt: skip
+        if result[0] < last:
+            return

@@ -14,16 +14,14 @@ from numba import types
 
 from slidejoin.kernels.atomics import read_word, swap_word, write_word
 from slidejoin.kernels.compiling import I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.kernels.css_tree import find_nodes, find_passing
-from slidejoin.kernels.im_tree import KEYS, VALUES, WIDTH, scan_both
-from slidejoin.kernels.memory import i64_at, place_of
-from slidejoin.kernels.subindexes import find_leaves
+from slidejoin.kernels.im_tree import answer_some
+from slidejoin.kernels.memory import place_of
 from slidejoin.kernels.words import load_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HEAD", "QUEUE", "ROUTE_FIELDS", "TASK", "TOTAL", "do_tasks", "hand_on"]
+__all__ = ["HEAD", "QUEUE", "TASK", "TOTAL", "do_tasks", "hand_on"]
 
 NEXT, LOCK, HEAD, TOTAL, STOPPED, QUEUE = range(6)
 """The shared queue, (QUEUE,) int64: the next task to take; whether somebody hands results on; the first task that is
@@ -35,58 +33,6 @@ many they are, and the address of that memory."""
 
 AVAILABLE, ACTIVE, COMPLETED = range(3)
 """Where a task stands."""
-
-(
-    NODES,
-    ROOTS,
-    HEIGHTS,
-    TREES_HERE,
-    FAN_OUT,
-    SAME,
-    INNER,
-    INNER_SIZE,
-    STARTS,
-    LEVELS,
-    DEPTH,
-    ROUTE_FAN_OUT,
-    ROUTE_FIELDS,
-) = range(13)
-
-"""What leads into a pool of B+-trees, beside `slidejoin.kernels.im_tree.KEYS` and so on, as a line of int64: nodes;
-addresses of roots and heights, how many trees there are, entries of a node; whether they hang at the immutable tree
-that is searched; else the inner nodes of the one at which they do, its levels, at which depth, its fan-out."""
-
-
-@inlined
-def _find_in_pools(
-    pools: Any,  # noqa: ANN401
-    routes: Any,  # noqa: ANN401
-    bounds: Any,  # noqa: ANN401
-    piece: Any,  # noqa: ANN401
-    pieces: Any,  # noqa: ANN401
-    low: Any,  # noqa: ANN401
-    high: Any,  # noqa: ANN401
-    passed: Any,  # noqa: ANN401
-    other: Any,  # noqa: ANN401
-    leaves: Any,  # noqa: ANN401
-    slots: Any,  # noqa: ANN401
-) -> None:
-    """Find where ranges begin in each pool of B+-trees."""
-    for pool in range(pools.shape[0]):
-        line, route = pools[pool], routes[pool]
-        size = route[NODES] * line[WIDTH]
-        which = passed
-        if route[SAME] == 0:
-            which = other
-            find_nodes(
-                i64_at(route[INNER], route[INNER_SIZE]), i64_at(route[STARTS], route[LEVELS]), route[ROUTE_FAN_OUT],
-                route[DEPTH], bounds, low, high, other,
-            )  # fmt: skip
-        find_leaves(
-            i64_at(line[KEYS], size), i64_at(line[VALUES], size), i64_at(route[ROOTS], route[TREES_HERE]),
-            i64_at(route[HEIGHTS], route[TREES_HERE]), route[FAN_OUT], bounds, which, low, high,
-            leaves[pool * pieces + piece], slots[pool * pieces + piece],
-        )  # fmt: skip
 
 
 @inlined
@@ -117,7 +63,7 @@ def hand_on(queue: NDArray[np.int64], tasks: NDArray[np.int64], count: int, foun
 
 @kernel(
     OUT_I64, OUT_I64, types.int64, types.int64, I64, I64, types.int64, I64, I64, types.int64, types.int64, I64_2D,
-    I64_2D, I64_2D, I64_2D, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64,
+    I64_2D, I64_2D, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64,
 )  # fmt: skip
 def do_tasks(
     queue: NDArray[np.int64],
@@ -132,7 +78,6 @@ def do_tasks(
     fan_out: int,
     depth: int,
     pools: NDArray[np.int64],
-    routes: NDArray[np.int64],
     lo: NDArray[np.int64],
     hi: NDArray[np.int64],
     seen_from: NDArray[np.int64],
@@ -142,18 +87,15 @@ def do_tasks(
     counts: NDArray[np.int64],
     own: NDArray[np.int64],
     found: NDArray[np.int64],
+    spent: NDArray[np.int64],
 ) -> None:
     """Take tasks of probes begin…end-1 from the queue until none is left, and hand results on; any number of threads.
 
-    `tasks` (count * TASK,) int64, `task_size` probes each; pools (p, FIELDS) and routes (p, ROUTE_FIELDS) int64; `own`
-    int64 is this thread's. The others as in `slidejoin.kernels.im_tree.scan_both`.
+    `tasks` (count * TASK,) int64, `task_size` probes each; `own` int64 and `spent` are this thread's. The others as in
+    `slidejoin.kernels.im_tree.answer_some`.
     """
     pieces = lo.shape[0]
-    places: Any = np.empty((pieces, task_size), np.int64)
-    leaves: Any = np.empty((pools.shape[0] * pieces, task_size), np.int64)
-    slots: Any = np.empty((pools.shape[0] * pieces, task_size), np.int64)
-    passed: Any = np.zeros(task_size, np.int64)
-    other: Any = np.zeros(task_size, np.int64)
+    noted: Any = np.zeros((2 + pieces * (1 + 2 * pools.shape[0]), task_size), np.int64)
     result: Any = np.zeros(2, np.int64)
     used = np.int64(0)
     own_at = np.int64(place_of(own))
@@ -166,15 +108,10 @@ def do_tasks(
         write_word(tasks, task * TASK + STATUS, ACTIVE)
         low = begin + task * task_size
         high = min(low + task_size, end)
-        for piece in range(pieces):
-            find_passing(
-                stable_keys, stable_values, inner, starts, fan_out, lo[piece], low, high, depth, passed, places[piece]
-            )
-            _find_in_pools(pools, routes, lo[piece], piece, pieces, low, high, passed, other, leaves, slots)
         result[0], result[1] = low, used
-        scan_both(
-            stable_keys, stable_values, size, places, pools, leaves, slots, lo, hi, seen_from, seen_to, low, low, high,
-            counts, own, result,
+        answer_some(
+            stable_keys, stable_values, size, inner, starts, fan_out, depth, pools, lo, hi, seen_from, seen_to, low,
+            high, counts, own, result, noted, spent,
         )  # fmt: skip
         if result[0] < high:
             # It is not handed on, nor what comes behind it.

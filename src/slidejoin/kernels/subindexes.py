@@ -23,7 +23,7 @@ from slidejoin.kernels.memory import place_of, prefetch_at
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "find_leaves", "insert_ascending", "take_leaves"]
+__all__ = ["FILLING", "NOTHING", "find_leaves", "insert_ascending", "take_leaves"]
 
 NOTHING = -1
 HIGHEST = 64
@@ -132,6 +132,16 @@ def _go_down(
 
 
 @inlined
+def _ask_for(keys_at: Any, values_at: Any, width: Any, lines: Any, node: Any, whole: Any) -> None:  # noqa: ANN401
+    """Ask for a node's keys and, if `whole`, for what goes with them."""
+    for line in range(lines):
+        prefetch_at(keys_at + node * width * 8 + line * 64)
+    if whole:
+        for line in range(lines):
+            prefetch_at(values_at + node * width * 8 + line * 64)
+
+
+@inlined
 def _go_down_together(
     keys_at: Any,  # noqa: ANN401
     values_at: Any,  # noqa: ANN401
@@ -147,8 +157,9 @@ def _go_down_together(
     count: Any,  # noqa: ANN401
     nodes: Any,  # noqa: ANN401
     levels: Any,  # noqa: ANN401
+    whole: Any,  # noqa: ANN401
 ) -> None:
-    """Find the first leaves for bounds low…low+count-1, at most BATCH, and ask for their lines.
+    """Find the first leaves for bounds low…low+count-1, at most BATCH, and ask for their keys; `whole`: and ordinals.
 
     The route of the first one is in place low - offset.
     """
@@ -158,9 +169,7 @@ def _go_down_together(
         node, height = roots[U64(tree)], heights[U64(tree)]
         nodes[U64(i)], levels[U64(i)] = node, height
         most = max(most, height)
-        for line in range(lines):
-            prefetch_at(keys_at + node * width * 8 + line * 64)
-            prefetch_at(values_at + node * width * 8 + line * 64)
+        _ask_for(keys_at, values_at, width, lines, node, whole or height > 0)
     for level in range(most):
         for i in range(count):
             if level < levels[U64(i)]:
@@ -168,9 +177,7 @@ def _go_down_together(
                 slot = slot_below(keys_at + node * width * 8, lines, bounds[U64(low + i)])
                 node = values[U64(node * width + slot)]
                 nodes[U64(i)] = node
-                for line in range(lines):
-                    prefetch_at(keys_at + node * width * 8 + line * 64)
-                    prefetch_at(values_at + node * width * 8 + line * 64)
+                _ask_for(keys_at, values_at, width, lines, node, whole or level + 1 < levels[U64(i)])
 
 
 @kernel(
@@ -207,8 +214,9 @@ def insert_ascending(
     for low in range(begin, end, BATCH):
         count: Any = min(np.int64(BATCH), end - low)
         _go_down_together(
-            keys_at, values_at, values, roots, heights, width, lines, new_keys, routes, low, 0, count, nodes, levels
-        )
+            keys_at, values_at, values, roots, heights, width, lines, new_keys, routes, low, 0, count, nodes, levels,
+            whole=True,
+        )  # fmt: skip
         known = True
         for i in range(count):
             row = low + i
@@ -267,12 +275,14 @@ def find_leaves(
     for low in range(begin, end, BATCH):
         count: Any = min(np.int64(BATCH), end - low)
         _go_down_together(
-            keys_at, values_at, values, roots, heights, width, lines, bounds, routes, low, begin, count, nodes, levels
-        )
+            keys_at, values_at, values, roots, heights, width, lines, bounds, routes, low, begin, count, nodes, levels,
+            whole=False,
+        )  # fmt: skip
         for i in range(count):
             leaf = nodes[U64(i)]
-            leaves[U64(low - begin + i)] = leaf
-            slots[U64(low - begin + i)] = slot_below(keys_at + leaf * width * 8, lines, bounds[U64(low + i)])
+            slot = slot_below(keys_at + leaf * width * 8, lines, bounds[U64(low + i)])
+            leaves[U64(low - begin + i)], slots[U64(low - begin + i)] = leaf, slot
+            prefetch_at(values_at + (leaf * width + slot) * 8)
 
 
 @kernel(OUT_I64, I64, OUT_I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64)
