@@ -115,6 +115,10 @@ class Chooser:
             self._lost = lost
         return ("bi_sort" if cells else "band_cells") if change else None
 
+    def begin_anew(self) -> None:
+        """Leave out of account what comes until it is looked at next: an index was made anew of rows that were here."""
+        self._begins = True
+
     def _begin(self, rows: int, pairs: int, pushes: int, spilled: int | None) -> None:
         self._begins = False
         self._rows, self._pairs, self._pushes, self._spilled = rows, pairs, pushes, spilled or 0

@@ -23,6 +23,7 @@ from slidejoin.intake import Intake, Push
 from slidejoin.matching import Matches
 from slidejoin.meeting import Meeting
 from slidejoin.parallel.probing import Workers
+from slidejoin.sizing import Sizer
 from slidejoin.stats import Stats
 from slidejoin.store.side import LARGEST_SLICE, SideWindow, too_far
 from slidejoin.window import CountWindow
@@ -81,6 +82,7 @@ class Engine:
         self.count_tables = CountTables(plan)
         self.chooser = Chooser(plan)
         self.chooser.open &= algorithm is None
+        self.sizer = Sizer(plan.config)
         self._pushes = 0
         self.express = Express(self) if Express.serves(self) else None
 
@@ -136,7 +138,7 @@ class Engine:
         self.choose()
 
     def choose(self) -> None:
-        """Change the index after a push if another serves better now."""
+        """Change the index after a push if another, or one of another size, serves better now."""
         chooser, left, right = self.chooser, self.windows["left"], self.windows["right"]
         self._pushes += 1
         rows = left.rows_seen + right.rows_seen
@@ -149,6 +151,11 @@ class Engine:
             )  # fmt: skip
             if better is not None and not any(window.stretched() for window in self.windows.values()):
                 self._change_to(better)
+        if rows >= self.sizer.due:
+            crowded = self.sizer.crowded((left, right), rows)
+            if crowded is not None:
+                crowded.make_roomier()
+                chooser.begin_anew()
 
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows

@@ -15,6 +15,8 @@ import numpy as np
 
 from slidejoin.kernels.cells import (
     LINES,
+    NEWEST,
+    SLOTS,
     WORDS,
     insert_cells,
     sweep_cells,
@@ -25,6 +27,7 @@ from slidejoin.kernels.placing import (
     DEEP,
     FLOOR,
     LARGEST,
+    SHIFT,
     SMALLEST,
     SPILLS,
     SPREAD,
@@ -40,10 +43,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BYTES_A_ROW", "LONGEST", "Asked", "Axis", "BandCells", "FoundInCells"]
+__all__ = [
+    "BYTES_A_ROW", "LONGEST", "ROOMY_ROWS_A_BUCKET", "ROWS_A_BUCKET", "Asked", "Axis", "BandCells", "FoundInCells",
+]  # fmt: skip
 
 ROWS_A_BUCKET = 2.0
 """With seven slots a bucket, 10 of 1,000 uniform rows find theirs full and go to a line behind it."""
+
+ROOMY_ROWS_A_BUCKET = 1.5
+"""Of keys that crowd in some regions, so that cells beside each other meet in full buckets."""
+
+SAMPLE = 1 << 12
+"""Buckets that are looked at to tell whether cells share the full ones."""
+
+SHARING = 5
+"""Rows of one cell in a full bucket, up to which others take up what it has too little of."""
 
 BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
 
@@ -158,14 +172,17 @@ class BandCells:
         Ordinal of the first row to come.
     wide : bool
         Whether keys may lie further apart than `reach`, so that rows found have to be checked by their whole keys.
+    roomy : bool
+        Whether to have more buckets for as many rows.
     """
 
     name = "band_cells"
     spans_ordinals = True
     """Whether one old row that stays keeps the places of all that came after it."""
 
-    def __init__(self, axis: Axis, dims: int, rows: int, first: int, *, wide: bool) -> None:
+    def __init__(self, axis: Axis, dims: int, rows: int, first: int, *, wide: bool, roomy: bool = False) -> None:
         self.axis = axis
+        self.roomy = roomy
         self.dims = dims
         self.rows = rows
         self.wide = wide or axis.place is not None
@@ -178,9 +195,13 @@ class BandCells:
         self.stored: NDArray[np.int64] | None = None
         self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
 
-    @staticmethod
-    def _buckets(rows: int) -> int:
-        return max(int(rows / ROWS_A_BUCKET), 16)
+    def _buckets(self, rows: int) -> int:
+        return max(int(rows / self.rows_a_bucket), 16)
+
+    @property
+    def rows_a_bucket(self) -> float:
+        """How many there are on average of the rows that it is made for."""
+        return ROOMY_ROWS_A_BUCKET if self.roomy else ROWS_A_BUCKET
 
     def _empty(self, buckets: int) -> NDArray[np.uint32]:
         words = aligned(buckets * WORDS)
@@ -287,9 +308,10 @@ class BandCells:
         if rows < ENOUGH:
             return None
         spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
+        because = "crowded keys met in full buckets with fewer" if self.roomy else "that many are the quickest"
         return (
-            f"a table for {self.rows:,} rows, in {int(state[BUCKETS]):,} buckets as {ROWS_A_BUCKET:g} a bucket are the "
-            f"quickest; {spilled:.0f} of 1,000 rows found theirs full, as 10 do of even keys, so lines behind full "
+            f"a table for {self.rows:,} rows, in {int(state[BUCKETS]):,} buckets, {self.rows_a_bucket:g} rows each, as "
+            f"{because}; {spilled:.0f} of 1,000 rows found theirs full, as 10 do of even keys, so lines behind full "
             f"buckets are {'asked for ahead of time' if deep else 'read when they are met'}"
         )
 
@@ -297,6 +319,18 @@ class BandCells:
     def spilled(self) -> int:
         """How many rows found their bucket full so far."""
         return int(self.state[SPILLS])
+
+    def shared(self) -> float:
+        """Return which part of the full buckets several cells share, by a sample: with more buckets these had room."""
+        state, words = self.state, self.slots[: SAMPLE * WORDS].reshape(-1, WORDS)[: int(self.state[BUCKETS])]
+        bottom, half = np.uint32((int(state[FLOOR]) + 1) & LOW_32), 1 << 31
+        # What was beyond the bucket may be dead, as may be some of its rows.
+        full = words[(words[:, NEWEST] - bottom < half) & (words[:, WORDS // 2 : NEWEST] - bottom < half).all(axis=1)]
+        if not full.shape[0]:
+            return 0.0
+        cells = full[:, :SLOTS] >> np.uint32(min(int(state[SHIFT]), 31))
+        largest = (cells[:, :, None] == cells[:, None, :]).sum(axis=2).max(axis=1)
+        return float((largest <= SHARING).mean())
 
     @property
     def reach(self) -> int:

@@ -117,7 +117,9 @@ class SideWindow:
         self.shared = payload is not None
         self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
         self.merge = merge
-        self.rows_seen = self._made_at = 0
+        self.rows_seen = self.made_at = 0
+        """Ordinals of the row to come, and of the row that was to come when the table of cells was made."""
+        self.roomy = False
         self.index: BiSort | BandCells | Structure = self._index(algorithm)
 
     def start_at(self, ordinal: int) -> None:
@@ -145,8 +147,10 @@ class SideWindow:
             )
         if algorithm != "band_cells" or plan.axes is None:
             return BiSort(dims, merge=self.merge, options=plan.config.options)
-        self._made_at = self.rows_seen
-        return BandCells(plan.axes[self.side], dims, rows or self._cell_rows(coming), self.first, wide=wide)
+        self.made_at = self.rows_seen
+        return BandCells(
+            plan.axes[self.side], dims, rows or self._cell_rows(coming), self.first, wide=wide, roomy=self.roomy
+        )
 
     def _cell_rows(self, more: int = 0) -> int:
         """Rows that a table of cells should be made for, with so many rows to come."""
@@ -267,10 +271,16 @@ class SideWindow:
         new.expire(old.floor)
         self._refill(new)
 
+    def make_roomier(self) -> None:
+        """Make the table of cells anew with more buckets for as many rows, and so each that is made from here on."""
+        assert isinstance(self.index, BandCells)  # noqa: S101 - its callers have looked
+        self.roomy = True
+        self.rebuild_cells(rows=self.index.rows)
+
     def _fit(self) -> None:
         """Make a smaller table of cells if it was too large for as long as rows stay: tables grow by doubling."""
         old, span = self.index, self.rows_seen - self.first
-        if not isinstance(old, BandCells) or old.rows < SMALLEST_ROOMY or self.first < self._made_at:
+        if not isinstance(old, BandCells) or old.rows < SMALLEST_ROOMY or self.first < self.made_at:
             return
         if old.rows > ROOMY * max(span, FIRST_ROWS):
             self.rebuild_cells(rows=max(span, FIRST_ROWS))
