@@ -20,6 +20,12 @@ CELL_COST, CELL_PAIR_COST, CROWDED_COST = 35.0, 2.2, 0.025
 """The same of cells, and what the square of a row's matches costs as far as rows lie behind full buckets: one in ten of
 even keys, and nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
 
+ALONE = 1 << 10
+"""Rows of a push up to which one thread does all of it, on whichever index: each row takes twice as long."""
+
+FAR, FAR_CROWDED_COST = 1 << 17, 0.09
+"""Rows of a window from which on small pushes find it out of the caches, and what crowded rows of cells cost then."""
+
 COUNTED_RUN_COST, COUNTED_RUN_PAIR_COST, COUNTED_PAIR_COST = 120.0, 0.4, 1.4
 """Nanoseconds a row of runs, and of both a match, where matches are only counted."""
 
@@ -102,7 +108,7 @@ class Chooser:
         if spilled is not None:
             self._crowded = min(1.0, max(0, spilled - self._spilled) / new)
         self.seen = (pairs - self._pairs) / new
-        self._cells, self._runs = self._estimates(self.seen, (pushes - self._pushes) / new)
+        self._cells, self._runs = self._estimates(self.seen, (pushes - self._pushes) / new, window)
         cells = used == "band_cells"
         ours, other = (self._cells, self._runs) if cells else (self._runs, self._cells)
         lost = self._lost + new * (ours - other) if ours > STAY * other else 0.0
@@ -123,17 +129,18 @@ class Chooser:
         self._begins = False
         self._rows, self._pairs, self._pushes, self._spilled = rows, pairs, pushes, spilled or 0
 
-    def _estimates(self, seen: float, pushes: float) -> tuple[float, float]:
+    def _estimates(self, seen: float, pushes: float, window: int) -> tuple[float, float]:
         """Return what cells and runs take for a row with so many matches and its part of a push, nanoseconds."""
-        small = self._short and pushes * SMALL_PUSH >= 1
-        push = (SMALL_PUSH_COST if small else PUSH_COST) * pushes
-        crowded = CROWDED_COST * (self._crowded * seen) ** 2
+        small, alone = (self._short and pushes * rows >= 1 for rows in (SMALL_PUSH, ALONE))
+        push, both = (SMALL_PUSH_COST if small else PUSH_COST) * pushes, 2 if alone else 1
+        crowded = (FAR_CROWDED_COST if alone and window > FAR else CROWDED_COST) * (self._crowded * seen) ** 2
         if self._counts:
             return (
                 CELL_COST + COUNTED_PAIR_COST * seen + crowded,
                 COUNTED_RUN_COST + COUNTED_RUN_PAIR_COST * seen + push,
             )
-        return CELL_COST + CELL_PAIR_COST * seen + crowded, RUN_COST + RUN_PAIR_COST * seen + push
+        cells, runs = CELL_COST + CELL_PAIR_COST * seen, RUN_COST + RUN_PAIR_COST * seen
+        return both * cells + crowded, both * runs + push
 
     def why(self) -> str | None:
         """Return what was seen and the estimate that follows, in words; None if nothing was looked at yet."""

@@ -115,15 +115,15 @@ def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatc
 
 
 def estimates(output: str, **seen: float) -> str | None:
-    """What cells are changed to after 100,000 rows with what was `seen` of them."""
+    """What cells are changed to after a million rows with what was `seen` of them."""
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), output=output, schemas=(SCHEMA, SCHEMA))
     assert join._state.engine is not None
     chooser = choosing.Chooser(join._state.engine.plan)
-    rows, crowded = 100_000, seen.pop("crowded")
+    rows, crowded, window = 1_000_000, seen.pop("crowded"), int(seen.pop("window", 1000))
     assert chooser.better("band_cells", rows=0, pairs=0, pushes=0, window=0, spilled=0) is None
     return chooser.better(
         "band_cells", rows=rows, pairs=int(seen.pop("matches") * rows), pushes=int(rows / seen.pop("push")),
-        window=1000, spilled=int(crowded * rows),
+        window=window, spilled=int(crowded * rows),
     )  # fmt: skip
 
 
@@ -131,6 +131,9 @@ def test_many_matches_of_even_keys_take_runs_and_those_of_a_few_hot_cells_do_not
     assert estimates("positions", matches=100.0, push=32_768.0, crowded=0.91) == "bi_sort"
     assert estimates("positions", matches=100.0, push=32_768.0, crowded=0.19) is None
     assert estimates("positions", matches=100.0, push=256.0, crowded=0.91) is None
+    assert estimates("positions", matches=100.0, push=256.0, crowded=0.98, window=2 << 20) == "bi_sort"
+    assert estimates("positions", matches=100.0, push=256.0, crowded=0.19, window=2 << 20) is None
+    assert estimates("positions", matches=60.0, push=256.0, crowded=0.98, window=2 << 20) is None
     assert estimates("count", matches=2000.0, push=32_768.0, crowded=0.91) == "bi_sort"
     assert estimates("count", matches=2.0, push=32_768.0, crowded=0.0) is None
 
