@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.band_cells import FoundInCells
+    from slidejoin.index.asked import FoundInCells
     from slidejoin.index.probing import Found, InRanges
     from slidejoin.parallel.probing import Workers
     from slidejoin.predicate.expr import Side

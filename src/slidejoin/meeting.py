@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.finding import FoundInWindows, WovenCells
-from slidejoin.index.band_cells import BandCells, FoundInCells
+from slidejoin.index.asked import FoundInCells
+from slidejoin.index.band_cells import BandCells
 from slidejoin.index.structure import Structure
 from slidejoin.kernels.vectors import LANES
 from slidejoin.parallel.probing import Workers, search

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.band_cells import Asked
+from slidejoin.index.asked import Asked
 from slidejoin.index.probing import FAR, Ascending, Probes
 from slidejoin.intake import columns_of
 from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.band_cells import FoundInCells
+from slidejoin.index.asked import FoundInCells
 from slidejoin.index.bi_sort import BiSort, build_run
 from slidejoin.index.probing import Ascending
 from slidejoin.kernels.ascending import BOTH, FULL, keep_between

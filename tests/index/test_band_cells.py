@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index import band_cells
-from slidejoin.index.band_cells import Asked, Axis, BandCells, FoundInCells
+from slidejoin.index.asked import Asked, FoundInCells
+from slidejoin.index.band_cells import Axis, BandCells
 from slidejoin.kernels.cells import LINES, WORDS
 from slidejoin.kernels.placing import SPILLS, reach_of
 from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW

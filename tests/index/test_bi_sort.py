@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slidejoin import options
 from slidejoin.index import answers, bi_sort
 from slidejoin.index import runs as runs_module
-from slidejoin.index.band_cells import FoundInCells
+from slidejoin.index.asked import FoundInCells
 from slidejoin.index.bi_sort import BiSort, Run, build_run, merge_runs
 from slidejoin.index.probing import Found, Probes
 from slidejoin.index.reach import Reach

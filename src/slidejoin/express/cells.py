@@ -14,7 +14,8 @@ from slidejoin.express.taking import Taken
 from slidejoin.express.ticking import Ticking
 from slidejoin.express.way import NO_TIMES, SIDES, Way, around
 from slidejoin.finding import WovenCells
-from slidejoin.index.band_cells import BandCells, FoundInCells
+from slidejoin.index.asked import FoundInCells
+from slidejoin.index.band_cells import BandCells
 from slidejoin.intake import Push
 from slidejoin.kernels.atomics import address_of
 from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW

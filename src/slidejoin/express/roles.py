@@ -15,7 +15,8 @@ from slidejoin.kernels.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.band_cells import BandCells, FoundInCells
+    from slidejoin.index.asked import FoundInCells
+    from slidejoin.index.band_cells import BandCells
 
 __all__ = ["Role"]
 

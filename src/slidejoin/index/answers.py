@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.band_cells import FoundInCells
+    from slidejoin.index.asked import FoundInCells
     from slidejoin.index.buffers import Lease
     from slidejoin.index.probing import Ascending, Probes
     from slidejoin.index.runs import Run

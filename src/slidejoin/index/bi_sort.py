@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.band_cells import FoundInCells
+    from slidejoin.index.asked import FoundInCells
     from slidejoin.index.probing import Ascending, Probes
     from slidejoin.options import Options
 
