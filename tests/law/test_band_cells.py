@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin import sizing
 from slidejoin.index.band_cells import BandCells
 from slidejoin.kernels.placing import BUCKETS
 from slidejoin.predicate.floats import float_keys
@@ -92,6 +93,31 @@ def test_self_joins(case: Case, given_limits: dict[str, int], order: str, thread
         set_limits(patch, **given_limits)
         assert_pairs(case, order, threads=threads, **CELLS_ON)
         assert_counts(case, threads=threads, **CELLS_ON)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@examples(25)
+@given(
+    case=st.booleans().flatmap(lambda self_join: narrow_cases(self_join=self_join, most=40)),
+    first_rows=st.sampled_from([1, 64]),
+    threads=THREADS,
+)
+def test_tables_made_roomier_as_soon_as_rows_leave(order: str, case: Case, first_rows: int, threads: int) -> None:
+    roomier: list[bool] = []
+    make = side.SideWindow.make_roomier
+
+    def noted(window: side.SideWindow) -> None:
+        roomier.append(True)
+        make(window)
+
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **smallest(FIRST_ROWS=first_rows))
+        for name, value in (("ENOUGH", 1), ("SMALLEST", 1), ("SPILLED", -1.0), ("SHARED", -1.0)):
+            patch.setattr(sizing, name, value)
+        patch.setattr(side.SideWindow, "make_roomier", noted)
+        assert_pairs(case, order, threads=threads, **CELLS_ON)
+        assert_counts(case, threads=threads, **CELLS_ON)
+    event(f"made roomier {len(roomier)} times")
 
 
 @pytest.mark.parametrize("family", sorted(CELLS))
