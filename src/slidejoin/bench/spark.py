@@ -36,6 +36,11 @@ OUTPUTS = ("pairs", "count")
 FILLING = 1 << 20
 """Rows of a micro-batch while windows are filled, if those to be measured are smaller."""
 
+FILLINGS = 40
+"""Micro-batches that fill the windows, at least, if those to be measured are large: a few large ones leave Java's
+compiler at work on what each of them runs once, on the driver and on every executor, with an eighth of the processors
+that two executors have."""
+
 FILLED = 1.25
 """Windows that come before anything is measured: rows leave by then."""
 
@@ -158,7 +163,7 @@ def _files(root: Path, load: Load, push: int, batches: int, seed: int) -> Files:
     """Write the input, first what fills the windows."""
     half, need = push // 2, int(FILLED * load.window)
     small = 2 * push < FILLING
-    large = max(half, min(FILLING // 2, need)) if small else half
+    large = max(half, min(FILLING // 2, need)) if small else min(half, -(-need // FILLINGS))
     files = Files(root, Streams("uniform", seed, 1, load.window))
     for _ in range(-(-need // large)):
         files.add(large)

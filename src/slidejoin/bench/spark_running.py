@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOK", "WEIGHED_EVERY", "Course", "run_query"]
 
-LOOK = 0.1
-"""Seconds between two looks at a query that runs."""
+LOOK, LONGEST_LOOK, LOOKS = 0.1, 1.0, 10
+"""Seconds between two looks at a query that runs, at least and at most, and how many looks a micro-batch of between
+gets: they take processors too, of which executors that are pinned to all of them would have less."""
 
 WEIGHED_EVERY = 10
 """Micro-batches from one look at memory to the next: each collects garbage, which takes some 0.1 s."""
@@ -82,18 +83,21 @@ def run_query(
     looks: dict[int, dict[str, int]] = {}
     done: dict[int, dict[str, Any]] = {}
     memory: dict[int, Held] = {}
+    pause = LOOK
     # Counted in the query itself: what the sink gets is what came out.
     frame = query(spark, files, load).observe("out", *_counted())
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     running: StreamingQuery = writer.trigger(availableNow=True).start()
     try:
         while True:
-            time.sleep(LOOK)
+            time.sleep(pause)
             ended = not running.isActive
             last = running.lastProgress
             if last and last["batchId"] not in done:
                 done |= {one["batchId"]: dict(one) for one in running.recentProgress}
                 looks[last["batchId"]] = written.look()
+                took = last["durationMs"].get("triggerExecution", 0) / 1e3
+                pause = min(max(LOOK, took / LOOKS), LONGEST_LOOK)
                 if weighed and last["batchId"] % WEIGHED_EVERY == 0:
                     memory[last["batchId"]] = held(spark)
             with_rows = [one for _, one in sorted(done.items()) if one["numInputRows"]]

@@ -122,7 +122,8 @@ def run(
     rows : int, optional
         Of all commands that take them and do not say otherwise; their own defaults if left out.
     runs : int, optional
-        Of each command. On Spark all commands run so often, one after the other, and medians are told.
+        Of each command. On Spark all commands run so often, one after the other, and medians are told; those of a row
+        that asks for more turns run as often as that.
     large : bool
         Whether the rows are measured that need minutes and up to 16 GiB; they are named as not measured otherwise.
     spark : bool
@@ -145,19 +146,19 @@ def run(
     answer, turns = measure or _in_a_process, (runs or 1) if spark else 1
     options = {"window": window, "threads": threads, "rows": rows, "runs": None if spark else runs}
     wanted = targets or (SPARK_TARGETS if spark else TARGETS)
+    often = [0 if target.large and not large else max(turns, target.turns) for target in wanted]
     reports: dict[str, dict[str, Any]] = {}
     before = _memory(answer)
-    for turn in range(turns):
-        for words in {
-            arguments(one, options): None for target in wanted if large or not target.large for one in target.commands
-        }:
+    for turn in range(max(often, default=0)):
+        due = [target for target, count in zip(wanted, often, strict=True) if turn < count]
+        for words in {arguments(one, options): None for target in due for one in target.commands}:
             reports[_name(words, turn)] = answer(words)
     return TableReport(
         of=f"uniform keys, {'1 M rows a micro-batch' if spark else '32 Ki rows a push'}",
         window=window,
         threads=threads,
         others=_others(reports),
-        rows=tuple(_row(target, options, reports, turns if large or not target.large else 0) for target in wanted),
+        rows=tuple(_row(target, options, reports, count) for target, count in zip(wanted, often, strict=True)),
         reports=reports,
         memory=(before, _memory(answer)),
     )

@@ -60,6 +60,8 @@ class Target:
         As written in the table.
     large : bool
         Whether it needs minutes or many GiB.
+    turns : int
+        How often its commands run, one after the other; the medians of what each turn shows are told.
     """
 
     what: str
@@ -68,6 +70,7 @@ class Target:
     commands: tuple[Mapping[str, Any], ...]
     marks: tuple[Mark, ...]
     large: bool = False
+    turns: int = 1
 
 
 def _band(**options: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.spark.checks import is_local
+from slidejoin.spark.checks import is_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ CLASS = "FileSystemBasedCheckpointFileManager"
 def local_checkpoints(session: SparkSession, *folders: str) -> bool:
     """Let the session's queries write their checkpoints the short way, if all folders are on this machine's disk.
 
-    Nothing is changed if executors are other processes, a folder is elsewhere, or the session has a manager already.
+    Nothing is changed if executors may be on other machines, a folder is elsewhere, or the session has a manager.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def local_checkpoints(session: SparkSession, *folders: str) -> bool:
     bool
         Whether the setting was changed.
     """
-    if not is_local(session) or session.conf.get(MANAGER, None) is not None:
+    if not is_here(session) or session.conf.get(MANAGER, None) is not None:
         return False
     java = session.sparkContext._jvm  # noqa: SLF001 - PySpark's only way to Hadoop
     name = _found(java)

@@ -136,6 +136,25 @@ def is_local(session: SparkSession) -> bool:
         return False
 
 
+def is_here(session: SparkSession) -> bool:
+    """Whether all executors are on this machine; not known to be so with Spark Connect."""
+    try:
+        return _reaches_here_alone(str(session.sparkContext.master))
+    except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
+        return False
+
+
+def _reaches_here_alone(master: str) -> bool:
+    """Tell whether no other machine can have registered with a master of that address.
+
+    Examples
+    --------
+    >>> [_reaches_here_alone(one) for one in ("local[2]", "spark://127.0.0.1:7077", "spark://10.0.0.7:7077", "yarn")]
+    [True, True, False, False]
+    """
+    return master.startswith(("local", "spark://127.", "spark://localhost:"))
+
+
 def check_session(session: SparkSession) -> None:
     """Warn about settings that make each micro-batch slow, and tell of one that makes the checkpoint large."""
     partitions, known = shuffle_partitions(session), cores(session)
