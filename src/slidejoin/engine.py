@@ -25,7 +25,8 @@ from slidejoin.meeting import Meeting
 from slidejoin.parallel.probing import Workers
 from slidejoin.sizing import Sizer
 from slidejoin.stats import Stats
-from slidejoin.store.side import LARGEST_SLICE, SideWindow, too_far
+from slidejoin.store.indexed import LARGEST_SLICE, too_far
+from slidejoin.store.side import SideWindow
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from slidejoin.kernels.brief import (
     STRIDE,
     UNITS,
 )
-from slidejoin.store.side import CROWDED
+from slidejoin.store.indexed import CROWDED
 
 if TYPE_CHECKING:
     from typing import Any

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from slidejoin.arrays import by_name
 from slidejoin.index.bi_sort import Run
-from slidejoin.store.side import run_of
+from slidejoin.store.keyed import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
