@@ -40,7 +40,7 @@ def reported(*options: str) -> dict[str, Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("output", ["pairs", "count"])
+@pytest.mark.parametrize("output", ["pairs", pytest.param("count", marks=pytest.mark.nightly)])
 def test_rows_that_come_out_are_counted(output: str):
     report = reported("--batches", "1", "--output", output)
     assert report["pairs_per_row"] == (1.0 if output == "count" else pytest.approx(4.0, rel=0.1))
