@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 OUTPUTS = ("pairs", "count")
-FILLING = 1 << 20
+FILLING_ROWS = 1 << 20
 """Rows of a micro-batch while windows are filled, if those to be measured are smaller."""
 
-FILLINGS = 40
+FILLING_BATCHES = 40
 """Micro-batches that fill the windows, at least, if those to be measured are large: a few large ones leave Java's
 compiler at work on what each of them runs once, on the driver and on every executor, with an eighth of the processors
 that two executors have."""
@@ -162,8 +162,8 @@ def run(
 def _files(root: Path, load: Load, push: int, batches: int, seed: int) -> Files:
     """Write the input, first what fills the windows."""
     half, need = push // 2, int(FILLED * load.window)
-    small = 2 * push < FILLING
-    large = max(half, min(FILLING // 2, need)) if small else min(half, -(-need // FILLINGS))
+    small = 2 * push < FILLING_ROWS
+    large = max(half, min(FILLING_ROWS // 2, need)) if small else min(half, -(-need // FILLING_BATCHES))
     files = Files(root, Streams("uniform", seed, 1, load.window))
     for _ in range(-(-need // large)):
         files.add(large)
