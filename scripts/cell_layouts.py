@@ -1,4 +1,4 @@
-"""Measure other layouts of a table of cells than the one of `slidejoin.kernels.cells`, see docs/performance.md.
+"""Measure other layouts of a table of cells than the one of `slidejoin.kernels.cells.table`, see docs/performance.md.
 
 Three questions, each answered by small kernels of one form that run in turns on one thread, uniform keys, bands as wide
 as a cell. What no question is about is left out: a row that finds 16 lines full is dropped, and there is no pool.

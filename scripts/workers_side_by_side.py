@@ -28,16 +28,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.spark_files import BEGIN, STEP, window_length
 from slidejoin.bench.streams import Streams
-from slidejoin.spark.figures import Figures
-from slidejoin.spark.operator import join_bucket
-from slidejoin.spark.pack import pack
-from slidejoin.spark.workers import ready
-from slidejoin.window import TimeWindow
+from slidejoin.spark.bucket.join_bucket import join_bucket
+from slidejoin.spark.job.workers import ready
+from slidejoin.spark.metrics.figures import Figures
+from slidejoin.spark.route.pack import pack
+from slidejoin.spec.window import TimeWindow
 from tests.spark.stores import Variables, wire
 
 if TYPE_CHECKING:
-    from slidejoin.predicate.expr import Side
-    from slidejoin.spark.wiring import Wiring
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
 
 WINDOW, HALF, BATCHES, FILLED, TURNS, ARROW_ROWS = 1 << 20, 2_000_000, 6, 2, 3, 10_000
 SIDES: tuple[Side, Side] = ("left", "right")
@@ -54,7 +54,7 @@ def rows_of(streams: Streams, batch: int) -> list[pa.Table]:
     return tables
 
 
-def micro_batch(wiring: Wiring, state: dict[int, Any], tables: list[pa.Table], watermark: int | None) -> Seconds:
+def micro_batch(wiring: SparkJoinSpec, state: dict[int, Any], tables: list[pa.Table], watermark: int | None) -> Seconds:
     """Pack and join, and return the seconds by step."""
     start, blocks = perf_counter(), defaultdict(list)
     for side, table in zip(SIDES, tables, strict=True):

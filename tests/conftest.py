@@ -70,7 +70,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
-COMPILE_ALL = "from slidejoin.kernels.warming import compile_all; compile_all()"
+COMPILE_ALL = "from slidejoin.kernels.jit.warming import compile_all; compile_all()"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Otherwise each worker would compile the kernels of all tests, since each imports all of them.
     """
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        from slidejoin.kernels.compiling import compiled_later
+        from slidejoin.kernels.jit.compiling import compiled_later
 
         until_the_end = ExitStack()
         until_the_end.enter_context(compiled_later())

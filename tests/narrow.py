@@ -157,7 +157,7 @@ LIMITS = {
 
 def set_limits(patch: pytest.MonkeyPatch, **limits: int) -> None:
     """Set constants wherever they are known by that name."""
-    import_module("slidejoin.engine")
+    import_module("slidejoin.operator.join_operator")
     for name, value in limits.items():
         known = [m for n, m in list(sys.modules.items()) if n.startswith("slidejoin.") and hasattr(m, name)]
         assert known, name

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slidejoin.config import algorithms
+    from slidejoin.api.join_streams import join_streams
+    from slidejoin.api.stream_join import StreamJoin
     from slidejoin.errors import (
         ConfigError,
         JoinClosedError,
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
         SlideJoinError,
         StateError,
     )
-    from slidejoin.join import StreamJoin
     from slidejoin.predicate import left, lit, right
-    from slidejoin.streams import join_streams
-    from slidejoin.window import CountWindow, TimeWindow
+    from slidejoin.spec.join_spec import algorithms
+    from slidejoin.spec.window import CountWindow, TimeWindow
 
 __version__ = "0.1.0"
 
@@ -48,17 +48,17 @@ __all__ = [
 
 _HOME = {
     "ConfigError": "slidejoin.errors",
-    "CountWindow": "slidejoin.window",
+    "CountWindow": "slidejoin.spec.window",
     "JoinClosedError": "slidejoin.errors",
     "MemoryLimitError": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",
     "SlideJoinError": "slidejoin.errors",
     "StateError": "slidejoin.errors",
-    "StreamJoin": "slidejoin.join",
-    "TimeWindow": "slidejoin.window",
-    "algorithms": "slidejoin.config",
-    "join_streams": "slidejoin.streams",
+    "StreamJoin": "slidejoin.api.stream_join",
+    "TimeWindow": "slidejoin.spec.window",
+    "algorithms": "slidejoin.spec.join_spec",
+    "join_streams": "slidejoin.api.join_streams",
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",
     "right": "slidejoin.predicate",

@@ -11,7 +11,7 @@ from slidejoin.bench.findings import READINGS, IndexesReport
 from slidejoin.bench.structures import algorithm_in
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.options import BPlusTree, NestedLoop
+from slidejoin.spec.options import BPlusTree, NestedLoop
 
 SMALL = Experiment(
     source="a paper",

@@ -99,6 +99,6 @@ def test_without_java_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "slidejoin.spark.checks", None)
+    monkeypatch.setitem(sys.modules, "slidejoin.spark.job.checks", None)
     with pytest.raises(SlideJoinError, match=r'pip install "slidejoin\[spark\]"'), spark_session(Session(), "t"):
         pytest.fail("Spark has started without pyspark")

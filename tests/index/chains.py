@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.probing import Probes
+from slidejoin.index.partitions.subwindows import Chain
+from slidejoin.index.protocol import Probes
 from slidejoin.index.structure import make_structure
-from slidejoin.index.subwindows import Chain
-from slidejoin.kernels.llat import NOTHING
+from slidejoin.kernels.partitions.llat import NOTHING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.llat import Llat
-    from slidejoin.options import Options
+    from slidejoin.index.partitions.llat import Llat
+    from slidejoin.spec.options import Options
 
 Row = tuple[int, int]
 

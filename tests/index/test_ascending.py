@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.asked import FoundInCells
-from slidejoin.index.bi_sort import BiSort, build_run
-from slidejoin.index.probing import Ascending
-from slidejoin.kernels.ascending import BOTH, FULL, keep_between
-from slidejoin.kernels.compiling import inlined
-from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.index.cells.probes import FoundPositions
+from slidejoin.index.protocol import Ascending
+from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.jit.compiling import inlined
+from slidejoin.kernels.sorted_runs.ascending import BOTH, FULL, keep_between
 
 NO_AUX = np.empty((0, 0), np.int64)
 
@@ -64,7 +64,7 @@ def check(seed: int, kind: str, rows: int) -> None:
     view = np.zeros(VIEW, np.int64)
     view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, own
     asked = Ascending(run_of(0, mine), below, above, rank, view, (begin[0], begin[-1], to[0], to[-1]))
-    into = FoundInCells(counts=np.zeros(n, np.int32))
+    into = FoundPositions(counts=np.zeros(n, np.int32))
     assert index.suits(asked)
     index.find_ascending(asked, 0, n, into)
     counted = [index.count_ascending(asked, nothing).counts.tolist() for _ in range(2)]

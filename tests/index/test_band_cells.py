@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index import band_cells
-from slidejoin.index.asked import Asked, FoundInCells
-from slidejoin.index.band_cells import Axis, BandCells
-from slidejoin.kernels.cells import LINES, WORDS
-from slidejoin.kernels.placing import SPILLS, reach_of
-from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW
-from slidejoin.kernels.vectors import LOW_32
+from slidejoin.index.cells import band_cells
+from slidejoin.index.cells.band_cells import Axis, BandCells
+from slidejoin.index.cells.probes import CellProbes, FoundPositions
+from slidejoin.kernels.cells.placing import SPILLS, reach_of
+from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.cells.table import LINES, WORDS
+from slidejoin.kernels.common.vectors import LOW_32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ class Listed:
     def __post_init__(self) -> None:
         self.index = BandCells(self.axis, self.dims, self.rows, self.first, wide=self.wide)
         self.wide = self.index.wide
-        self.into = FoundInCells(found=np.empty(1, np.uint32))
+        self.into = FoundPositions(found=np.empty(1, np.uint32))
 
     @property
     def next(self) -> int:
@@ -86,7 +86,7 @@ class Listed:
 
     def asked(
         self, ranges: list[tuple[int, int]], aux: list[tuple[int, list[tuple[int, int]]]], rank: list[int], **view: int
-    ) -> Asked:
+    ) -> CellProbes:
         """A question; `aux` holds (dimension, one range for each probe)."""
         at = np.zeros(VIEW, np.int64)
         at[[ARRIVED, SIZE, SLIDE, OWN]] = (
@@ -105,10 +105,10 @@ class Listed:
         if self.axis.place is not None:
             nobody = lo > hi
             lo, hi = np.where(nobody, 1, self.axis.places(lo)), np.where(nobody, 0, self.axis.places(hi))
-        return Asked(lo, hi, i64(rank), at, lows, highs, i64(dims))
+        return CellProbes(lo, hi, i64(rank), at, lows, highs, i64(dims))
 
     def expected(
-        self, asked: Asked, ranges: list[tuple[int, int]], aux: list[tuple[int, list[tuple[int, int]]]]
+        self, asked: CellProbes, ranges: list[tuple[int, int]], aux: list[tuple[int, list[tuple[int, int]]]]
     ) -> list[list[int]]:
         """Ordinals that each probe finds, by the law."""
         found = []
@@ -129,7 +129,7 @@ class Listed:
             )
         return found
 
-    def answers(self, asked: Asked) -> Iterator[list[int]]:
+    def answers(self, asked: CellProbes) -> Iterator[list[int]]:
         """What the index says, in as many turns as it takes, sorted; its memory is used again for all of them."""
         begin, n, into = 0, asked.lo.size, self.into
         while True:
@@ -159,7 +159,7 @@ class Listed:
         expected = self.expected(asked, ranges, aux)
         assert list(self.answers(asked)) == expected
         if not asked.dims.size:
-            into = FoundInCells()
+            into = FoundPositions()
             self.index.count(asked, 0, len(ranges), into)
             assert into.counts[: len(ranges)].tolist() == [len(found) for found in expected]
 
@@ -298,7 +298,7 @@ def test_fresh_memory_is_dead_at_any_ordinal(first: int) -> None:
 def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> None:
     window, sizes = 1 << 12, set()
     table = BandCells(AXES["equality"], 0, 2 * window, 0, wide=False)
-    keys, none, into = np.full(push, 9, np.int64), np.empty((push, 0), np.int64), FoundInCells()
+    keys, none, into = np.full(push, 9, np.int64), np.empty((push, 0), np.int64), FoundPositions()
     view = np.zeros(VIEW, np.int64)
     while table.next < windows * window:
         view[[ARRIVED, SIZE, SLIDE]] = table.next, window, 1
@@ -306,7 +306,7 @@ def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> N
         if (table.next // push) % 64 == 0:
             ranks = np.arange(3) * (push + 1) // 2
             ends = np.array([9, 9, 10], np.int64)
-            asked = Asked(ends, ends, ranks, view, none, none, NO_DIMS)
+            asked = CellProbes(ends, ends, ranks, view, none, none, NO_DIMS)
             table.find(asked, 0, 3, into)
             seen = [view[ARRIVED] + ranks[i] - i for i in (0, 1)]
             places = np.sort(into.found[: into.total].astype(np.int64) - 1)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin import options
-from slidejoin.index import answers, bi_sort
-from slidejoin.index import runs as runs_module
-from slidejoin.index.asked import FoundInCells
-from slidejoin.index.bi_sort import BiSort, Run, build_run, merge_runs
-from slidejoin.index.probing import Found, Probes
-from slidejoin.index.reach import Reach
+from slidejoin.index.cells.probes import FoundPositions
+from slidejoin.index.protocol import Found, Probes
+from slidejoin.index.sorted_runs import answers, bi_sort
+from slidejoin.index.sorted_runs import run as runs_module
+from slidejoin.index.sorted_runs.bi_sort import BiSort, Run, build_run, merge_runs
+from slidejoin.index.sorted_runs.reach import Reach
+from slidejoin.spec import options
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))
 Row = tuple[int, int, tuple[int, ...]]
@@ -63,7 +63,7 @@ def pairs_of(found: Found, n: int) -> list[tuple[int, int]]:
 def few_of(index: BiSort, probes: Probes, begin: int = 0) -> tuple[list[tuple[int, int]], int]:
     """Positions of the probes from `begin` on, as sorted pairs, and up to which probe they were answered."""
     n = len(probes)
-    into = FoundInCells(counts=np.full(n, -1, np.int32))
+    into = FoundPositions(counts=np.full(n, -1, np.int32))
     index.find(probes, begin, n, into)
     counts = into.counts[begin : into.done]
     assert (into.begin, into.total) == (begin, counts.sum())

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.chained import ChainedIndex
-from slidejoin.index.chained_css_tree import ArchivedTree
-from slidejoin.index.mutable_tree import MutableTree
 from slidejoin.index.structure import make_structure
-from slidejoin.options import ChainedBPlusTree, ChainedCssTree
+from slidejoin.index.trees.chained import ChainedIndex
+from slidejoin.index.trees.chained_css_tree import ArchivedTree
+from slidejoin.index.trees.mutable_tree import MutableTree
+from slidejoin.spec.options import ChainedBPlusTree, ChainedCssTree
 
 CHAINS = [ChainedBPlusTree, ChainedCssTree]
 WINDOW, PUSH = 6000, 50

@@ -1,4 +1,4 @@
-"""Every structure of the papers obeys the law: whatever is listed in `slidejoin.options` is tested here.
+"""Every structure of the papers obeys the law: whatever is listed in `slidejoin.spec.options` is tested here.
 
 Small cases are compared with the oracle, larger ones with sorted runs, which have tests of their own.
 """
@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index import candidates
+from slidejoin.index import found_rows as candidates
 from slidejoin.index.structure import Structure
-from slidejoin.options import (
+from slidejoin.spec.options import (
     STRUCTURES,
     BPlusTree,
     ChainedBPlusTree,
@@ -35,7 +35,7 @@ from tests.oracle import CountScope, TimeScope
 from tests.strategies import Case, Push, WindowCase, cases
 
 if TYPE_CHECKING:
-    from slidejoin.options import Options
+    from slidejoin.spec.options import Options
 
 SMALL: dict[str, list[Options]] = {
     "nested_loop": [NestedLoop(), NestedLoop(basic_window=1, batch=1)],

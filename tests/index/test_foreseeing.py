@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.band_cells import Axis, BandCells
-from slidejoin.index.bi_sort import BiSort, build_run
-from slidejoin.index.foreseeing import cells_growth, new_cells, runs_growth, widens
+from slidejoin.index.cells.band_cells import Axis, BandCells
+from slidejoin.index.cells.growth import cells_growth, new_cells, runs_growth, widens
+from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
 from tests.law.checks import examples
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from slidejoin.index import hash_buckets
-from slidejoin.index.hash_buckets import HashIndex
-from slidejoin.kernels.buckets import free_windows
-from slidejoin.options import Hash
+from slidejoin.index.scans import hash_buckets
+from slidejoin.index.scans.hash_buckets import HashIndex
+from slidejoin.kernels.scans.hash_buckets import free_windows
+from slidejoin.spec.options import Hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin.index import levels
-from slidejoin.index.bi_sort import BiSort, build_run
-from slidejoin.index.levels import FAN_OUTS, best_levels, play
+from slidejoin.index.sorted_runs import levels
+from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.levels import FAN_OUTS, best_levels, play
 
 ROWS = 1 << 10
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.pim_tree import PIMTreeIndex
-from slidejoin.index.probing import Probes
-from slidejoin.index.tasks import run_together
-from slidejoin.index.two_stage import Merging
-from slidejoin.options import IMTree, PIMTree
+from slidejoin.index.protocol import Probes
+from slidejoin.index.trees.pim_tree import PIMTreeIndex
+from slidejoin.index.trees.tasks import run_together
+from slidejoin.index.trees.two_stage import Merging
+from slidejoin.spec.options import IMTree, PIMTree
 from tests.law.checks import ORDERS, assert_pairs, examples
 from tests.narrow import set_limits
 from tests.strategies import cases

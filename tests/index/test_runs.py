@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.index import buffers as buffers_module
-from slidejoin.index import merging
-from slidejoin.index.bi_sort import BiSort
-from slidejoin.index.buffers import Buffers
-from slidejoin.index.merging import Merge, merge_runs
-from slidejoin.index.probing import Probes
-from slidejoin.index.runs import Run, build_run, shift_of
-from slidejoin.kernels.searching import close_directory, mark_directory
+from slidejoin.index.protocol import Probes
+from slidejoin.index.sorted_runs import merging
+from slidejoin.index.sorted_runs.bi_sort import BiSort
+from slidejoin.index.sorted_runs.merging import Merge, merge_runs
+from slidejoin.index.sorted_runs.run import Run, build_run, shift_of
+from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
+from slidejoin.runtime import buffers as buffers_module
+from slidejoin.runtime.buffers import Buffers
 
 LOW, HIGH = -(2**63), 2**63 - 1
 WIDE = st.one_of(

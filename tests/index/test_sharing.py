@@ -11,8 +11,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.bench.workload import Workload
-from slidejoin.index import runs
-from slidejoin.index.bi_sort import build_run
+from slidejoin.index.sorted_runs import run as runs
+from slidejoin.index.sorted_runs.bi_sort import build_run
 
 THREADS = 8
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slidejoin.kernels.cells import LINES, WORDS, insert_cells, sweep_cells
-from slidejoin.kernels.placing import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
-from slidejoin.kernels.probing_cells import (
+from slidejoin.kernels.cells.placing import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
+from slidejoin.kernels.cells.probing import (
     ABOVE,
     ARRIVED,
     BELOW,
@@ -22,7 +21,8 @@ from slidejoin.kernels.probing_cells import (
     count_cells,
     find_cells,
 )
-from slidejoin.kernels.vectors import LOW_32, aligned
+from slidejoin.kernels.cells.table import LINES, WORDS, insert_cells, sweep_cells
+from slidejoin.kernels.common.vectors import LOW_32, aligned
 
 LOW, HIGH = -(2**63), 2**63 - 1
 FIRSTS = [0, 5, 2**31 - 9, 2**32 - 9, 2**33 + 2**31 - 9]

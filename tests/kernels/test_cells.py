@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.cells import LINES, SLOTS, WORDS
-from slidejoin.kernels.placing import SPILLS, SPREAD, reach_of
-from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE
+from slidejoin.kernels.cells.placing import SPILLS, SPREAD, reach_of
+from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE
+from slidejoin.kernels.cells.table import LINES, SLOTS, WORDS
 from tests.kernels.cells import DOMAINS, FIRSTS, HIGH, LOW, Questions, Table, ask, check_table
 
 

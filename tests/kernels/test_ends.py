@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels import doubles as keyed
-from slidejoin.kernels import ends
-from slidejoin.predicate.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
+from slidejoin.kernels.predicate import doubles as keyed
+from slidejoin.kernels.predicate import ends
+from slidejoin.predicate.truth.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
 
 LARGEST = ends.LARGEST
 SPECIAL = [0.0, -0.0, 5e-324, 2.0**-1022, 0.1, 1.0, 1e17, 2.0**53, LARGEST, np.inf]

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.kernels.compiling import I64, OUT_I64, kernel
-from slidejoin.kernels.placing import (
+from slidejoin.kernels.cells.placing import (
     BUCKETS,
     LARGEST,
     MULTIPLIER,
@@ -26,7 +25,8 @@ from slidejoin.kernels.placing import (
     spread_of,
     whole_key,
 )
-from slidejoin.kernels.vectors import LOW_32
+from slidejoin.kernels.common.vectors import LOW_32
+from slidejoin.kernels.jit.compiling import I64, OUT_I64, kernel
 from tests.kernels.cells import HIGH, LOW, i64
 
 SHIFTS = [0, 1, 3, 12, 16, 25, 30, 31]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from slidejoin.kernels import vectors
+from slidejoin.kernels.common import vectors
 
 GENERIC = """
 import sys, types

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.probing import Ascending
-from slidejoin.index.runs import build_run
-from slidejoin.kernels.probing_cells import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.index.protocol import Ascending
+from slidejoin.index.sorted_runs.run import build_run
+from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
 
 
 def i64(values: Any) -> Any:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin import finding
-from slidejoin.finding import FoundInWindows
-from slidejoin.index.bi_sort import BiSort, build_run
-from slidejoin.index.probing import Probes
-from slidejoin.kernels.compiling import inlined
-from slidejoin.kernels.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
-from slidejoin.parallel import probing
-from slidejoin.parallel.probing import Workers, search
-from slidejoin.recycling import Recycled
+from slidejoin.index import parallel_search as probing
+from slidejoin.index.parallel_search import Workers, search
+from slidejoin.index.protocol import Probes
+from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.kernels.candidates.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
+from slidejoin.kernels.jit.compiling import inlined
+from slidejoin.operator import candidates as finding
+from slidejoin.operator.candidates import RangeCandidates
+from slidejoin.runtime.recycled import Recycled
 
 
 def questions(rng: np.random.Generator, n: int, rows: int, width: int, pieces: int, aux: int) -> Probes:
@@ -67,7 +67,7 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
     rng, rows = np.random.default_rng(seed), 60
     slots = left + right
     places = rng.permutation(slots)
-    found, sides = FoundInWindows(slots, Workers(threads), Recycled()), []
+    found, sides = RangeCandidates(slots, Workers(threads), Recycled()), []
     small = finding.SMALLEST_PART, probing.SMALLEST_PART
     finding.SMALLEST_PART, probing.SMALLEST_PART = 1, 2
     try:
@@ -97,7 +97,7 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
 @pytest.mark.parametrize("width", [0, 40, 3000])
 def test_many_pairs_over_several_stages(threads: int, width: int) -> None:
     rng, n, rows = np.random.default_rng(width), 700, 9000
-    found, wanted = FoundInWindows(2 * n, Workers(threads), Recycled()), {}
+    found, wanted = RangeCandidates(2 * n, Workers(threads), Recycled()), {}
     for number, role in enumerate(("left", "right")):
         index, keys, none = BiSort(0), rng.integers(0, 5000, rows), np.empty((0, n), np.int64)
         for base in range(0, rows, 3000):

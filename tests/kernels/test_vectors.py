@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.kernels import vectors
-from slidejoin.kernels.compiling import OUT_I64, OUT_U32, U32, inlined, kernel
-from slidejoin.kernels.vectors import (
+from slidejoin.kernels.common import vectors
+from slidejoin.kernels.common.vectors import (
     LOW_32,
     aligned,
     borrowed,
@@ -28,6 +27,7 @@ from slidejoin.kernels.vectors import (
     scratch_words,
     widen_lanes,
 )
+from slidejoin.kernels.jit.compiling import OUT_I64, OUT_U32, U32, inlined, kernel
 from tests.kernels.cells import CANARY, u32
 
 put_one_by_one = inlined(vectors._stored_one_by_one)

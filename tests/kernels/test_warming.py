@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.kernels.caching import KernelCache, _Files, _parts
-from slidejoin.kernels.compiling import KERNELS
-from slidejoin.kernels.warming import warm_up
+from slidejoin.kernels.jit.caching import KernelCache, _Files, _parts
+from slidejoin.kernels.jit.compiling import KERNELS
+from slidejoin.kernels.jit.warming import warm_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +50,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 import numpy as np
 from numba import njit
-from slidejoin.kernels.compiling import KERNELS, load
-from slidejoin.kernels.gathering import find_pieces, gather_marks
+from slidejoin.kernels.jit.compiling import KERNELS, load
+from slidejoin.kernels.rows.gathering import find_pieces, gather_marks
 loaded = lambda: sorted(kernel.__name__ for kernel, _ in KERNELS if kernel.overloads)
 print(*loaded())
 together = Barrier(4)

@@ -10,12 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.ages import OFFSETS, count_from_low
-from slidejoin.kernels.compiling import inlined
-from slidejoin.kernels.merging import drop_words, merge_beside, merge_wide, merge_words
-from slidejoin.kernels.searching import close_directory, mark_directory
-from slidejoin.kernels.sorting import rough_order, settle, sort_words
-from slidejoin.kernels.words import (
+from slidejoin.kernels.common.sorting import rough_order, settle, sort_words
+from slidejoin.kernels.common.words import (
     LANES,
     PAD,
     copy_positions,
@@ -28,6 +24,10 @@ from slidejoin.kernels.words import (
     write_ordinals,
     write_seen,
 )
+from slidejoin.kernels.jit.compiling import inlined
+from slidejoin.kernels.sorted_runs.ages import OFFSETS, count_from_low
+from slidejoin.kernels.sorted_runs.merging import drop_words, merge_beside, merge_wide, merge_words
+from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
 
 LOW, HIGH = -(2**63), 2**63 - 1
 TOP = 2**32 - 2

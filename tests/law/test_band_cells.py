@@ -17,11 +17,11 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin import sizing
-from slidejoin.index.band_cells import BandCells
-from slidejoin.kernels.placing import BUCKETS
-from slidejoin.predicate.floats import float_keys
-from slidejoin.store import indexed, side
+from slidejoin.index.cells.band_cells import BandCells
+from slidejoin.kernels.cells.placing import BUCKETS
+from slidejoin.operator import table_sizing as sizing
+from slidejoin.operator.window import indexed, side
+from slidejoin.predicate.truth.floats import float_keys
 from tests.law.checks import (
     ORDERS,
     assert_counts,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.store.snapshot import read_snapshot, write_snapshot
+from slidejoin.api.snapshot_format import read_snapshot, write_snapshot
 from tests.law.checks import ORDERS, assert_groups, count_lines, examples, lines, pair_lines
 from tests.strategies import Case, cases
 
@@ -255,7 +255,7 @@ def test_restart_after_sub_windows_have_left(
     window: sj.CountWindow | sj.TimeWindow, self_join: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows leave in chunks of four, so the oldest rows kept are others than the window's."""
-    monkeypatch.setattr("slidejoin.store.payload.SMALLEST_LIMIT", 4)
+    monkeypatch.setattr("slidejoin.rows.payload.SMALLEST_LIMIT", 4)
     chosen = random.Random(5)
     schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("ts", pa.int64())])
     options = {"on": "l.x <= r.x", "window": window, "order": "strict", "schemas": (schema, schema)}

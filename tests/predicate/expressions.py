@@ -8,9 +8,9 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from slidejoin.predicate import build
-from slidejoin.predicate.expr import Column, Compare, Expr, Literal
-from slidejoin.predicate.literals import literal
+from slidejoin.predicate.expression import build
+from slidejoin.predicate.expression.expr import Column, Compare, Expr, Literal
+from slidejoin.predicate.expression.literals import literal
 
 names = st.sampled_from(["a", "b", "A", "a b", 'q"uote', "back`tick", "select", "date", "1st", "é", "l.x", "_c0", ""])
 columns = st.builds(Column, st.sampled_from(["left", "right"]), names)

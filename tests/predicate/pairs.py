@@ -14,8 +14,8 @@ from tests.render import to_python, to_sql
 from tests.tables import rows_of
 
 if TYPE_CHECKING:
-    from slidejoin.predicate.expr import Side
-    from slidejoin.predicate.terms import RangeTerm
+    from slidejoin.predicate.ranges.terms import RangeTerm
+    from slidejoin.sides import Side
 
 Node = tuple[Any, ...]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.predicate.durations import format_duration, parse_duration
+from slidejoin.predicate.expression.durations import format_duration, parse_duration
 
 
 @given(st.timedeltas())

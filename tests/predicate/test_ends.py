@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slidejoin.predicate.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
+from slidejoin.predicate.truth.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
 from tests.predicate.pairs import bound, check, columns
 
 if TYPE_CHECKING:
-    from slidejoin.predicate.expr import Side
+    from slidejoin.sides import Side
 
 Node = tuple[Any, ...]
 F64, F32, I64 = pa.float64(), pa.float32(), pa.int64()

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.predicate import exact, floats, hashes
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.evaluate import Source, evaluate
-from slidejoin.predicate.expr import Arithmetic, Column, Literal
-from slidejoin.predicate.resolve import resolve
-from slidejoin.predicate.sql import parse
-from slidejoin.predicate.values import Values
+from slidejoin.predicate.expression.expr import Arithmetic, Column, Literal
+from slidejoin.predicate.sql_text.sql import parse
+from slidejoin.predicate.truth import exact, floats, hashes
+from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.resolve import resolve
+from slidejoin.predicate.truth.values import Values
 
 FLAGS = {"p": pa.array([True, True, True, False, False, False, None, None, None])}
 OTHER = {"p": pa.array([True, False, None] * 3)}

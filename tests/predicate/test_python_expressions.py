@@ -14,8 +14,8 @@ import pytest
 import slidejoin as sj
 from slidejoin import PredicateError
 from slidejoin.predicate import Expression, as_predicate, to_sql
-from slidejoin.predicate.expr import Column, Compare, Literal, Negate
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.expression.expr import Column, Compare, Literal, Negate
+from slidejoin.predicate.sql_text.sql import parse
 
 a, b, f = sj.left.a, sj.right.b, sj.left.f
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from slidejoin import StateError
 from slidejoin.predicate import from_json, to_json
-from slidejoin.predicate.expr import Compare, Expr, Literal
-from slidejoin.predicate.literals import literal
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.expression.expr import Compare, Expr, Literal
+from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.sql_text.sql import parse
 
 from .expressions import conditions, scalars
 

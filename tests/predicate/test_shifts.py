@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.shifting import CALM, OPEN_HIGH, OPEN_LOW
-from slidejoin.predicate import as_predicate, shifts
+from slidejoin.kernels.predicate.shifting import CALM, OPEN_HIGH, OPEN_LOW
+from slidejoin.predicate import as_predicate
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.values import INT64_MAX, INT64_MIN, Batch
+from slidejoin.predicate.ranges import shifts
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Batch
 
 if TYPE_CHECKING:
-    from slidejoin.predicate.expr import Side
-    from slidejoin.predicate.terms import RangeTerm
+    from slidejoin.predicate.ranges.terms import RangeTerm
+    from slidejoin.sides import Side
 
 FORMS = [
     "l.a BETWEEN r.b - 5 AND r.b + 7",

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from slidejoin import PredicateError
-from slidejoin.predicate.expr import (
+from slidejoin.predicate.expression.expr import (
     Abs,
     And,
     Arithmetic,
@@ -23,7 +23,7 @@ from slidejoin.predicate.expr import (
     Not,
     Or,
 )
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.sql_text.sql import parse
 
 A, B, C, F = Column("left", "a"), Column("right", "b"), Column("left", "c"), Column("left", "f")
 FIVE = Literal(5)

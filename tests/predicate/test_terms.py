@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slidejoin.predicate.bind import BoundPredicate, bind
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.sql_text.sql import parse
 from tests.predicate.pairs import check, columns
 from tests.strategies import FAMILIES, FLOATS, INTEGERS, Family, predicates, tables
 
@@ -376,7 +376,7 @@ def test_widths_on_either_side(on, widths):
 ROUTES = """
 import pyarrow as pa
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.sql_text.sql import parse
 words = ["", "a", "naïve", "a" * 99]
 schema = pa.schema([("s", pa.string())])
 term = bind(parse("l.s = r.s"), schema, schema).terms[0]

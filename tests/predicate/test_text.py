@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from slidejoin.predicate import to_sql
-from slidejoin.predicate.dialect import SlideJoinSql
-from slidejoin.predicate.expr import (
+from slidejoin.predicate.expression.expr import (
     Arithmetic,
     Column,
     Compare,
@@ -22,7 +21,8 @@ from slidejoin.predicate.expr import (
     columns_of,
     walk,
 )
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.sql_text.dialect import SlideJoinSql
+from slidejoin.predicate.sql_text.sql import parse
 
 from .expressions import conditions
 

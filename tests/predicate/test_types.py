@@ -14,7 +14,7 @@ import pytest
 
 from slidejoin.errors import PredicateError
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.sql import parse
+from slidejoin.predicate.sql_text.sql import parse
 from tests.predicate.pairs import check, columns
 
 

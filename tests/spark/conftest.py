@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.spark.settings import advised_settings
+from slidejoin.spark.job.settings import advised_settings
 from tests.spark.feeds import Feed
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ def building(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
     import slidejoin as sj
     from slidejoin.spark import explain_join, stream_join, watch
-    from slidejoin.spark.upstream import upstream_of
+    from slidejoin.spark.driver.upstream import upstream_of
     from tests.spark.feeds import Feed
     from tests.spark.killing import LENGTH, ON
 

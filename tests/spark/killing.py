@@ -318,7 +318,8 @@ def linger() -> None:
     """Let the first attempt at one bucket take longer, behind its last row, so that another one overtakes it."""
     from pyspark import TaskContext
 
-    from slidejoin.spark import assembly, tasks
+    from slidejoin.spark.bucket import tasks
+    from slidejoin.spark.driver import assembly
 
     class Lingering(tasks.JoinTask):
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
@@ -353,7 +354,7 @@ def main(folder: str, master: str, settings: str, window: str) -> None:
     """Run the query in a session of its own."""
     from pyspark.sql import SparkSession
 
-    from slidejoin.spark.checkpoints import local_checkpoints
+    from slidejoin.spark.driver.checkpoints import local_checkpoints
     from tests.spark.conftest import SETTINGS
 
     builder = SparkSession.builder.appName("killed")

@@ -10,22 +10,22 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from slidejoin.config import make_config
-from slidejoin.spark import assembly
-from slidejoin.spark.buckets import bucket_ids
-from slidejoin.spark.counts import sum_counts
-from slidejoin.spark.figures import Figures
-from slidejoin.spark.operator import join_bucket
-from slidejoin.spark.pack import pack
-from slidejoin.spark.sequencing import sequence
+from slidejoin.spark.bucket.counts import sum_counts
+from slidejoin.spark.bucket.join_bucket import join_bucket
+from slidejoin.spark.driver import assembly
+from slidejoin.spark.job.buckets import bucket_ids
+from slidejoin.spark.metrics.figures import Figures
+from slidejoin.spark.route.pack import pack
+from slidejoin.spark.route.sequencing import sequence
+from slidejoin.spec.join_spec import make_join_spec
 from tests.spark.feeds import Clock, Row, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from slidejoin.spark.wiring import Wiring
-    from slidejoin.window import Window
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.window import Window
 
 
 class Value:
@@ -82,10 +82,10 @@ class Session:
 
 def wire(
     cache: Path, on: str, window: Window, strategy: str, partitions: int = 3, spread: int = 1, **options: Any
-) -> Wiring:
+) -> SparkJoinSpec:
     """A join as it reaches the workers."""
     order_by = options.pop("order_by", None)
-    config = make_config(on=on, window=window, order="none", threads=1, **options)
+    config = make_join_spec(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
     plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)
@@ -93,7 +93,7 @@ def wire(
     wiring = assembly.wired(
         plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True, order_by=order_by
     )
-    made: Wiring = pickle.loads(pickle.dumps(wiring))
+    made: SparkJoinSpec = pickle.loads(pickle.dumps(wiring))
     return made
 
 
@@ -103,7 +103,7 @@ class Query:
     The rows of a micro-batch come in as many tasks a side, and their blocks reach the sequencer in any order.
     """
 
-    def __init__(self, wiring: Wiring, lateness: int = 0, tasks: int = 1) -> None:
+    def __init__(self, wiring: SparkJoinSpec, lateness: int = 0, tasks: int = 1) -> None:
         self.wiring = wiring
         self.tasks = tasks
         self.sequencer = SequenceVariables()

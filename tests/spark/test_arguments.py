@@ -9,7 +9,7 @@ import pytest
 import slidejoin as sj
 from slidejoin.errors import PredicateError
 from slidejoin.spark import SparkJoinError, stream_join
-from slidejoin.spark.settings import PROVIDER
+from slidejoin.spark.job.settings import PROVIDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

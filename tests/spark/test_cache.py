@@ -10,23 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slidejoin.config import make_config
-from slidejoin.plan import Plan, make_plan
-from slidejoin.spark.cache import DAYS_KEPT, SegmentCache
-from slidejoin.spark.segments import Entry, build_segment, new_id
-from slidejoin.window import TimeWindow
+from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache
+from slidejoin.spark.state.segments import Entry, build_segment, new_id
+from slidejoin.spec.join_spec import make_join_spec
+from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from slidejoin.spark.segments import Segment
+    from slidejoin.spark.state.segments import Segment
 
 SCHEMA = pa.schema([("x", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    config = make_config(on="abs(l.x - r.x) <= 1", window=TimeWindow("10 seconds", on="ts"), threads=1)
+    config = make_join_spec(on="abs(l.x - r.x) <= 1", window=TimeWindow("10 seconds", on="ts"), threads=1)
     return make_plan(config, SCHEMA, SCHEMA)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import slidejoin as sj
-from slidejoin.spark.checkpoints import MANAGER, local_checkpoints
+from slidejoin.spark.driver.checkpoints import MANAGER, local_checkpoints
 from tests.spark.feeds import expected, finish
 from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
 

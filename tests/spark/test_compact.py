@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slidejoin.spark.compact import from_compact, to_compact
+from slidejoin.spark.state.compact import from_compact, to_compact
 
 LOW, HIGH = -(2**63), 2**63 - 1
 NAN = np.array([0x7FF8_0000_0000_1234], np.uint64).view(np.float64)[0]

@@ -11,7 +11,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.spark import SparkJoinError, stream_join
-from slidejoin.spark.upstream import upstream_of
+from slidejoin.spark.driver.upstream import upstream_of
 from tests.oracle import Oracle, TimeScope
 from tests.spark.feeds import SECOND, Clock, Feed, Row, expected, expected_counts, finish, oracle_row, underway
 from tests.spark.stores import Query, wire

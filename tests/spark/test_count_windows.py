@@ -166,7 +166,9 @@ def test_sequencer_killed_in_mid_batch(
     tmp_path: Path,
 ) -> None:
     """The worker that numbers rows dies when it has handed on some of its second micro-batch; the state counts once."""
-    from slidejoin.spark import assembly, inspect_state, tasks
+    from slidejoin.spark import inspect_state
+    from slidejoin.spark.bucket import tasks
+    from slidejoin.spark.driver import assembly
 
     marker = tmp_path / "killed"
 

@@ -83,7 +83,8 @@ def test_started_again_with_more_input(feed: Feed, spark: SparkSession, law: lis
 
 def harmed(monkeypatch: pytest.MonkeyPatch, harm: Any, cache: str) -> None:
     """Let a function run in the worker before each call of a bucket, and after its first result frame."""
-    from slidejoin.spark import assembly, tasks
+    from slidejoin.spark.bucket import tasks
+    from slidejoin.spark.driver import assembly
 
     class Harmed(tasks.JoinTask):
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
@@ -199,7 +200,8 @@ def test_damaged_segment_ends_the_query_and_nothing_is_put_out(
     begun: Feed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte of the state is another one: it is read wrong, as RocksDB has checksums of its own against less."""
-    from slidejoin.spark import assembly, tasks
+    from slidejoin.spark.bucket import tasks
+    from slidejoin.spark.driver import assembly
 
     class Harmed(tasks.JoinTask):
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803

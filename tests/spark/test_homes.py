@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slidejoin.spark.homes import with_homes
+from slidejoin.spark.route.homes import with_homes
 from tests.spark.test_routing import DOUBLES, INTEGERS, routed, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from slidejoin.predicate.expr import Side
+    from slidejoin.sides import Side
 
 NEAR = st.none() | st.integers(-40, 40)
 CASES: dict[str, tuple[str, pa.DataType, Any, Callable[[Any, Any], bool]]] = {

@@ -11,7 +11,7 @@ import pytest
 from slidejoin.cli.stating import as_document
 from slidejoin.errors import StateError
 from slidejoin.spark import inspect_state
-from slidejoin.spark.checks import check_session
+from slidejoin.spark.job.checks import check_session
 from tests.spark.feeds import Feed, finish
 from tests.spark.killing import query, streams
 
@@ -85,7 +85,7 @@ def test_checkpoint_of_another_query(spark: SparkSession, feed: Feed) -> None:
 
 def test_number_of_versions_is_told(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     kept = "spark.sql.streaming.minBatchesToRetain"
-    caplog.set_level("INFO", logger="slidejoin.spark.checks")
+    caplog.set_level("INFO", logger="slidejoin.spark.job.checks")
     advised = spark.conf.get(kept)
     spark.conf.set(kept, "100")
     try:

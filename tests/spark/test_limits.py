@@ -9,8 +9,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.errors import MemoryLimitError
-from slidejoin.spark.checks import SparkJoinError
-from slidejoin.spark.limits import parse_bytes
+from slidejoin.spark.bucket.limits import parse_bytes
+from slidejoin.spark.job.checks import SparkJoinError
 from tests.spark.feeds import SECOND, expected
 from tests.spark.killing import LAW, ON, streams
 from tests.spark.stores import Query, wire

@@ -264,8 +264,8 @@ def test_damaged_manifest_is_refused(tmp_path: Path) -> None:
 CALLED = """
 import sys
 from pathlib import Path
-from slidejoin.kernels.compiling import KERNELS
-from slidejoin.spark.workers import TABLES, ready
+from slidejoin.kernels.jit.compiling import KERNELS
+from slidejoin.spark.job.workers import TABLES, ready
 ready(sys.argv[1])
 from tests.spark import test_operator as here
 for strategy, (on, _) in here.CASES.items():

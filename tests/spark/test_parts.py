@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from slidejoin.errors import StateError
-from slidejoin.spark import checks, workers
-from slidejoin.spark.blocks import canonical, open_block, open_sealed, seal, to_block
-from slidejoin.spark.compact import to_compact
-from slidejoin.spark.results import to_frame
-from slidejoin.spark.tasks import JoinTask, PackTask
-from slidejoin.spark.workers import default_folder
+from slidejoin.spark.bucket.tasks import JoinTask, PackTask
+from slidejoin.spark.job import checks, workers
+from slidejoin.spark.job.results import to_frame
+from slidejoin.spark.job.workers import default_folder
+from slidejoin.spark.state.blocks import canonical, open_block, open_sealed, seal, to_block
+from slidejoin.spark.state.compact import to_compact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     listed = "[m for m in sys.modules if m.startswith(('numba', 'slidejoin'))]"
     code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    names = ["slidejoin", "slidejoin.spark", "slidejoin.spark.tasks", "slidejoin.spark.workers"]
+    names = ["slidejoin", "slidejoin.spark", "slidejoin.spark.bucket.tasks", "slidejoin.spark.job.workers"]
     assert sorted(name.strip(" '[]\n") for name in told.split(",")) == names
 
 
@@ -134,7 +134,7 @@ import sys
 from numba.core import caching
 nowhere = classmethod(lambda cls, function, file: None)
 caching.InTreeCacheLocator.from_function = caching.UserWideCacheLocator.from_function = nowhere
-from slidejoin.spark.workers import ready
+from slidejoin.spark.job.workers import ready
 ready(sys.argv[1])
 import slidejoin as sj
 join = sj.StreamJoin(on="l.a = r.b", window=sj.CountWindow(9), threads=1, algorithm="bi_sort")

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.config import make_config
-from slidejoin.plan import make_plan
-from slidejoin.spark.blocks import open_block
-from slidejoin.spark.buckets import bucket_ids, partition_of
-from slidejoin.spark.checks import SparkJoinError
-from slidejoin.spark.grids import square_enough
-from slidejoin.spark.pack import pack
-from slidejoin.spark.routing import route, row_hash
-from slidejoin.spark.strategies import BANDS_A_CELL, Strategy, choose_strategy
-from slidejoin.spark.wiring import LEFT_ROLE, RIGHT_ROLE
+from slidejoin.plan.plan import make_plan
+from slidejoin.spark.job.buckets import bucket_ids, partition_of
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.grids import square_enough
+from slidejoin.spark.job.join_spec import LEFT_ROLE, RIGHT_ROLE
+from slidejoin.spark.job.strategies import BANDS_A_CELL, Strategy, choose_strategy
+from slidejoin.spark.route.pack import pack
+from slidejoin.spark.route.routing import route, row_hash
+from slidejoin.spark.state.blocks import open_block
+from slidejoin.spec.join_spec import make_join_spec
 from tests.spark.feeds import SECOND, table_of
 from tests.spark.stores import wire
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from slidejoin.predicate.expr import Side
+    from slidejoin.sides import Side
 
 WINDOW = sj.TimeWindow("10 seconds", on="ts")
 
@@ -62,7 +62,7 @@ SIDES: tuple[Side, Side] = ("left", "right")
 
 def routed(on: str, kind: pa.DataType, strategy: str, buckets: int, spread: int = 1) -> tuple[Any, Strategy, int]:
     schema = pa.schema([("a", kind), ("ts", pa.timestamp("us", tz="UTC"))])
-    plan = make_plan(make_config(on=on, window=WINDOW, threads=1), schema, schema)
+    plan = make_plan(make_join_spec(on=on, window=WINDOW, threads=1), schema, schema)
     return plan, choose_strategy(strategy, plan.bound, buckets, spread), buckets
 
 
@@ -171,7 +171,7 @@ def test_rows_without_a_chance_stay_at_home() -> None:
 )
 def test_auto_takes_the_cheapest(on: str, chosen: str) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
-    plan = make_plan(make_config(on=on, window=WINDOW), schema, schema)
+    plan = make_plan(make_join_spec(on=on, window=WINDOW), schema, schema)
     assert choose_strategy("auto", plan.bound, 8).name == chosen
     few = "broadcast" if chosen == "grid" else chosen
     assert choose_strategy("auto", plan.bound, 2).name == few, "with two buckets a grid sends as much"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import SchemaError, StateError
-from slidejoin.spark.sequencing import number_rows
+from slidejoin.spark.route.sequencing import number_rows
 from tests.oracle import CountScope, Oracle
 from tests.spark.feeds import SECOND, Row, table_of
 from tests.spark.stores import Query, wire
@@ -141,7 +141,7 @@ def test_micro_batches_larger_and_smaller_than_the_window(tmp_path: Path, kept: 
 
 
 def entry_rows(state: Any) -> int:
-    from slidejoin.spark.state import Manifest
+    from slidejoin.spark.state.bucket_state import Manifest
 
     entries = Manifest.from_bytes(state.manifest.kept[0]).entries
     return sum(entry.rows for kept in entries.values() for entry in kept)
@@ -159,8 +159,8 @@ def test_windows_expire_where_no_row_arrives(tmp_path: Path) -> None:
 
 
 def test_what_only_arriving_rows_need_is_not_stored(tmp_path: Path) -> None:
-    from slidejoin.spark.segments import stored_schema
-    from slidejoin.spark.wiring import plan_of
+    from slidejoin.spark.job.join_spec import plan_of
+    from slidejoin.spark.state.segments import stored_schema
 
     wiring = wire(tmp_path, "l.x = r.x", sj.CountWindow(5), "hash", order_by="ts", select=["l.id", "r.id"])
     assert wiring.left.names == ["id", "x", "__slidejoin_ordinal", "__slidejoin_seen"]

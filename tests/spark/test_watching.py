@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import slidejoin as sj
-from slidejoin.spark.watching import JoinProgress, progresses
+from slidejoin.spark.metrics.watch import JoinProgress, progresses
 from tests.spark.feeds import Clock, Feed, Row, expected, finish
 from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
 from tests.spark.stores import Query, wire
@@ -170,7 +170,7 @@ class Progress:
 def test_what_is_told_twice_counts_once() -> None:
     import json
 
-    from slidejoin.spark.figures import Figures
+    from slidejoin.spark.metrics.figures import Figures
 
     told = [
         json.dumps(Figures(bucket, 3 * bucket, 0, pairs=bucket, seconds={"probe": 0.25}).to_json()) for bucket in (0, 1)
@@ -185,15 +185,15 @@ def test_what_is_told_twice_counts_once() -> None:
 
 
 def test_board_keeps_what_was_told_last() -> None:
-    from slidejoin.spark.telling import BATCHES_KEPT, Board, Told
+    from slidejoin.spark.metrics.reporting import BATCHES_KEPT, Board, ReportedFigures
 
     board = Board()
     for batch in range(2 * BATCHES_KEPT):
-        board.put([Told("q", batch, "1", {"bucket": bucket, "pairs": batch}) for bucket in (0, 1)])
-    board.put([Told("q", batch, "1", {"bucket": 0, "pairs": 7})])
+        board.put([ReportedFigures("q", batch, "1", {"bucket": bucket, "pairs": batch}) for bucket in (0, 1)])
+    board.put([ReportedFigures("q", batch, "1", {"bucket": 0, "pairs": 7})])
     assert board.joins("q", batch) == {"1": [{"bucket": 0, "pairs": 7}, {"bucket": 1, "pairs": batch}]}
     assert board.joins("q", BATCHES_KEPT)
     assert board.joins("q", BATCHES_KEPT - 1) == board.joins("another", batch) == {}
-    board.put([Told("q", batch + 1, "1", {"bucket": bucket}) for bucket in range(30_000)])
+    board.put([ReportedFigures("q", batch + 1, "1", {"bucket": bucket}) for bucket in range(30_000)])
     assert len(board.joins("q", batch + 1)["1"]) == 30_000
     assert board.joins("q", batch) == {}

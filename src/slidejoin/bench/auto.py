@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.figures import Spread, environment, million
 from slidejoin.bench.workload import Workload
-from slidejoin.config import ALGORITHMS
 from slidejoin.errors import PredicateError, SlideJoinError
+from slidejoin.spec.join_spec import ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from slidejoin.api.stream_join import StreamJoin
     from slidejoin.bench.streams import Batch
-    from slidejoin.join import StreamJoin
 
 __all__ = ["AutoReport", "Cell", "grid", "run"]
 

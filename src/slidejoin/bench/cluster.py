@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.arrays import values_in
 from slidejoin.bench.figures import environment
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import at_least
-from slidejoin.config import make_config
-from slidejoin.engine import Engine
-from slidejoin.plan import make_plan
-from slidejoin.spark.blocks import open_block, to_block
-from slidejoin.spark.grids import cut, square_enough
-from slidejoin.spark.routing import route
-from slidejoin.spark.strategies import BANDS_A_CELL, choose_strategy
-from slidejoin.window import CountWindow
+from slidejoin.operator.join_operator import JoinOperator
+from slidejoin.plan.plan import make_plan
+from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.spark.job.grids import cut, square_enough
+from slidejoin.spark.job.strategies import BANDS_A_CELL, choose_strategy
+from slidejoin.spark.route.routing import route
+from slidejoin.spark.state.blocks import open_block, to_block
+from slidejoin.spec.join_spec import make_join_spec
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from slidejoin.plan import Plan
+    from slidejoin.plan.plan import Plan
 
 __all__ = ["ClusterReport", "Costs", "Estimate", "estimate", "run"]
 
@@ -208,7 +208,7 @@ def _measured(window: int, half: int, match_rate: float, seed: int) -> Costs:
     relation = relation_for("band", "uniform", match_rate, window)
     streams = Streams("uniform", seed, 1, window)
     schema = streams.tables(0, 0)[0].schema
-    plan = make_plan(make_config(on=relation.sql(), window=CountWindow(window), threads=1), schema, schema)
+    plan = make_plan(make_join_spec(on=relation.sql(), window=CountWindow(window), threads=1), schema, schema)
     chosen = choose_strategy("cell", plan.bound, 8)
     left, right = streams.tables(0, half)
     routed = _median(lambda: (route(plan, chosen, 8, "left", left), route(plan, chosen, 8, "right", right)))
@@ -223,7 +223,7 @@ def _measured(window: int, half: int, match_rate: float, seed: int) -> Costs:
 
 def _join(plan: Plan, streams: Streams, window: int, half: int) -> float:
     """Return the nanoseconds of a push into full windows, from blocks on."""
-    engine, ordinal = Engine(plan, algorithm="bi_sort"), 0
+    engine, ordinal = JoinOperator(plan, algorithm="bi_sort"), 0
 
     def push() -> None:
         nonlocal ordinal

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, draw
-from slidejoin.index.rap_table import Partitions
-from slidejoin.kernels.rap_table import spread_splitters
+from slidejoin.index.partitions.rap_table import Partitions
+from slidejoin.kernels.partitions.rap_table import spread_splitters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

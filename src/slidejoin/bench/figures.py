@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["STEPS", "Percentiles", "Spread", "environment", "in_order", "million", "peak_memory", "resident_memory"]
 
 STEPS = ("arrive", "keys", "sort", "insert", "merge", "probe", "write", "filter", "payload", "expire")
-"""Order in which the steps of `slidejoin.stats.Stats.seconds` are shown; others follow."""
+"""Order in which the steps of `slidejoin.operator.stats.Stats.seconds` are shown; others follow."""
 
 LEVELS = (0.5, 0.9, 0.99, 0.999, 1.0)
 CURVE = tuple(1.0 - 10.0 ** (-n / 8) for n in range(41))

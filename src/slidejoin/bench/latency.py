@@ -14,7 +14,7 @@ from slidejoin.bench.figures import Percentiles, environment, million
 from slidejoin.bench.machine import read_random
 from slidejoin.bench.measuring import by_step, measure
 from slidejoin.bench.workload import Workload
-from slidejoin.kernels.compiling import kernel
+from slidejoin.kernels.jit.compiling import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class LatencyReport:
     runs : tuple of Percentiles
         Each run alone.
     microseconds_per_push : dict of str to float
-        Mean by step of `slidejoin.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``.
+        Mean by step of `slidejoin.operator.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``.
     rows_per_second : float
         Rows of all pushes by their time.
     """

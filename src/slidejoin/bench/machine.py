@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.bench.figures import environment
-from slidejoin.kernels.compiling import I64, kernel, prefetch
+from slidejoin.kernels.jit.compiling import I64, kernel, prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

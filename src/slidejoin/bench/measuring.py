@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slidejoin.api.stream_join import StreamJoin
     from slidejoin.bench.relation import Relation
     from slidejoin.bench.workload import Workload
-    from slidejoin.join import StreamJoin
 
 __all__ = ["Course", "Run", "by_step", "measure", "rows_to_measure"]
 
@@ -35,7 +35,7 @@ class Run:
     rows, pairs : int
         Of all measured pushes.
     steps : dict of str to float
-        Seconds by step of `slidejoin.stats.Stats.seconds`.
+        Seconds by step of `slidejoin.operator.stats.Stats.seconds`.
     inside : dict of str to float
         Seconds by the index's own steps, where it is a structure of the papers: parts of the engine's.
     processor : float

@@ -14,17 +14,17 @@ from slidejoin.bench.figures import environment
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import at_least, choice
-from slidejoin.config import make_config
 from slidejoin.errors import ConfigError
-from slidejoin.plan import make_plan
-from slidejoin.predicate.hashes import mix
-from slidejoin.spark.routing import route
-from slidejoin.spark.strategies import choose_strategy
-from slidejoin.window import CountWindow
+from slidejoin.plan.plan import make_plan
+from slidejoin.predicate.truth.hashes import mix
+from slidejoin.sides import SIDES
+from slidejoin.spark.job.strategies import choose_strategy
+from slidejoin.spark.route.routing import route
+from slidejoin.spec.join_spec import make_join_spec
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from slidejoin.bench.relation import Relation
-    from slidejoin.predicate.expr import Side
 
 __all__ = ["Routed", "RoutingReport", "run"]
 
@@ -34,7 +34,6 @@ HOT = "half hot"
 
 HOT_KEY = KEY_RANGE // 3
 OPERATIONS = {"hash": "equi", "cell": "band", "grid": "less", "broadcast": "less"}
-SIDES: tuple[Side, Side] = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,7 @@ def _routed(
     schema = streams.tables(0, 0)[0].schema
     if relation.operation == "band" and relation.high == 0:  # heavy keys match more than wanted already by equality
         relation = replace(relation, low=-1, high=1)
-    plan = make_plan(make_config(on=relation.sql(), window=CountWindow(streams.window), threads=1), schema, schema)
+    plan = make_plan(make_join_spec(on=relation.sql(), window=CountWindow(streams.window), threads=1), schema, schema)
     chosen = choose_strategy(strategy, plan.bound, buckets, spread)
     sent = np.zeros((MICRO_BATCHES, 2, buckets), np.int64)
     seconds = 0.0

@@ -11,11 +11,12 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from slidejoin.bench.spark_cluster import EXECUTOR_MEMORY
-from slidejoin.bench.spark_files import SCHEMA, SIDES, window_length
+from slidejoin.bench.spark_files import SCHEMA, window_length
 from slidejoin.errors import SlideJoinError
-from slidejoin.spark.checkpoints import DELTAS, SNAPSHOTS, local_checkpoints, snapshots_for
-from slidejoin.spark.settings import advised_settings
-from slidejoin.window import TimeWindow
+from slidejoin.sides import SIDES
+from slidejoin.spark.driver.checkpoints import DELTAS, SNAPSHOTS, local_checkpoints, snapshots_for
+from slidejoin.spark.job.settings import advised_settings
+from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ def session(master: str, buckets: int, cache: Path, snapshots: int = SNAPSHOTS[0
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
-        from slidejoin.spark.quiet import output_of_children  # noqa: PLC0415 - belongs to it
+        from slidejoin.spark.job.quiet import output_of_children  # noqa: PLC0415 - belongs to it
     except ModuleNotFoundError as error:
         msg = 'bench spark needs Spark: pip install "slidejoin[spark]"'
         raise SlideJoinError(msg) from error

@@ -34,7 +34,7 @@ ALL_KERNELS = """
 from json import dumps
 from time import perf_counter
 start = perf_counter()
-from slidejoin.kernels.warming import warm_up
+from slidejoin.kernels.jit.warming import warm_up
 kernels = warm_up()
 print(dumps([perf_counter() - start, len(kernels)]))
 """

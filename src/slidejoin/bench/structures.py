@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from slidejoin.config import ALGORITHMS
 from slidejoin.errors import ConfigError, nearest
-from slidejoin.options import STRUCTURES
+from slidejoin.spec.join_spec import ALGORITHMS
+from slidejoin.spec.options import STRUCTURES
 
 if TYPE_CHECKING:
-    from slidejoin.options import Options
+    from slidejoin.spec.options import Options
 
 __all__ = ["algorithm_in"]
 

@@ -32,7 +32,7 @@ class ThroughputReport:
     pushes : Spread
         The same over the pushes of all runs, one by one.
     nanoseconds_per_row : dict of str to float
-        By step of `slidejoin.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``: elapsed, of
+        By step of `operator.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``: elapsed, of
         all runs.
     processor_nanoseconds_per_row : float
         Time of all threads on a processor: more than the total when threads work side by side, less when others use the

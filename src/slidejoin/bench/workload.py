@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.api.stream_join import StreamJoin
 from slidejoin.bench.distributions import DISTRIBUTIONS
 from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import PAYLOAD, Streams
 from slidejoin.bench.structures import algorithm_in
-from slidejoin.config import ORDERS
-from slidejoin.cores import cores
 from slidejoin.errors import ConfigError, nearest
-from slidejoin.join import StreamJoin
-from slidejoin.options import STRUCTURES
-from slidejoin.window import CountWindow
+from slidejoin.runtime.cores import cores
+from slidejoin.spec.join_spec import ORDERS
+from slidejoin.spec.options import STRUCTURES
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

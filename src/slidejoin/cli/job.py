@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slidejoin.window import Span, Window
+    from slidejoin.spec.window import Span, Window
 
 __all__ = ["Job", "Join", "Session", "Sink", "Source"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slidejoin.cli.job import Job, Join, Session, Sink, Source
 from slidejoin.cli.tables import Table
 from slidejoin.errors import ConfigError, nearest
-from slidejoin.window import CountWindow, Span, TimeWindow, length_of
+from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, 
 from slidejoin.cli.progress import Batch, Totals
 from slidejoin.cli.session import spark_session
 from slidejoin.errors import SlideJoinError
-from slidejoin.window import Span, TimeWindow
+from slidejoin.spec.window import Span, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ def _compiling(session: Session) -> Iterator[None]:
     if not session.master.startswith("local") or find_spec("pyspark") is None:
         yield  # which the session says
         return
-    from slidejoin.spark.workers import compiling_ahead  # noqa: PLC0415 - belongs to an extra
+    from slidejoin.spark.job.workers import compiling_ahead  # noqa: PLC0415 - belongs to an extra
 
     with compiling_ahead(session.conf.get(CACHE_DIR)):
         yield
@@ -114,7 +114,7 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
 
 def _checkpointed(spark: SparkSession, job: Job) -> None:
     """Let the checkpoint be written as suits this job, where the job file says nothing of it."""
-    from slidejoin.spark.checkpoints import DELTAS, local_checkpoints, snapshots_for  # noqa: PLC0415 - with an extra
+    from slidejoin.spark.driver.checkpoints import DELTAS, local_checkpoints, snapshots_for  # noqa: PLC0415 - with an extra
 
     places = (job.sink.checkpoint or spark.conf.get(CHECKPOINTS, None), job.sink.path)
     local_checkpoints(spark, *(place for place in places if place))

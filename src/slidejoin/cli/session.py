@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slidejoin.cores import cores
 from slidejoin.errors import ConfigError, SlideJoinError
+from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ __all__ = ["spark_session"]
 
 def defaults(cores: int) -> dict[str, str]:
     """Return the settings of a job on one machine, those advised among them; a job file may replace any of them."""
-    from slidejoin.spark.settings import advised_settings  # noqa: PLC0415 - belongs to an extra
+    from slidejoin.spark.job.settings import advised_settings  # noqa: PLC0415 - belongs to an extra
 
     return advised_settings(cores) | {
         "spark.sql.session.timeZone": "UTC",
@@ -76,7 +76,7 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
     _check(settings)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
-    from slidejoin.spark.quiet import output_of_children  # noqa: PLC0415 - belongs to it
+    from slidejoin.spark.job.quiet import output_of_children  # noqa: PLC0415 - belongs to it
 
     _quiet()
     builder = SparkSession.builder.appName(name).master(settings.master)
@@ -122,7 +122,7 @@ def _quiet() -> None:
 def _check(settings: Session) -> None:
     """Check packages and, where Spark runs on this machine, Java, before anything slow is loaded."""
     try:
-        from slidejoin.spark.checks import check_java, check_packages  # noqa: PLC0415 - belongs to an extra
+        from slidejoin.spark.job.checks import check_java, check_packages  # noqa: PLC0415 - belongs to an extra
     except ModuleNotFoundError as error:
         msg = f'running jobs needs Spark, and {error.name} is not installed: pip install "slidejoin[spark]"'
         raise SlideJoinError(msg) from error

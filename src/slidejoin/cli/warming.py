@@ -15,7 +15,7 @@ def warmup(*, json: Json = False, debug: Debug = False) -> None:
     """Compile everything now and keep it on disk, so that the first push of later processes need not."""
     with errors_told(debug=debug):
         start = perf_counter()
-        from slidejoin.kernels.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
+        from slidejoin.kernels.jit.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
 
         done, seconds = warm_up(), perf_counter() - start
         kernels = [kernel._asdict() for kernel in done]

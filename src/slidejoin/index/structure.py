@@ -1,7 +1,7 @@
 """What the papers' structures have in common: rows come with their ordinals, leave by them, and are found by ranges.
 
 A structure of a paper holds keys and ordinals. All else is the same for each and stands here: the further dimensions,
-which are kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.index.candidates`).
+which are kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.index.found_rows`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from slidejoin.index.candidates import FoundByPosition
+from slidejoin.index.found_rows import FoundByPosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.probing import Probes
-    from slidejoin.options import Options
+    from slidejoin.index.protocol import Probes
+    from slidejoin.spec.options import Options
 
 __all__ = ["AT_FIRST", "RowsByOrdinal", "Structure", "make_structure"]
 

@@ -5,10 +5,10 @@ This package knows nothing of windows and storage. `sql` is left to be imported 
 
 from __future__ import annotations
 
-from slidejoin.predicate.expr import Expr, columns_of
+from slidejoin.predicate.expression.expr import Expr, columns_of
+from slidejoin.predicate.expression.serial import from_json, to_json
+from slidejoin.predicate.expression.text import to_sql
 from slidejoin.predicate.python import Expression, as_predicate, check_aliases, left, lit, right
-from slidejoin.predicate.serial import from_json, to_json
-from slidejoin.predicate.text import to_sql
 
 __all__ = [
     "Expr",

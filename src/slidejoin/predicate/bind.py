@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from slidejoin.predicate.evaluate import Source, truth
-from slidejoin.predicate.expr import And, Expr
-from slidejoin.predicate.resolve import conjuncts, resolve_boolean
-from slidejoin.predicate.terms import RangeTerm, make_terms
-from slidejoin.predicate.tree import BOOLEAN, Node, columns_of
-from slidejoin.predicate.values import rows_of
+from slidejoin.predicate.expression.expr import And, Expr
+from slidejoin.predicate.ranges.terms import RangeTerm, make_terms
+from slidejoin.predicate.truth.evaluate import Source, truth
+from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
+from slidejoin.predicate.truth.tree import BOOLEAN, Node, columns_of
+from slidejoin.predicate.truth.values import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.predicate.expr import Side
-    from slidejoin.predicate.values import Column
+    from slidejoin.predicate.truth.values import Column
+    from slidejoin.sides import Side
 
 __all__ = ["BoundFilter", "BoundPredicate", "bind"]
 
@@ -134,7 +134,7 @@ def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema) -> BoundPr
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from slidejoin.predicate.expr import Column, Compare
+    >>> from slidejoin.predicate.expression.expr import Column, Compare
     >>> schema = pa.schema([("a", pa.int64())])
     >>> bind(Compare("<", Column("left", "a"), Column("right", "a")), schema, schema).terms[0].label
     'ranges l.a ~ r.a'

@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from slidejoin.errors import PredicateError
-from slidejoin.predicate import build
-from slidejoin.predicate.expr import Column, Expr
-from slidejoin.predicate.literals import literal
-from slidejoin.predicate.text import to_sql
+from slidejoin.predicate.expression import build
+from slidejoin.predicate.expression.expr import Column, Expr
+from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.expression.text import to_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from slidejoin.predicate.expr import Comparator, Operator, Side
+    from slidejoin.predicate.expression.expr import Comparator, Operator
+    from slidejoin.sides import Side
 
 __all__ = ["Expression", "SideColumns", "as_predicate", "check_aliases", "left", "lit", "right"]
 
@@ -226,7 +227,7 @@ def as_predicate(on: object, aliases: tuple[str, str] = ("l", "r")) -> Expr:
     """
     check_aliases(aliases)
     if isinstance(on, str):
-        from slidejoin.predicate.sql import parse  # noqa: PLC0415 - sqlglot is loaded only where SQL text is given
+        from slidejoin.predicate.sql_text.sql import parse  # noqa: PLC0415 - sqlglot is loaded only where SQL text is given
 
         return parse(on, aliases)
     if isinstance(on, Expression):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slidejoin.spark.checks import SparkJoinError, check_java
-    from slidejoin.spark.explaining import JoinExplanation, explain_join
-    from slidejoin.spark.inspecting import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
-    from slidejoin.spark.join import stream_join
-    from slidejoin.spark.settings import advised_settings
-    from slidejoin.spark.watching import JoinProgress, Watch, watch
+    from slidejoin.spark.driver.explain import JoinExplanation, explain_join
+    from slidejoin.spark.driver.stream_join import stream_join
+    from slidejoin.spark.job.checks import SparkJoinError, check_java
+    from slidejoin.spark.job.settings import advised_settings
+    from slidejoin.spark.metrics.watch import JoinProgress, Watch, watch
+    from slidejoin.spark.state.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
 
 __all__ = [
     "BucketInfo",
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     home = f"{__name__}.{_HOME[name]}"
     if _HOME[name] in {"checks", "settings"}:
         return getattr(import_module(home), name)
-    from slidejoin.spark.workers import without_compiling
+    from slidejoin.spark.job.workers import without_compiling
 
     with without_compiling():
         return getattr(import_module(home), name)

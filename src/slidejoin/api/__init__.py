@@ -1,0 +1,1 @@
+"""The join as users of the embedded library see it."""

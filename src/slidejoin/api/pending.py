@@ -1,0 +1,147 @@
+"""Rows of one side that came before the other side's schema is known: they meet nobody and wait to be planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.operator.stats import Stats
+from slidejoin.plan.output_schema import POSITIONS
+from slidejoin.predicate import columns_of
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.held_types import held, released
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["Waiting"]
+
+
+class PendingRows:
+    """Batches of one side, in arrival order."""
+
+    def __init__(self, config: JoinSpec) -> None:
+        self._config = config
+        self.side: Side | None = None
+        self.tables: list[pa.Table] = []
+        self.dropped = 0
+        self.nbytes = 0
+        self.stats = Stats()
+        self._rows = 0
+
+    def push(self, side: Side, table: pa.Table, by: tuple[NDArray[Any], NDArray[Any]] | None) -> pa.Table:
+        """Keep the rows and return what can be put out for them: their counts, which are zero.
+
+        Raises
+        ------
+        PredicateError
+            If the predicate, the window or the selection names a column that this side does not have.
+        """
+        self._check_names(side, table.schema)
+        out = self.empty({side: table.schema})
+        if by is not None:
+            table = _chosen_rows(table, np.argsort(by[side == "right"], kind="stable"))
+        window = self._config.window
+        if not isinstance(window, CountWindow):
+            times = table.column(window.on(side))
+            if times.null_count:
+                table = _chosen_rows(table, np.flatnonzero(times.is_valid()))
+                self.stats.null_time_rows += times.null_count
+        self.side = side
+        if side == "left":
+            self.stats.rows_left += table.num_rows
+        else:
+            self.stats.rows_right += table.num_rows
+        self.keep([table])
+        if self._config.output != "count":
+            return out
+        rows = table.num_rows
+        names = iter(self._chosen(side, table.schema))
+        columns = [pa.array([side] * rows, pa.string()), *(table.column(name) for name in names)]
+        return pa.Table.from_arrays([*columns, pa.array(np.zeros(rows, np.int64))], schema=out.schema)
+
+    def keep(self, tables: Iterable[pa.Table]) -> None:
+        """Take the newest rows; keep no more than a count window can show, in whole batches."""
+        for table in tables:
+            if table.num_rows:
+                self.tables.append(table)
+                self._rows += table.num_rows
+                self.nbytes += table.nbytes
+        window = self._config.window
+        if isinstance(window, CountWindow) and self.side is not None:
+            while self.tables and self._rows - self.tables[0].num_rows >= window.size(self.side) + window.slide:
+                oldest = self.tables.pop(0)
+                self.dropped += oldest.num_rows
+                self._rows -= oldest.num_rows
+                self.nbytes -= oldest.nbytes
+
+    def _check_names(self, side: Side, schema: pa.Schema) -> None:
+        config = self._config
+        names = list(columns_of(config.on, side))
+        if not isinstance(config.window, CountWindow):
+            names.append(config.window.on(side))
+        alias = config.aliases[0 if side == "left" else 1] + "."
+        names += [item.removeprefix(alias) for item in config.select or () if item.startswith(alias)]
+        for name in names:
+            if schema.names.count(name) != 1:
+                msg = f"the {side} side has no column {name!r}; it has {', '.join(schema.names) or 'no columns'}."
+                raise PredicateError(msg + nearest(name, schema.names))
+
+    def engine(self, plan: Plan) -> JoinOperator:
+        """Return an engine that has taken the waiting rows, with the same ordinals."""
+        from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - loads Numba, which waiting rows do not need
+
+        engine = JoinOperator(plan)
+        if self.side is not None and self.tables:
+            engine.windows[self.side].start_at(self.dropped)
+            if plan.config.self_join:
+                engine.windows["right"].start_at(self.dropped)
+            rows: dict[Side, pa.Table] = {
+                "left": empty_of(plan.schema("left")),
+                "right": empty_of(plan.schema("right")),
+            }
+            rows[self.side] = pa.concat_tables(self.tables)
+            for _ in engine.push(engine.prepare(rows)):
+                pass
+        stats = engine.stats
+        stats.rows_left, stats.rows_right = self.stats.rows_left, self.stats.rows_right
+        stats.null_time_rows = self.stats.null_time_rows
+        return engine
+
+    def empty(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
+        """Return an empty table with the output columns that are known so far."""
+        if self._config.output == "positions":
+            return empty_of(POSITIONS)
+        fields = []
+        for side in ("left", "right"):
+            schema = schemas.get(side)
+            if schema is not None:
+                fields += [pa.field(name, schema.field(name).type) for name in self._chosen(side, schema)]
+        if self._config.output == "count":
+            fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
+        return empty_of(pa.schema(fields))
+
+    def _chosen(self, side: Side, schema: pa.Schema) -> list[str]:
+        if self._config.select is None:
+            return list(schema.names)
+        alias = self._config.aliases[0 if side == "left" else 1] + "."
+        wanted = [item.removeprefix(alias) for item in self._config.select if item.startswith(alias)]
+        return [name for name in wanted if name in schema.names]
+
+
+def _chosen_rows(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    rows = held(table).take(pa.array(places))
+    columns = [released(column, field.type) for column, field in zip(rows.columns, table.schema, strict=True)]
+    return pa.Table.from_arrays(columns, schema=table.schema)

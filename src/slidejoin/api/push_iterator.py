@@ -1,0 +1,49 @@
+"""An iterator over a push's output, and the check of ``schemas=``: what `StreamJoin` needs beside itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["Started", "both_schemas"]
+
+
+class PushIterator:
+    """An iterator over a push's output that takes all rows of the push even if it is given up early."""
+
+    def __init__(self, generator: Generator[pa.Table]) -> None:
+        self._generator = generator
+        self._begun = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        self._begun = True
+        return next(self._generator)
+
+    def close(self) -> None:
+        """Take the remaining rows without putting out what they produce."""
+        if not self._begun:
+            # Closing a generator before its first item would skip its `finally`, which inserts the rows.
+            next(self, None)
+        self._generator.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def both_schemas(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
+    """Check ``schemas=``."""
+    if not isinstance(schemas, (tuple, list)) or [isinstance(schema, pa.Schema) for schema in schemas] != [True, True]:
+        msg = f"schemas must be a pair of pyarrow schemas, (left, right); got {schemas!r}"
+        raise ValueError(msg)
+    left, right = schemas
+    if self_join and left != right:
+        msg = "a self-join has one schema, given twice; got two that differ"
+        raise ValueError(msg)
+    return left, right

@@ -1,0 +1,180 @@
+"""A whole join to bytes and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slidejoin.api.pending import PendingRows
+from slidejoin.api.snapshot_format import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
+from slidejoin.errors import PredicateError, SlideJoinError, StateError
+from slidejoin.operator.stats import Stats
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.sides import SIDES
+from slidejoin.spec.join_spec import JoinSpec, algorithm_of, at_least_one
+
+if TYPE_CHECKING:
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+    from slidejoin.spec.options import Options
+
+__all__ = ["JoinState", "engine_of", "load", "plan_of", "save"]
+
+
+LAST_ORDINAL = 1 << 62
+"""Beyond what any join can have seen."""
+
+
+@dataclass(slots=True)
+class JoinState:
+    """Everything that a join knows and a snapshot keeps.
+
+    Attributes
+    ----------
+    config : JoinSpec
+        What was asked for.
+    schemas : dict
+        Schemas of the sides that are known.
+    engine : JoinOperator or None
+        The windows, once both schemas are known.
+    waiting : PendingRows
+        Rows from before that.
+    finished : bool
+        Whether `finish` was called.
+    """
+
+    config: JoinSpec
+    schemas: dict[Side, pa.Schema] = field(default_factory=dict)
+    engine: JoinOperator | None = None
+    waiting: PendingRows = field(init=False)
+    finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.waiting = PendingRows(self.config)
+
+
+def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
+    """Plan a join; loads what no join needs before its schemas are known, Numba above all."""
+    from slidejoin.plan.plan import make_plan  # noqa: PLC0415
+
+    return make_plan(config, left, right)
+
+
+def engine_of(plan: Plan) -> JoinOperator:
+    """Return an engine with empty windows."""
+    from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - see plan_of
+
+    return JoinOperator(plan)
+
+
+def save(state: JoinState) -> bytes:
+    """Return the join as one checksummed block: config, counters, clock, schemas and rows."""
+    config, schemas, engine, waiting = state.config, state.schemas, state.engine, state.waiting
+    header: dict[str, Any] = {
+        "config": config.to_json(),
+        "memory_limit": config.memory_limit,
+        "finished": state.finished,
+        "schemas": [side for side in SIDES if side in schemas],
+        "planned": engine is not None,
+    }
+    parts = [table_to_bytes(empty_of(schemas[side])) for side in SIDES if side in schemas]
+    if engine is None:
+        header["waiting"] = {"side": waiting.side, "dropped": waiting.dropped, "rows": bool(waiting.tables)}
+        header["stats"] = asdict(waiting.stats)
+        if waiting.tables:
+            parts.append(table_to_bytes(pa.concat_tables(waiting.tables)))
+    else:
+        header["clock"] = {"left": engine.clock.left, "right": engine.clock.right}
+        header["stretches"] = {side: engine.windows[side].payload.stretches for side in SIDES}
+        header["rows_seen"] = {side: engine.windows[side].rows_seen for side in SIDES}
+        header["stats"] = asdict(engine.measured())
+        for side in SIDES[: 1 if config.self_join else 2]:
+            pieces = [piece.table for piece in engine.windows[side].payload]
+            schema = engine.plan.kept_schema(side)
+            parts.append(table_to_bytes(pa.concat_tables([empty_of(schema), *pieces])))
+    return write_snapshot(header, parts)
+
+
+def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> JoinState:
+    """Read what `save` wrote; threads and algorithm may be others.
+
+    Raises
+    ------
+    StateError
+        If the bytes are damaged, foreign or of an unknown format.
+    ValueError
+        For threads or an algorithm that there are not.
+    PredicateError
+        For an algorithm that does not suit the join's predicate.
+    """
+    at_least_one("threads", threads)
+    algorithm_of(algorithm)
+    header, parts = read_snapshot(state)
+    try:
+        return _load(header, parts, threads, algorithm)
+    except (
+        KeyError,
+        TypeError,
+        IndexError,
+        ValueError,
+        OverflowError,
+        OSError,
+        pa.ArrowException,
+        SlideJoinError,
+    ) as error:
+        # The predicate was planned before; it can only be that it does not suit the algorithm that is asked for now.
+        if isinstance(error, StateError) or (isinstance(error, PredicateError) and algorithm != "auto"):
+            raise
+        msg = f"the snapshot is whole but cannot be read by this version: {error}"
+        raise StateError(msg) from error
+
+
+def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str | Options) -> JoinState:
+    name, options = algorithm_of(algorithm)
+    config = JoinSpec.from_json(
+        header["config"], threads=threads, algorithm=name, options=options, memory_limit=header["memory_limit"]
+    )
+    tables = [table_from_bytes(part) for part in parts]
+    state = JoinState(config)
+    for side in header["schemas"]:
+        state.schemas[side] = tables.pop(0).schema
+    state.finished = bool(header["finished"])
+    if header["planned"]:
+        state.engine = engine = engine_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
+        if config.self_join:
+            tables.append(tables[0])
+        rows = {}
+        for side, table in zip(SIDES, tables, strict=True):
+            if table.schema != engine.plan.kept_schema(side):
+                msg = f"the {side} rows have another schema than the join"
+                raise StateError(msg)
+            rows[side] = (table, *_ordinals(header, side, table.num_rows))
+        engine.load(rows)
+        engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
+        engine.stats.become(Stats(**header["stats"]))
+    else:
+        waiting = state.waiting
+        waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
+        waiting.keep(tables if header["waiting"]["rows"] else [])
+        waiting.stats = Stats(**header["stats"])
+    return state
+
+
+def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
+    """Return the first ordinal and the number of rows of each stretch of a side, and how many rows it has seen."""
+    if "stretches" not in header:
+        first = int(header["first"][side])  # format 1
+        found, seen = [(first, rows)], first + rows
+    else:
+        found = [(int(first), int(count)) for first, count in header["stretches"][side]]
+        seen = int(header["rows_seen"][side])
+    ends = [0, *(first + count for first, count in found)]
+    known = sum(count for _, count in found) == rows and min((count for _, count in found), default=1) >= 0
+    starts = [*(first for first, _ in found), seen]
+    if not known or seen > LAST_ORDINAL or any(end > start for end, start in zip(ends, starts, strict=True)):
+        msg = f"{rows} {side} rows cannot have the ordinals {found} out of {seen}"
+        raise StateError(msg)
+    return found, seen

@@ -1,0 +1,348 @@
+"""`StreamJoin`: the join as users see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+from weakref import ref
+
+import pyarrow as pa
+
+from slidejoin.api.push_iterator import PushIterator, both_schemas
+from slidejoin.api.snapshot import JoinState, engine_of, load, plan_of, save
+from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
+from slidejoin.operator.ingest.batches import to_table
+from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.predicate import to_sql
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.sides import SIDES
+from slidejoin.spec.join_spec import make_join_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.stats import Stats
+    from slidejoin.predicate import Expr, Expression
+    from slidejoin.sides import Side
+    from slidejoin.spec.options import Options
+    from slidejoin.spec.window import Window
+
+__all__ = ["StreamJoin"]
+
+
+class StreamJoin:
+    """Joins two streams, row by row as they arrive, on any comparison over sliding windows.
+
+    Parameters
+    ----------
+    on : str or expression
+        What must hold for a pair: SQL text with the columns written ``l.name`` and ``r.name``, or a Python expression
+        such as ``(sj.left.a < sj.right.b)``.
+    window : CountWindow or TimeWindow
+        Which pairs are in scope.
+    how : {"inner"}
+        Join type. The others are not in this version.
+    output : {"pairs", "count", "positions"}
+        One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
+        then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
+        rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
+    order : {"probe", "strict", "none"}
+        Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
+        rows' arrival; no promise.
+    select : sequence of str, optional
+        Output columns, such as ``["l.id", "r.id"]``. Default: all of the left, then all of the right.
+    suffix : str, default "_right"
+        Appended to the name of a right column that the left side has too.
+    self_join : bool, default False
+        Rows are given once, as left, and act as both sides.
+    aliases : pair of str, default ("l", "r")
+        Names of the sides in SQL text and in `select`.
+    algorithm : str or slidejoin.options.Options, default "auto"
+        One of `slidejoin.algorithms()`; or an object of `slidejoin.options`, which sets what can be set of one.
+    threads : int, optional
+        Threads to use; default all cores.
+    memory_limit : int, optional
+        Bytes of rows and index; a push that would pass them is refused.
+    schemas : pair of pyarrow.Schema, optional
+        The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
+        names when the first batch of each side comes, types when both sides have had one. Give them where a first batch
+        may have a column of NULLs alone: without, its type is null for good.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate, selection or names that cannot be used.
+    ValueError
+        For other arguments out of their range.
+
+    Examples
+    --------
+    >>> import slidejoin as sj
+    >>> join = sj.StreamJoin(on="l.a BETWEEN r.b - 1 AND r.b + 1", window=sj.CountWindow(100))
+    >>> join.push(left={"a": [1, 5]}, right={"b": [2, 9]}).to_pydict()
+    {'a': [1], 'b': [2]}
+    """
+
+    def __init__(
+        self,
+        on: str | Expr | Expression,
+        window: Window,
+        *,
+        how: str = "inner",
+        output: str = "pairs",
+        order: str = "probe",
+        select: Iterable[str] | None = None,
+        suffix: str = "_right",
+        self_join: bool = False,
+        aliases: tuple[str, str] = ("l", "r"),
+        algorithm: str | Options = "auto",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        schemas: tuple[pa.Schema, pa.Schema] | None = None,
+    ) -> None:
+        config = make_join_spec(
+            on=on,
+            window=window,
+            how=how,
+            output=output,
+            order=order,
+            select=select,
+            suffix=suffix,
+            self_join=self_join,
+            aliases=aliases,
+            algorithm=algorithm,
+            threads=threads,
+            memory_limit=memory_limit,
+        )
+        self._state = JoinState(config)
+        self._broken: str | None = None
+        # Held weakly: an iterator that nobody has any more is collected, and takes the rest of its rows as it goes.
+        self._running: ref[PushIterator] | None = None
+        if schemas is not None:
+            left, right = both_schemas(schemas, self_join=config.self_join)
+            self._state.schemas = {"left": left, "right": right}
+            self._state.engine = engine_of(plan_of(config, left, right))
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def push(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
+        """Take rows and return what they produce.
+
+        Parameters
+        ----------
+        left, right : batch, optional
+            A pyarrow Table or RecordBatch, a pandas or Polars frame, a dict of arrays, or anything with
+            ``__arrow_c_stream__``. All left rows arrive, then all right rows.
+        order_by : str, optional
+            Column by which the rows of both sides are sorted into one arrival order, stable, left first on ties.
+
+        Returns
+        -------
+        pyarrow.Table
+            The pairs that these arrivals produced, or their counts. The output schema is known once both sides have
+            had a batch, or from `schemas`; until then the table has the columns known so far and, for pairs, no rows.
+
+        Raises
+        ------
+        SchemaError
+            If a batch cannot be read or differs from the side's first one; nothing is taken.
+        PredicateError
+            If the predicate does not fit the schemas, which without `schemas` are known only now; nothing is taken.
+        MemoryLimitError
+            If the rows would pass `memory_limit`; nothing is taken.
+        JoinClosedError
+            After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
+        """
+        soon = self._push_express(left, right, order_by)
+        if soon is not None:
+            return soon
+        tables = list(self.push_iter(left, right, order_by=order_by))
+        if tables and not tables[0].schema.names:
+            # Tables without columns lose their rows when they are put together.
+            return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
+        return pa.concat_tables(tables) if tables else self._empty()
+
+    def _push_express(self, left: object, right: object, order_by: str | None) -> pa.Table | None:
+        """Push the short way, or do nothing and return None if that does not serve here."""
+        engine = self._state.engine
+        if engine is None or engine.express is None:
+            return None
+        self._check_open()
+        express, tables = engine.express, self._tables({"left": left, "right": right})
+        try:
+            soon = express.briefly(tables, order_by)
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+        push = express.look_at(tables, order_by) if soon is None else None
+        if push is None:
+            return soon
+        try:
+            return push()
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+
+    def push_iter(
+        self, left: object = None, right: object = None, *, order_by: str | None = None
+    ) -> Iterator[pa.Table]:
+        """Take rows and return an iterator over what they produce, in tables of bounded size.
+
+        The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
+        without putting out what they produce. Until then the join takes no other rows. See `push`.
+        """
+        self._check_open()
+        state = self._state
+        batches: dict[Side, object] = {"left": left, "right": right}
+        given = [side for side in SIDES if batches[side] is not None]
+        tables = self._tables(batches)
+        by = None if order_by is None else sort_values(tables, order_by)
+        schemas = state.schemas | {side: tables[side].schema for side in given}
+        if state.config.self_join and "left" in schemas:
+            schemas["right"] = schemas["left"]
+        engine = state.engine
+        self._check_memory(tables, engine)
+        if engine is None and len(schemas) == len(SIDES):
+            engine = state.waiting.engine(plan_of(state.config, schemas["left"], schemas["right"]))
+            tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
+            self._check_memory(tables, engine)
+        if engine is None:
+            # Rows of one side alone meet nobody; they wait for the other side's schema.
+            out = [state.waiting.push(side, tables[side], by) for side in given]
+            state.schemas = schemas
+            return (table for table in out)
+        work = PushIterator(self._work(engine, engine.prepare(tables, by)))
+        # Nothing can be refused from here on.
+        state.schemas, state.engine, self._running = schemas, engine, ref(work)
+        return work
+
+    def _work(self, engine: JoinOperator, push: Push) -> Generator[pa.Table]:
+        try:
+            yield from engine.push(push)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+        finally:
+            self._running = None
+
+    def finish(self) -> pa.Table:
+        """End both streams and return the rows that were still pending: none for an inner join.
+
+        Raises
+        ------
+        JoinClosedError
+            If the join is finished already, or an iterator of `push_iter` is open.
+        """
+        self._check_open()
+        self._state.finished = True
+        return self._empty()
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> Stats:
+        """Counters of rows, pairs, late rows, window sizes, bytes, and seconds by step."""
+        state = self._state
+        return state.waiting.stats if state.engine is None else state.engine.measured()
+
+    def explain(self) -> str:
+        """Return the plan in words, and why it was chosen."""
+        state = self._state
+        if state.engine is not None:
+            return state.engine.explain()
+        config = state.config
+        missing = " and ".join(side for side in SIDES if side not in state.schemas)
+        return (
+            f"{config.how} join on {to_sql(config.on, config.aliases)}\nwindow: {config.window!r}\n"
+            f"not planned yet: the schema of the {missing} side is known with its first batch, or from schemas="
+        )
+
+    def __repr__(self) -> str:
+        config = self._state.config
+        return f"<StreamJoin {config.how} on {to_sql(config.on, config.aliases)}, {config.window!r}>"
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the whole state as bytes: versioned, checksummed, without pickled objects.
+
+        Raises
+        ------
+        JoinClosedError
+            While an iterator of `push_iter` is open.
+        """
+        self._check_idle()
+        return save(self._state)
+
+    @classmethod
+    def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str | Options = "auto") -> Self:
+        """Return a join that goes on where `snapshot` was taken.
+
+        Raises
+        ------
+        StateError
+            If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
+        PredicateError
+            For an algorithm that does not suit the join's predicate.
+        """
+        join = cls.__new__(cls)
+        join._state, join._running, join._broken = load(state, threads=threads, algorithm=algorithm), None, None  # noqa: SLF001 - its own
+        return join
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _tables(self, batches: dict[Side, object]) -> dict[Side, pa.Table]:
+        state = self._state
+        if state.config.self_join and batches["right"] is not None:
+            msg = "a self-join takes its rows once, as left; got a right batch as well"
+            raise SchemaError(msg)
+        tables: dict[Side, pa.Table] = {}
+        for side in SIDES:
+            known, batch = state.schemas.get(side), batches[side]
+            if batch is None:
+                tables[side] = pa.table({}) if known is None else empty_of(known)
+            else:
+                tables[side] = to_table(batch, side, known)
+        return tables
+
+    def _check_open(self) -> None:
+        self._check_idle()
+        if self._state.finished:
+            msg = "the join is finished and takes no more rows; make a new StreamJoin"
+            raise JoinClosedError(msg)
+
+    def _check_idle(self) -> None:
+        if self._broken is not None:
+            msg = (
+                f"a push was interrupted by {self._broken} and the window may lack some of its rows; "
+                "go on from the last snapshot, or make a new StreamJoin"
+            )
+            raise JoinClosedError(msg)
+        if self._running is not None and self._running() is not None:
+            msg = "an iterator of push_iter() is still open; read it to its end or close it first"
+            raise JoinClosedError(msg)
+
+    def _check_memory(self, tables: dict[Side, pa.Table], engine: JoinOperator | None) -> None:
+        limit = self._state.config.memory_limit
+        if limit is None:
+            return
+        held, coming = self._state.waiting.nbytes, sum(table.nbytes + table.num_rows * 12 for table in tables.values())
+        if engine is not None:
+            held = engine.measured().window_bytes
+            coming = engine.growth(tables, limit - held)
+        if held + coming > limit:
+            msg = (
+                f"memory_limit is {limit} bytes; the window holds {held} and this push of "
+                f"{sum(t.num_rows for t in tables.values())} rows may need {coming} more. "
+                "Push fewer rows at once, or make the window smaller; nothing was taken"
+            )
+            raise MemoryLimitError(msg)
+
+    def _empty(self) -> pa.Table:
+        state = self._state
+        if state.engine is not None:
+            return empty_of(state.engine.plan.layout.schema)
+        return state.waiting.empty(state.schemas)

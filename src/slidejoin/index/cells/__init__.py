@@ -1,0 +1,1 @@
+"""Hash tables of cells as wide as the band."""

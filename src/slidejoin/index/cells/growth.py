@@ -1,0 +1,138 @@
+"""By how many bytes an index grows at most when rows come, before they are taken: what a limit of memory asks for.
+
+Without the rows' keys the worst is assumed: every row opens a chunk behind a full bucket, or makes keys lie too far
+apart. With them, the buckets that they fall into are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.cells.band_cells import ROWS_A_BUCKET, BandCells
+from slidejoin.kernels.cells.placing import (
+    BUCKETS,
+    CURSOR,
+    LARGEST,
+    MULTIPLIER,
+    SHIFT,
+    SMALLEST,
+    SPREAD,
+    spread_of,
+)  # fmt: skip
+from slidejoin.kernels.cells.table import CHAINED, HALF, LINES, LINK, NEWEST, SLOTS, WORDS
+from slidejoin.kernels.common.vectors import LOW_32
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.sorted_runs.bi_sort import BiSort
+
+__all__ = ["cells_growth", "new_cells", "runs_growth", "widens"]
+
+LINE = 4 * WORDS
+"""Bytes of a bucket, and of a line of the pool."""
+
+A_NUMBER = 8
+
+
+def cells_growth(table: BandCells, rows: int, keys: NDArray[np.int64] | None = None) -> int:
+    """Return the bytes that a table which is not made anew grows by; keys (m,) int64 of those that may match."""
+    chunks, pool = rows, table.pool.size // WORDS
+    if keys is not None:
+        chunks = _chunks_opened(table, keys)
+        chunks -= _free_chunks(table, chunks)
+    lines = pool
+    while lines - pool < chunks * LINES:
+        lines = table.larger_pool(lines)
+    span, held = table.next + rows - table.floor, 0 if table.stored is None else table.stored.shape[0]
+    columns = table.dims + table.wide
+    stored = table.stored_rows(span) - held if columns and span > held else 0
+    return (lines - pool) * LINE + stored * columns * A_NUMBER
+
+
+def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
+    """Return the most bytes of a table that is made for so many rows and gets `rows` that span so many ordinals."""
+    # A bucket opens a chunk of the pool when it is full, and the pool has half more than it needs.
+    chunks = rows // (SLOTS + 1)
+    buckets = max(int(made_for / ROWS_A_BUCKET), 16)
+    slots = (buckets + spread_of(buckets) - 1) * LINE
+    pool = (chunks + chunks // 2 + 2) * LINES * LINE if chunks else 0
+    return slots + pool + columns * BandCells.stored_rows(span) * A_NUMBER
+
+
+def widens(table: BandCells, keys: NDArray[np.int64] | None) -> bool:
+    """Whether a table has to be made anew because keys come that it does not tell apart; with None they may."""
+    if table.wide or keys is None:
+        return not table.wide
+    if not keys.size:
+        return False
+    smallest = min(int(table.state[SMALLEST]), int(keys.min()))
+    return max(int(table.state[LARGEST]), int(keys.max())) - smallest > table.reach
+
+
+def runs_growth(runs: BiSort, rows: int, keys: NDArray[np.int64] | None = None) -> int:
+    """Return the bytes that sorted runs grow by, merges included."""
+    known = [run for run in runs.runs if run.size]
+    held = rows + sum(run.size for run in known)
+    # A word, the further dimensions, and a directory of an entry of four bytes for four rows at most.
+    directories = held + 16 * (len(known) + 1) - sum(run.directory.nbytes for run in runs.runs)
+    far = keys is None
+    if keys is not None:
+        ends = [(run.smallest, run.largest_key) for run in known]
+        ends += [(int(keys.min()), int(keys.max()))] if keys.size else []
+        far = bool(ends) and max(high for _, high in ends) - min(low for low, _ in ends) >= LOW_32
+    narrow = rows + sum(run.size for run in known if run.wide is None)
+    return rows * A_NUMBER * (1 + runs.dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
+
+
+SMALL_CHANGE = 256
+"""Bytes of a run whatever its size: it is read a little behind its end."""
+
+
+def _chunks_opened(table: BandCells, keys: NDArray[np.int64]) -> int:
+    """Return how many chunks the buckets open at most that these keys fall into."""
+    state = table.state
+    cells = (table.axis.places(keys) >> state[SHIFT]).view(np.uint64)
+    hashed = (cells * state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)) >> np.uint64(32)
+    places, rows = np.unique((hashed * np.uint64(state[BUCKETS])) >> np.uint64(32), return_counts=True)
+    buckets, spread, slots = places.astype(np.int64), int(state[SPREAD]), table.slots.reshape(-1, WORDS)
+    # Rows that do not fit into their bucket, as it is now or when others have put theirs there.
+    coming = np.concatenate([[0], np.cumsum(rows)])
+    near = coming[np.searchsorted(buckets, buckets + spread)] - coming[np.searchsorted(buckets, buckets - spread + 1)]
+    full = _free(slots[buckets], table.floor) < near
+    buckets, rows, near = buckets[full], rows[full], near[full]
+    free = np.zeros(buckets.size, np.int64)
+    for behind in range(spread):
+        free += _free(slots[buckets + behind], table.floor)
+    link = np.where(_dead(slots[buckets, NEWEST], table.floor), 0, slots[buckets, LINK].astype(np.int64))
+    chained = link >= CHAINED
+    line = np.where(chained, (link & (CHAINED - 1)) >> 4, 0)
+    room = np.zeros(buckets.size, np.int64)
+    room[chained] = _free(table.pool.reshape(-1, WORDS)[line[chained]], table.floor)
+    room += np.where(chained, SLOTS * (LINES - 1 - line % LINES), 0)
+    opened = np.maximum(-((room - rows) // (SLOTS * LINES)), 0)
+    return int(opened[chained | (near > free)].sum())
+
+
+def _free(lines: NDArray[np.uint32], floor: int) -> NDArray[np.int64]:
+    """Return how many slots of each of these lines, (n, 16) uint32, are free."""
+    free: NDArray[np.int64] = _dead(lines[:, LINK + 1 : NEWEST], floor).sum(axis=1)
+    return free
+
+
+def _free_chunks(table: BandCells, wanted: int) -> int:
+    """Return how many chunks an insert could take one after the other before it asks for a larger pool."""
+    count = table.pool.size // (WORDS * LINES)
+    if not count or not wanted:
+        return 0
+    order = (int(table.state[CURSOR]) // LINES + np.arange(min(wanted, count))) % count
+    chunks = table.pool[: count * LINES * WORDS].reshape(count, LINES, WORDS)[order, :, LINK + 1 : NEWEST]
+    taken = ~_dead(chunks, table.floor).all(axis=(1, 2))
+    return int(taken.argmax()) if taken.any() else order.size
+
+
+def _dead(positions: NDArray[np.uint32], floor: int) -> NDArray[np.bool_]:
+    dead: NDArray[np.bool_] = (positions.astype(np.int64) - ((floor + 1) & LOW_32)) & LOW_32 >= HALF
+    return dead

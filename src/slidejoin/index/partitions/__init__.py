@@ -1,0 +1,1 @@
+"""PanJoin's partitioned subwindows: RaP-Table and WiB+-tree."""

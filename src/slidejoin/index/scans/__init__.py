@@ -1,0 +1,1 @@
+"""CellJoin's structures: nested loop and hash buckets."""

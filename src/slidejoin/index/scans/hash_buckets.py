@@ -1,0 +1,152 @@
+"""Symmetric hash join: each bucket a linked list of basic windows (CellJoin, section 7.2), for equality alone.
+
+A row goes into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket. These
+are linked from the newest to the oldest, so that a probe stops at the first whose rows have all left; the paper's lists
+are linked both ways, which we have no use for. A basic window leaves with its newest row, and any bucket uses it again:
+each push looks for such in its share of the buckets, so that none has to look at all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.structure import AT_FIRST, Structure
+from slidejoin.kernels.scans.hash_buckets import NOTHING, find_in_buckets, free_windows, insert_into_buckets
+from slidejoin.spec.options import Hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.protocol import Probes
+    from slidejoin.spec.options import Options
+
+__all__ = ["HashIndex"]
+
+ROWS_A_BUCKET = 4
+
+CROWDED = 2
+"""Rows, over the number that buckets were made for, from which on there are more buckets."""
+
+
+class HashIndex(Structure):
+    """The index of one side's window; see `Structure`. Expected O(1) for each row, and for each probe plus matches."""
+
+    name = "hash"
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
+        if not isinstance(options, Hash):
+            msg = f"options of hash must be Hash, got {options!r}"
+            raise TypeError(msg)
+        self._fixed = options.buckets
+        self.size = options.basic_window
+        """Rows of a basic window."""
+        self._begin = first
+        self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
+
+    def _make(self, rows: int) -> None:
+        """Make empty buckets for so many rows."""
+        self._made_for_rows, buckets = rows, self._fixed or max(rows // ROWS_A_BUCKET, 16)
+        # Of a bucket the newest and the oldest basic window are partly full; rows that left stay for up to a window.
+        self._newest = np.full(buckets, NOTHING, np.int32)
+        self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
+        self._filled, self._older, self._free = (np.zeros(0, np.int32) for _ in range(3))
+        self._swept, self._owed = 0, 0.0  # the bucket to be looked at next, and how many are due
+        self._state = np.zeros(1, np.int64)  # how many basic windows are free, by the beginning of `_free`
+        self._more_windows(2 * rows // self.size + min(buckets, rows))
+
+    def _more_windows(self, more: int) -> None:
+        """Add empty basic windows."""
+        before, size = self._filled.size, self.size
+        self._keys, self._ordinals = (
+            np.concatenate([column, np.zeros(more * size, np.int64)]) for column in (self._keys, self._ordinals)
+        )
+        self._filled, self._older = (
+            np.concatenate([column, np.zeros(more, np.int32)]) for column in (self._filled, self._older)
+        )
+        free = np.empty(before + more, np.int32)
+        known = int(self._state[0])
+        free[:known] = self._free[:known]
+        free[known : known + more] = np.arange(before + more - 1, before - 1, -1)
+        self._free = free
+        self._state[0] = known + more
+
+    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Put each row into its bucket; make room where basic windows run out."""
+        live = self.next + keys.size - self.floor
+        if self._fixed is None and live > CROWDED * self._made_for_rows:
+            self._spread(self.made_for(live))
+        self._take_back(keys.size, live)
+        done = 0
+        while True:
+            done = insert_into_buckets(
+                self._newest, self._keys, self._ordinals, self._filled, self._older, self._free, self._state, self.size,
+                keys, ordinals, done,
+            )  # fmt: skip
+            if done == keys.size:
+                return
+            self._more_windows(max(self._filled.size // 2, 16))
+
+    def _take_back(self, rows: int, live: int) -> None:
+        """Look at as many buckets as that many new rows are worth: at all of them once a window."""
+        if self.floor == self._begin or not rows:
+            return
+        buckets = self._newest.size
+        self._owed = min(self._owed + rows * buckets / live, buckets)
+        while self._owed >= 1:
+            last = min(self._swept + int(self._owed), buckets)
+            free_windows(
+                self._newest, self._ordinals, self._filled, self._older, self._free, self._state, self.size, self.floor,
+                self._swept, last,
+            )  # fmt: skip
+            self._owed -= last - self._swept
+            self._swept = last % buckets
+
+    def _spread(self, rows: int) -> None:
+        """Make more buckets and put the rows into these."""
+        here = np.arange(self.size) < self._filled[:, None]
+        keys, ordinals = self._keys.reshape(here.shape)[here], self._ordinals.reshape(here.shape)[here]
+        seen = np.flatnonzero(ordinals >= self.floor)
+        at = np.full(self.next - self.floor, NOTHING)
+        at[ordinals[seen] - self.floor] = seen  # sorted by ordinal: each has a place of its own
+        seen = at[at != NOTHING]
+        self._make(rows)
+        self.insert(keys[seen], ordinals[seen])
+
+    @property
+    def count(self) -> int:
+        """Rows that are here, also those that have left but for the rest of their basic window."""
+        return int(self._filled.sum())
+
+    def leave(self, ordinal: int) -> None:
+        """Do nothing: basic windows whose rows have left are taken back as others come, see `_take_back`."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Read the bucket of each probe's key, see `Structure.walk`."""
+        result = np.empty(2, np.int64)
+        find_in_buckets(
+            self._newest, self._keys, self._ordinals, self._filled, self._older, self.size, probes.lo, probes.hi,
+            probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+        )  # fmt: skip
+        return int(result[0]), int(result[1])
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of buckets and basic windows."""
+        arrays = (self._newest, self._keys, self._ordinals, self._filled, self._older, self._free)
+        return sum(array.nbytes for array in arrays)
+
+    def held_growth(self, rows: int) -> int:
+        """Return the bytes of buckets made anew, or of more basic windows; at worst each row is the first of one."""
+        window, live = 16 * self.size + 12, self.next + rows - self.floor
+        if self._fixed is None and live > CROWDED * self._made_for_rows:
+            made = self.made_for(live)
+            buckets = max(made // ROWS_A_BUCKET, 16)
+            return 4 * buckets + ((2 * made // self.size + buckets) * 3 // 2 + 16) * window
+        if rows <= int(self._state[0]):
+            return 0
+        return (self._filled.size // 2 + 4 * rows + 16) * window

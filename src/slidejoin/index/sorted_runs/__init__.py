@@ -1,0 +1,1 @@
+"""Sorted runs by arrival: PanJoin's BI-Sort."""

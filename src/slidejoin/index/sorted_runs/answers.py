@@ -1,0 +1,233 @@
+"""What sorted runs answer: positions of matches where those are few, else ranges from which pairs are written later."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.sorted_runs.run import words_pool
+from slidejoin.kernels.candidates.matching import fill
+from slidejoin.kernels.candidates.spreading import SIDE
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.common.sorting import BITS, rough_order
+from slidejoin.kernels.common.words import LANES
+from slidejoin.kernels.sorted_runs.ascending import BOTH, find_ascending, gather_spots
+from slidejoin.kernels.sorted_runs.pairing import find_few, gather
+from slidejoin.kernels.sorted_runs.ranging import count_matches, find_ranges
+from slidejoin.kernels.sorted_runs.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
+from slidejoin.kernels.sorted_runs.tallying import tally
+from slidejoin.runtime.buffers import Buffers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.probes import FoundPositions
+    from slidejoin.index.protocol import Ascending, Probes
+    from slidejoin.index.sorted_runs.run import Run
+    from slidejoin.runtime.buffers import Lease
+
+__all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "write_ascending", "write_few"]
+
+ranges_pool = Buffers(np.int64, kept=8)
+kept_pool = Buffers(np.uint32, kept=8)
+
+
+class FoundInRuns:
+    """The ranges found by `BiSort.search`, and how many rows of each are matches."""
+
+    __slots__ = ("_lease", "_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
+
+    def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
+        n, columns = len(probes), len(runs) * probes.lo.shape[0]
+        self._probes = probes
+        self._runs = runs  # keeps the memory that the table points to
+        self._table = _table(runs, checks)
+        self._lease: Lease = ranges_pool.lease(columns * n)
+        self._ranges: NDArray[np.int64] = self._lease.array[: columns * n].reshape(n, columns)
+        self._order = _order_of(probes, runs)
+        sums = np.empty(columns, np.int64)
+        find_ranges(self._table, probes.lo, probes.hi, self._order, self._ranges, sums)
+        self.candidates = int(sums.sum())
+        for r, run in enumerate(runs):
+            if checks[r] == CHECK_SEEN:
+                self._table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
+        self.counts: NDArray[np.int64] = np.empty(n, np.int64)
+        count_matches(self._table, self._ranges, self._order, *probes.checks, self.counts)
+        self._lines: NDArray[np.int32] | None = None
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which other parts of an answer begin, none."""
+
+    @property
+    def in_ranges(self) -> FoundInRuns | None:
+        """The answer itself where candidates are checked by ordinals at most, see `Found`."""
+        return self if (self._table[:, CHECKS] < CHECK_AUX).all() else None
+
+    @property
+    def lines(self) -> NDArray[np.int32]:
+        """In which line of the ranges each probe's are, (n,) int32."""
+        if self._lines is None:
+            n = len(self._probes)
+            lines = self._order
+            if n > IN_ORDER:
+                lines = np.empty(n, np.int32)
+                lines[self._order] = np.arange(n, dtype=np.int32)
+            self._lines = lines
+        return self._lines
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return what `kernels.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
+
+        `slots` (n,) int64 ascend. The array holds addresses: whoever uses it keeps this answer and the slots.
+        """
+        asked = self._probes
+        described = np.empty(SIDE, np.int64)
+        described[:] = (
+            address_of(self._table), self._table.shape[0], address_of(self._ranges), self._ranges.shape[1],
+            address_of(self.lines), address_of(asked.seen_from), address_of(asked.seen_to),
+            address_of(asked.ordinals), address_of(slots),
+        )  # fmt: skip
+        return described, low, high
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `Found`."""
+        asked, n = self._probes, len(self._probes)
+        # All probes are taken by their keys again, part of them in arrival order.
+        whole = (first, last) == (0, n)
+        which = self._order if whole else self.lines
+        fill(
+            self._table, self._ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
+            first, last, places, probes, stored,
+        )  # fmt: skip
+
+
+def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPositions) -> bool:
+    """Answer the next probes by positions, and tell whether they had few matches; else nothing is answered.
+
+    `checks` says what is checked of candidates in each run.
+    """
+    n = len(probes)
+    order = _order_of(probes, runs)
+    kept, places = kept_pool.lease(_room(n, FEW)), np.empty(n, np.int32)
+    counts = into.counts[into.done : into.done + n]
+    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept.array, places, counts)
+    if size < 0:
+        return False
+    into.room(into.total + size + LANES)
+    gather(kept.array, places, counts, into.total, into.found)
+    into.done, into.total = into.done + n, into.total + size
+    return True
+
+
+def write_ascending(probes: Ascending, runs: list[Run], into: FoundPositions) -> None:
+    """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
+    own, n = probes.run, probes.run.size
+    kept, spots = kept_pool.lease(_room(n, FEW_AROUND) + BOTH), words_pool.lease(n)
+    size = find_ascending(
+        _table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank, probes.view,
+        kept.array, spots.array,
+    )  # fmt: skip
+    if size >= 0:
+        into.room(size + LANES)
+        gather_spots(kept.array, spots.array, into.counts[:n], 0, into.found)
+        into.done, into.total = n, size
+
+
+class CountedInRuns:
+    """How many rows of each range are matches; the ranges themselves are found when pairs are asked for."""
+
+    def __init__(self, counts: NDArray[np.int64], find: Callable[[], FoundInRuns]) -> None:
+        self.counts = counts
+        self._find = find
+
+    @cached_property
+    def ranges(self) -> FoundInRuns:
+        """The ranges."""
+        return self._find()
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which other parts of an answer begin, none."""
+
+    @property
+    def in_ranges(self) -> FoundInRuns | None:
+        """The ranges themselves where that is what they are, see `Found`."""
+        return self.ranges.in_ranges
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of these probes, see `Found`."""
+        self.ranges.fill(first, last, places, probes, stored)
+
+
+def count_ascending(probes: Ascending, runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+    """Return how many matches each probe has, (n,) int64 in arrival order; probes come in the order of their keys."""
+    own, n = probes.run, probes.run.size
+    checked = [run for run, check in zip(runs, checks, strict=True) if check]
+    lease = words_pool.lease(len(checked) * n)
+    ranges, counts = lease.array[: len(checked) * n].reshape(len(checked), n), np.empty(n, np.int64)
+    tally(_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
+    for line, run in zip(ranges, checked, strict=True):
+        run.sights.count(probes, run.base, line, counts)
+    return counts
+
+
+def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+    table = np.array([run.line for run in runs], np.int64).reshape(len(runs), FIELDS)
+    table[:, CHECKS] = checks
+    return table
+
+
+def _room(probes: int, few: int) -> int:
+    """Return how many matches are written down of so many probes before ranges are kept instead."""
+    return min(few * probes, max(LEAST * probes, MOST)) + SPARE
+
+
+FEW, FEW_AROUND = 32, 160
+"""Matches a probe, on average, up to which they are written down as they are found: ranges of more are kept instead.
+The second of ranges around the probes' own keys, which are equally wide: with 10 to 100 of them positions are 1.9 to
+1.4 times as fast, with 300 0.95 times. Of open ranges a few probes have nearly all matches, which lie side by side: 1.1
+times with 10 a probe, 0.8 with 100."""
+
+LEAST, MOST = 8, 1 << 23
+"""Of very many probes so many matches each, or so many positions in all: 32 MiB."""
+
+SPARE = 1 << 10
+"""Pairs for which there is room besides, so that one probe of many does not stop all."""
+
+TOGETHER = 1 << 17
+"""Probes that are searched together at most: the more, the more often do neighbours read the same line of a run."""
+
+IN_ORDER = 512
+"""Probes that are worth an order: fewer read their lines one by one anyway."""
+
+_every = np.arange(IN_ORDER, dtype=np.int32)
+
+
+def _order_of(probes: Probes, runs: list[Run]) -> NDArray[np.int32]:
+    """Return the order in which probes are taken."""
+    n = len(probes)
+    if n <= IN_ORDER:
+        return _every[:n]
+    return _in_stretches(probes.lo[0], probes.hi[0], runs) if runs else np.arange(n, dtype=np.int32)
+
+
+def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
+    """Return the order in which probes are taken: nearly ascending, so that they read a run from end to end.
+
+    What lies out of cache then comes in the order in which processors fetch ahead: 15 ns a probe and run, 35 in any
+    order. It need not be exact, so two digits do.
+    """
+    n = lo.size
+    largest = max(runs, key=lambda run: run.size)
+    smallest, span = largest.smallest, largest.largest_key - largest.smallest
+    by = hi if int(lo[0]) <= smallest and int(lo[-1]) <= smallest else lo
+    order, one, two = np.empty(n, np.int32), words_pool.lease(n), words_pool.lease(n)
+    rough_order(by, smallest, max(0, span.bit_length() - 2 * BITS), order, one.array, two.array)
+    return order

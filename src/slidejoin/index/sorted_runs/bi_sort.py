@@ -1,0 +1,350 @@
+"""BI-Sort: sub-windows as sorted runs, a range of keys as one <start, end> record (PanJoin, sections III-D and III-E).
+
+Small pushes collect in an insertion buffer, every other push appends one sorted run; neighbouring runs are merged into
+main arrays that grow up to half of the window, so that a row is moved O(log) times and a probe meets O(log) runs. The
+paper's index array is a directory of key ranges over each run.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.sorted_runs.answers import (
+    TOGETHER,
+    CountedInRuns,
+    FoundInRuns,
+    count_ascending,
+    write_ascending,
+    write_few,
+)
+from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
+from slidejoin.index.sorted_runs.levels import best_levels
+from slidejoin.index.sorted_runs.merging import Merge, merge_runs
+from slidejoin.index.sorted_runs.reach import Reach
+from slidejoin.index.sorted_runs.run import Run, build_run
+from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN, FIELDS
+from slidejoin.spec.options import BiSort as BiSortOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.probes import FoundPositions
+    from slidejoin.index.protocol import Ascending, Probes
+    from slidejoin.spec.options import Options
+
+__all__ = ["BiSort", "FoundInRuns", "Run", "build_run", "merge_runs"]
+
+
+class BiSort:
+    """The index of one side's window: a chain of sorted runs in arrival order."""
+
+    name = "bi_sort"
+    spans_ordinals = False
+    """Whether one old row that stays keeps the places of all that came after it: runs leave wherever they stand."""
+
+    def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
+        self.dims = dims
+        self.merge = merge
+        self.options = options if isinstance(options, BiSortOptions) else BiSortOptions()
+        """What was set of it."""
+        self.counted = False
+        """Whether ranges were searched for: whole runs leave then, as telling when rows of a large one came is dear."""
+        self.apart = False
+        """Whether rows of the newest push stay apart until the next one comes, because ranges are wide:
+        which of them a probe sees is looked up row by row, all others are not."""
+        self._runs: list[Run] = []
+        self._merges: list[Merge] = []
+        self._buffer: InsertionBuffer | None = None
+        self._closing = Lock()
+        self._table, self._lined = np.empty((1, FIELDS), np.int64), list[Run]()
+        self._exact = True
+        self._live = 0
+        # Ordinal before which rows are no longer seen; None while rows leave by another order than that of arrival.
+        self._leaving: int | None = None
+        self.levels, self._others = best_levels(1, 1, lazy=False, asked=self.options.fan_out)
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs, oldest first; what is in the insertion buffer becomes one."""
+        # Several threads may search at once, where the other side alone brought rows.
+        with self._closing:
+            buffer = self._buffer
+            if buffer is not None and buffer.rows:
+                self._hand_over(buffer, buffer.rows, self._live)
+            return self._runs
+
+    # -- coming --------------------------------------------------------------------------------------------------
+
+    def append(self, run: Run, live_rows: int) -> None:
+        """Add the newest run; merge neighbours while the older is less than a fan-out times the newer, see `levels`.
+
+        A run of fewer rows than `buffer_size` takes the next push in, and is merged with no older one.
+
+        Rows that left are left out of what is merged, so that one run may hold nearly the whole window. Where rows
+        leave by their times or pushes are small, merged runs stay under half of the window's `live_rows` instead, and
+        whole runs leave. A merge that is long beside the push is spread over the next ones (PIM-Tree, section 4.2):
+        searches read its two runs until it is done, which is before as many rows again have come.
+        """
+        self._append(self.runs, run, run.rows, live_rows)
+
+    def buffer(self, rows: int, ordinal: int, live_rows: int) -> InsertionBuffer | None:
+        """Return where so many rows may be put that come next, the first with that ordinal; None if there is no room.
+
+        They are few, their keys whole numbers, and nothing else is asked for. See `InsertionBuffer.take`.
+        """
+        asked = self.options.buffer_size
+        size = asked or (BUFFER_SIZE if rows <= BUFFER_SIZE // SHARED else SHARED * BUFFER_SIZE)
+        size = min(size, self._limit(live_rows) // 2)
+        self._line_up()
+        if rows > size // (2 if asked else SHARED) or self.dims or not (self.merge and self._exact):
+            return None
+        buffer, self._live = self._buffer, live_rows
+        if buffer is not None and buffer.rows:
+            if buffer.rows + rows <= buffer.capacity and buffer.base + buffer.rows == ordinal:
+                if self._merges:
+                    self._advance(rows)
+                return buffer
+            self._hand_over(buffer, rows, live_rows)
+        if buffer is None or buffer.capacity != size:
+            buffer = self._buffer = InsertionBuffer(size)
+        return buffer
+
+    def _hand_over(self, buffer: InsertionBuffer, rows: int, live_rows: int) -> None:
+        """Make a run of what is in the buffer, as pushes of so many `rows` come."""
+        self._append(self._runs, buffer.hand_over(), rows, live_rows)
+
+    def _append(self, runs: list[Run], run: Run, rows: int, live_rows: int) -> None:
+        if self.apart:
+            self._merge(run.rows, rows, live_rows)
+            runs.append(run)
+        else:
+            runs.append(run)
+            self._merge(run.rows, rows, live_rows)
+        for each in runs:
+            _ = each.line  # several threads may ask for it at once
+
+    @staticmethod
+    def _limit(live_rows: int) -> int:
+        """Return up to how many rows runs are merged that leave as a whole."""
+        return max(SMALLEST_LIMIT, live_rows // 2)
+
+    def _merge(self, newest: int, rows: int, live_rows: int) -> None:
+        """Merge what is to be merged after a run of `newest` rows; pushes have so many `rows`."""
+        runs, at_once = self._runs, max(AT_ONCE, SHARE * rows)
+        if not self.merge or not runs:
+            return
+        self._advance(rows)
+        limit, floor = self._limit(live_rows), 0
+        buffer_size = min(self.options.buffer_size or 1, limit // 2)
+        lazy = self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted
+        if lazy and self._leaving is not None:
+            limit, floor = LONGEST, self._leaving
+        self.levels, self._others = best_levels(newest, live_rows, lazy=lazy, asked=self.options.fan_out)
+        fan_out = self.levels.fan_out
+        busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
+        place = len(runs) - 1
+        while place > 0:
+            place -= 1
+            if place + 1 >= len(runs):
+                continue
+            older, newer = runs[place], runs[place + 1]
+            alive = older.base + older.rows - max(older.base, floor)
+            buffered = alive < buffer_size
+            if not buffered and (newer.rows < buffer_size or alive >= fan_out * newer.rows):
+                continue
+            if newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
+                continue
+            if id(older) in busy or id(newer) in busy:
+                continue
+            whole = older.size + newer.size <= at_once
+            merge = Merge(older, newer, floor, whole=whole)
+            if whole:
+                merge.advance(merge.size)
+                runs[place : place + 2] = [merge.result()]
+            else:
+                self._merges.append(merge)
+                busy |= {id(older), id(newer)}
+
+    def _advance(self, rows: int) -> None:
+        """Go on with the merges that are under way, `rows` having come, and put those that are done in their places."""
+        for merge in list(self._merges):
+            runs = self._runs
+            place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
+            if place < 0 or place + 1 >= len(runs) or runs[place + 1] is not merge.newer:
+                self._merges.remove(merge)  # one of its runs has expired
+            elif merge.advance(max(AT_ONCE // 2, 2 * rows * merge.size // merge.newer.rows)):
+                runs[place : place + 2] = [merge.result()]
+                self._merges.remove(merge)
+
+    def table(self) -> NDArray[np.int64]:
+        """Return what kernels take of all runs and the insertion buffer, (runs, FIELDS) int64, to be used at once."""
+        self._line_up()
+        buffer = self._buffer
+        if buffer is None or not buffer.rows:
+            return self._table[:-1]
+        self._table[-1] = buffer.line()
+        return self._table
+
+    def _line_up(self) -> None:
+        """Note what kernels take of the runs, if these are others than the last time."""
+        if self._lined != self._runs:
+            self._lined = list(self._runs)
+            lines = [*(run.line for run in self._runs if run.size), (0,) * FIELDS]
+            self._table, self._exact = np.array(lines, np.int64), not any(run.inexact for run in self._runs)
+
+    def why(self) -> str | None:
+        """Return which fan-out was chosen and the estimate behind it, in words; None of windows that are small."""
+        if not self.merge or sum(run.rows for run in self._runs) < ENOUGH:
+            return None
+        best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
+        return (
+            f"neighbouring runs are merged while the older has less than {best.fan_out} times the rows of the newer: "
+            f"{best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row are expected, "
+            f"{best} against {others}"
+        )
+
+    def skip_to(self, ordinal: int) -> None:
+        """Leave out the ordinals before that one, which needs nothing: each run has its own."""
+
+    def expire(self, ordinal: int) -> None:
+        """Drop the runs whose rows all come before that ordinal."""
+        self._leaving = ordinal
+        runs, buffer, keep = self._runs, self._buffer, 0
+        while keep < len(runs) and runs[keep].base + runs[keep].rows <= ordinal:
+            keep += 1
+        if keep:
+            del runs[:keep]
+        if buffer is not None and buffer.rows and buffer.base + buffer.rows <= ordinal:
+            buffer.clear()
+
+    def expire_below(self, dimension: int, value: int) -> None:
+        """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself.
+
+        Any run may go, not only the oldest: one row with a time far ahead must not hold all that came after it.
+        """
+        self._runs = [run for run in self.runs if run.size and run.largest(dimension) >= value]
+
+    def search(self, probes: Probes) -> FoundInRuns:
+        """Find every probe's ranges in every run that it may reach. O(runs * n) for keys that are spread evenly."""
+        found = FoundInRuns(probes, *self._reached(probes))
+        self.counted, self.apart = True, found.candidates > WIDE * len(probes)
+        return found
+
+    def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
+        """Write down the matches of probes begin…end-1, up to where they have more than a few each.
+
+        Positions are as those of cells, with `floor`. Safe to call from several threads at once, each `into` memory of
+        its own. O(runs * n) for keys that are spread evenly, plus matches.
+        """
+        into.begin = into.done = begin
+        into.total = 0
+        while into.done < end:
+            last = min(into.done + TOGETHER, end)
+            part = probes if (into.done, last) == (0, len(probes)) else probes.part(into.done, last)
+            if not write_few(part, *self._reached(part), into):
+                return
+
+    def suits(self, probes: Ascending) -> bool:
+        """Tell whether `find_ascending` can answer."""
+        return not self.dims and all(probes.suits(run) for run in self.runs if run.size)
+
+    def find_ascending(self, probes: Ascending, _begin: int, _end: int, into: FoundPositions) -> None:
+        """Write down the matches of all probes as `find` does, or of none, if they have more than a few each."""
+        into.begin = into.done = into.total = 0
+        write_ascending(probes, self._seen_by(probes)[0], into)
+
+    def count_ascending(self, probes: Ascending, whole: Callable[[], Probes]) -> CountedInRuns:
+        """Count the matches of all probes; `whole` puts the question with its ranges, should pairs be asked for."""
+        counts = count_ascending(probes, *self._seen_by(probes))
+        # Of the rows that have just come each probe sees others. Where they are apart, these are few.
+        self.counted = self.apart = True
+        return CountedInRuns(counts, lambda: self.search(whole()))
+
+    def _seen_by(self, probes: Ascending) -> tuple[list[Run], list[int]]:
+        """Return the runs that some probe may reach, and what is checked of candidates in each."""
+        first, last, to_first, to_last = probes.seen
+        runs = [run for run in self.runs if run.size and run.base < to_last and run.base + run.rows > first]
+        return runs, [0 if run.base >= last and run.base + run.rows <= to_first else CHECK_SEEN for run in runs]
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row."""
+        oldest = min((run.base for run in self._runs), default=None)
+        buffer = self._buffer
+        if buffer is not None and buffer.rows:
+            return buffer.base if oldest is None else min(oldest, buffer.base)
+        return oldest or 0
+
+    @property
+    def far(self) -> bool:
+        """Whether rows lie too far apart in the order of arrival for positions of 32 bits."""
+        return max((run.base + run.rows for run in self.runs), default=0) - self.floor >= 1 << 32
+
+    def _reached(self, probes: Probes) -> tuple[list[Run], list[int]]:
+        """Return the runs that some probe may reach, and what is checked of candidates in each."""
+        runs: list[Run] = []
+        checks: list[int] = []
+        if len(probes):
+            seen_from, seen_to = int(probes.seen_from[0]), int(probes.seen_to[-1])
+            whole_from, whole_to = int(probes.seen_from[-1]), int(probes.seen_to[0])
+            reach = Reach.of(probes, self.dims) if self.dims else None
+            for run in self.runs:
+                if not run.size or run.base >= seen_to or run.base + run.rows <= seen_from:
+                    continue
+                check = 0 if run.base >= whole_from and run.base + run.rows <= whole_to else CHECK_SEEN
+                if reach is not None:
+                    if not reach.touches(run):
+                        continue
+                    if not reach.covers(run):
+                        check |= CHECK_AUX
+                runs.append(run)
+                checks.append(check)
+        return runs, checks
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms of which some key here was clipped."""
+        return frozenset().union(*(run.inexact for run in self.runs))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all runs."""
+        return sum(run.nbytes for run in self._runs) + (0 if self._buffer is None else self._buffer.nbytes)
+
+    def rebased(self, run: Run, base: int) -> Run:
+        """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""
+        return run.rebased(base)
+
+
+LONGEST = (1 << 31) - 1
+"""Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is so far off."""
+
+ENOUGH = 1 << 14
+"""Rows of a window from which on it says why its sizes are what they are."""
+
+WIDE = 128
+"""Candidates a probe from which on ranges are wide, see `BiSort.apart`."""
+
+LAZY_PUSHES = 96
+"""Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another
+search; and leaving rows out of it is one piece of work, which would stall a small push."""
+
+AT_ONCE = 1 << 13
+"""Rows that a push may merge besides its own: as many take 15 µs."""
+
+SHARE = 32
+"""Rows that are merged at once for each row of a push: as many take about as long as the row's other steps."""
+
+BUFFER_SIZE, SHARED = 1 << 12, 4
+"""Rows of the insertion buffer, and how many pushes share it at least; it is as many times larger for larger pushes.
+With 256 rows a push 0.32 of the time that a run for each takes, and as much with 1,024 or 8,192 in the buffer; with
+8,192 rows a push 0.6 to 0.9 of what two threads take with runs; with 16,384 0.8 of that for open ranges and 1.15 for
+bands."""
+
+SMALLEST_LIMIT = 4096
+"""Runs are merged up to this size however small the window is: below it a merge costs less than one more search."""

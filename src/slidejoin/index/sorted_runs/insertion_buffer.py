@@ -1,0 +1,114 @@
+"""The insertion buffer of sorted runs (PanJoin, section III-D): where the rows of small pushes come together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, ends_of, step_of, words_pool
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.common.words import PAD
+from slidejoin.kernels.predicate.shifting import CALM
+from slidejoin.kernels.sorted_runs.buffering import (
+    BUFFER,
+    COMING,
+    COMING_HIGH,
+    COMING_LOW,
+    HIGH,
+    LOW,
+    ROWS,
+    merge_coming,
+    sort_coming,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["InsertionBuffer"]
+
+
+class InsertionBuffer:
+    """Rows of the newest pushes, with whole numbers as keys and nothing else to be asked for.
+
+    Parameters
+    ----------
+    capacity : int
+        Rows it takes before they have to be handed over as a run.
+
+    Examples
+    --------
+    >>> buffer = InsertionBuffer(8)
+    >>> buffer.fits(np.array([7, 3])) and buffer.take(0)
+    2
+    >>> buffer.fits(np.array([5])) and buffer.take(2)
+    1
+    >>> run = buffer.hand_over()
+    >>> run.keys.tolist(), run.offsets.tolist(), run.rows
+    ([3, 5, 7], [1, 2, 0], 3)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.base = 0
+        """Ordinal of the oldest row here."""
+        self._state = np.zeros(BUFFER, np.int64)
+        self._numbers = memoryview(self._state.data)
+        self._coming, self._spare = np.empty(capacity, np.uint64), np.empty(capacity, np.uint64)
+        self._lease = words_pool.lease(capacity + PAD)
+        # As many buckets as a run of so many rows has, see `step_of`, and the entries at the ends.
+        self._directory = np.empty((1 << max(1, capacity.bit_length() - KEYS_A_BUCKET)) + 2, np.uint32)
+
+    @property
+    def rows(self) -> int:
+        """Rows here."""
+        return self._numbers[ROWS]
+
+    @property
+    def coming(self) -> NDArray[np.uint64]:
+        """The words of the rows that were looked at last, ascending; see `kernels.sorted_runs.buffering.sort_coming`."""
+        return self._coming
+
+    def fits(self, keys: NDArray[np.int64]) -> bool:
+        """Sort the keys (n,) int64 of the rows that come next, `capacity` at most with those here; tell if they fit.
+
+        They lie near each other and near those that are here, and far from the ends of int64, or nothing is done.
+        """
+        return sort_coming(keys, CALM, EVERY_ROW, self._state, self._coming, self._spare)
+
+    def take(self, ordinal: int) -> int:
+        """Take the rows in that `fits` was asked for last, the first with that ordinal; return how many they are."""
+        numbers = self._numbers
+        rows, coming = numbers[ROWS], numbers[COMING]
+        if rows == 0:
+            self.base = ordinal
+        step = step_of(numbers[COMING_LOW], numbers[COMING_HIGH], 0, rows + coming)
+        merge_coming(self._coming, step, self._state, self._lease.array, self._directory)
+        return coming
+
+    def line(self) -> tuple[int, ...]:
+        """Return what kernels take of the rows here, as of a run, see `kernels.searching.FIELDS`."""
+        rows, low, high = self._numbers[ROWS], self._numbers[LOW], self._numbers[HIGH]
+        return (
+            address_of(self._lease.array), rows, low, high, 0, step_of(low, high, 0, rows),
+            address_of(self._directory), self.base, rows, 0, 0, 0, 0, 0,
+        )  # fmt: skip
+
+    def hand_over(self) -> Run:
+        """Return all rows here, one or more, as a run, and begin anew."""
+        rows, ends = self.rows, (self._numbers[LOW], self._numbers[HIGH])
+        run, aux = object.__new__(Run), np.empty((rows, 0), np.int64)
+        run._set(self.base, rows, rows, self._lease, ends, 0, None, aux, ends_of(aux), frozenset(), None)
+        self._lease = words_pool.lease(self.capacity + PAD)
+        self.clear()
+        return run
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self._state[:] = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        words = self._lease.array.nbytes + self._coming.nbytes + self._spare.nbytes
+        return int(words + self._directory.nbytes)

@@ -1,0 +1,124 @@
+"""How many levels of sorted runs: a fan-out by what it costs to merge rows and to search runs.
+
+With a large fan-out few runs are searched and rows are moved often, with a small one the other way round. CellJoin
+(section 5.2) and PIM-Tree (section 4.1) choose basic windows and merge ratios by formulas for their schemes; here the
+scheme itself is played through, in pushes instead of rows, and both are counted.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+__all__ = ["FAN_OUTS", "Levels", "best_levels", "play"]
+
+FAN_OUTS = (2, 3, 4, 6, 8)
+USUAL = 4
+
+MOVE_COST, NEAR_COST, FAR_COST = 3.5, 6.0, 25.0
+"""Nanoseconds: a row that is moved once, with its place in a directory; a probe of one run more that lies in a cache
+near by, and of one that does not. So pushes of 32 and 256 Ki rows came out with fan-outs of 2, 4 and 8."""
+
+NEAR = 1 << 16
+"""Rows of a run that lies in a cache near by."""
+
+MOST_PUSHES = 64
+"""Pushes in a window up to which they are played through; those of more are taken together."""
+
+TURNS = 3
+"""Windows that pass: what is counted is the last of them."""
+
+WORTH = 0.9
+"""Another fan-out has to cost less than this part of what the usual one does: equal pushes differ by as much."""
+
+
+class Levels(NamedTuple):
+    """A fan-out and what it is expected to cost.
+
+    Attributes
+    ----------
+    fan_out : int
+        Neighbouring runs are merged while the older one has less than so many times the rows of the newer.
+    near, far : float
+        Runs that a probe searches, on average over time, of few rows and of more.
+    moves : float
+        How often a row is moved until it leaves.
+    """
+
+    fan_out: int
+    near: float
+    far: float
+    moves: float
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds a row, of merging and of searching."""
+        return MOVE_COST * self.moves + NEAR_COST * self.near + FAR_COST * self.far
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.cost:.0f} ns a row with {self.fan_out}"
+
+
+def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
+    """Play the scheme of `index.sorted_runs.bi_sort` through with so many pushes in a window; O(pushes * runs).
+
+    Runs of up to `near` pushes lie in a cache near by.
+
+    `lazy` says that rows which have left are left out of merges, so that one run may hold nearly the whole window;
+    otherwise runs span half of it at most, and leave as a whole.
+
+    Examples
+    --------
+    >>> play(2, 64, 4, lazy=True).moves < play(8, 64, 4, lazy=True).moves
+    True
+    """
+    runs: list[tuple[int, int]] = []
+    moved = seen = nearby = 0
+    for now in range(TURNS * pushes):
+        floor = max(0, now - pushes)
+        runs = [run for run in runs if run[1] > floor]
+        runs.append((now, now + 1))
+        kept, limit = (floor, TURNS * pushes) if lazy else (0, pushes // 2)
+        place = len(runs) - 1
+        while place > 0:
+            place -= 1
+            if place + 1 >= len(runs):
+                continue
+            (begin, middle), (_, end) = runs[place : place + 2]
+            begin = max(begin, kept)
+            if middle - begin < fan_out * (end - middle) and end - begin <= limit:
+                runs[place : place + 2] = [(begin, end)]
+                moved += end - begin if now >= (TURNS - 1) * pushes else 0
+        if now >= (TURNS - 1) * pushes:
+            seen += len(runs)
+            nearby += sum(end - begin <= near for begin, end in runs)
+    return Levels(fan_out, nearby / pushes, (seen - nearby) / pushes, moved / pushes)
+
+
+@cache
+def _of_window(pushes: int, near: int, lazy: bool, asked: int | None) -> tuple[Levels, ...]:
+    fan_outs = FAN_OUTS if asked is None else (asked,)
+    return tuple(play(fan_out, pushes, near, lazy=lazy) for fan_out in fan_outs)
+
+
+def best_levels(rows: int, window: int, *, lazy: bool, asked: int | None = None) -> tuple[Levels, tuple[Levels, ...]]:
+    """Return the fan-out to use where pushes of so many rows come into a window of so many, and what was compared.
+
+    Of a fan-out that was `asked` for only what it is expected to cost.
+
+    Examples
+    --------
+    >>> best, others = best_levels(1 << 14, 1 << 20, lazy=True)
+    >>> best.cost <= others[FAN_OUTS.index(4)].cost
+    True
+    """
+    pushes = min(max(window // max(rows, 1), 2), MOST_PUSHES)
+    # Powers of two, so that little is played through, and that the choice stays where windows and pushes vary a little.
+    pushes = 1 << (pushes.bit_length() - 1)
+    near = NEAR * pushes // max(window, 1)
+    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, asked)
+    if asked is not None:
+        return known[0], known
+    usual, best = known[FAN_OUTS.index(USUAL)], min(known, key=lambda one: one.cost)
+    return (best if best.cost < WORTH * usual.cost else usual), known

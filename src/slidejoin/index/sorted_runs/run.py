@@ -1,0 +1,348 @@
+"""Sorted runs: the keys of one sub-window in ascending order, with a directory by which a search starts nearby."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.sorted_runs.visibility import Visibility
+from slidejoin.kernels.common.sorting import BITS, SMALL, settle, sort_words, sorted_order
+from slidejoin.kernels.common.words import PAD
+from slidejoin.kernels.sorted_runs.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
+from slidejoin.kernels.sorted_runs.merging import drop_words
+from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
+from slidejoin.runtime.buffers import Buffers, Lease
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "EVERY_ROW", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool",
+]  # fmt: skip
+
+HALF = np.uint64(32)
+LOW_HALF = np.uint64(0xFFFFFFFF)
+KEYS_A_BUCKET = 3
+"""Buckets of a directory hold 2**2 to 2**3 keys, if keys are spread evenly: one or two lines of a cache."""
+
+EVERY_ROW = np.empty(0, np.int32)
+
+words_pool = Buffers(np.uint64)
+
+
+LOOKED_AT = 8
+"""Candidates, for each row of a run, that are looked at before their number is told by ages: to make these takes a row
+about as long."""
+
+
+class Ages:
+    """What `kernels.ages` reads of a run: some nine bytes a row; made for runs of whose rows some are not seen."""
+
+    __slots__ = ("_arrays", "_line", "address")
+
+    def __init__(self, words: NDArray[np.uint64], size: int, rows: int) -> None:
+        groups, shift = groups_of(size), class_shift(rows)
+        codes, younger = np.zeros(groups * GROUP, np.uint8), np.empty(groups * (CLASSES + 1), np.uint32)
+        offsets, begins = np.empty(size + OFFSETS, np.uint32), np.empty(CLASSES + 1, np.int64)
+        fill_ages(_address(words), size, shift, codes, younger, offsets, begins)
+        self._arrays = (codes, younger, offsets, begins)
+        self._line = np.array([*(_address(array) for array in (codes, younger, offsets, begins)), shift], np.int64)
+        self.address = _address(self._line)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self._arrays)
+
+
+class Run:
+    """The keys of one sub-window, sorted and immutable.
+
+    A key and its row lie in one word of 64 bits: the key's distance from the run's smallest in the upper half, the row
+    within the sub-window in the lower. Keys that lie farther apart than 32 bits can tell have the upper bits of their
+    distance there, and the whole keys beside them. Ties stay in arrival order, which is the words' own order.
+
+    Parameters
+    ----------
+    base : int
+        Ordinal of the sub-window's first row.
+    rows : int
+        Ordinals that the sub-window spans, m or more: rows that can match nothing have no key here.
+    keys : (m,) int64
+        Ascending.
+    offsets : (m,) int32
+        Row within the sub-window of each key.
+    aux : (m, d) int64
+        The further dimensions of each row.
+    aux_min, aux_max : (d,) int64
+        Ends of each dimension, by which a whole run is passed over.
+    inexact : frozenset of int
+        Numbers of the predicate's terms whose keys had to be clipped: their pairs are rechecked.
+    """
+
+    __slots__ = (
+        "_ages", "_directory", "_lease", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min",
+        "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        base: int,
+        rows: int,
+        keys: NDArray[np.int64],
+        offsets: NDArray[np.int32],
+        aux: NDArray[np.int64],
+        aux_min: NDArray[np.int64],
+        aux_max: NDArray[np.int64],
+        inexact: frozenset[int] = frozenset(),
+    ) -> None:
+        size = keys.size
+        ends = (int(keys[0]), int(keys[-1])) if size else (0, 0)
+        shift = shift_of(*ends)
+        lease = words_pool.lease(size + PAD)
+        # Differences beyond 2**63 wrap round and are right again as unsigned numbers.
+        distances = (keys - np.int64(ends[0])).view(np.uint64) if size else np.empty(0, np.uint64)
+        lease.array[:size] = (distances >> np.uint64(shift) << HALF) | offsets.astype(np.uint64)
+        self._set(base, rows, size, lease, ends, shift, keys if shift else None, aux, (aux_min, aux_max), inexact, None)
+
+    def _set(
+        self,
+        base: int,
+        rows: int,
+        size: int,
+        lease: Lease,
+        ends: tuple[int, int],
+        shift: int,
+        wide: NDArray[np.int64] | None,
+        aux: NDArray[np.int64],
+        aux_ends: tuple[NDArray[np.int64], NDArray[np.int64]],
+        inexact: frozenset[int],
+        directory: NDArray[np.uint32] | None,
+    ) -> None:
+        self.base, self.rows, self.size = base, rows, size
+        self._lease = lease
+        self.words: NDArray[np.uint64] = lease.array[: size + PAD]
+        if self.words.flags.writeable:  # what is only mapped was closed when it was written
+            self.words[size:] = ~np.uint64(0)
+        self.smallest, self.largest_key = ends
+        self.shift, self.step = shift, step_of(*ends, shift, size)
+        self.wide = wide
+        self.aux, (self.aux_min, self.aux_max) = aux, aux_ends
+        self.inexact = inexact
+        if directory is not None:
+            close_directory(directory)
+        self._directory = directory
+        self._line: tuple[int, ...] | None = None
+        self._ages: Ages | None = None
+        self._looked_at = 0
+        self._making = Lock()
+        self._sights: Visibility | None = None
+
+    @staticmethod
+    def of_words(
+        rows: int,
+        words: NDArray[np.uint64],
+        directory: NDArray[np.uint32],
+        ends: tuple[int, int],
+        wide: NDArray[np.int64] | None,
+        aux: NDArray[np.int64],
+        aux_ends: tuple[NDArray[np.int64], NDArray[np.int64]],
+        inexact: frozenset[int],
+    ) -> Run:
+        """Return a run that begins at ordinal 0, of the `words` and `directory` of another one, which are shared."""
+        size = words.size - PAD
+        run = object.__new__(Run)
+        run._set(0, rows, size, Lease(words, None), ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
+        run._directory = directory
+        return run
+
+    @property
+    def directory(self) -> NDArray[np.uint32]:
+        """The first place of each bucket, made when it is first asked for: a run merged in the same push needs none."""
+        if self._directory is None:
+            directory = new_directory(self.smallest, self.largest_key, self.shift, self.step)
+            mark_directory(self.words, 0, self.size, self.step, directory)
+            close_directory(directory)
+            self._directory = directory
+        return self._directory
+
+    @property
+    def line(self) -> tuple[int, ...]:
+        """What kernels take of the run, see `kernels.searching.FIELDS`; written down, because addresses are slow."""
+        if self._line is None:
+            self._line = (
+                _address(self.words), self.size, self.smallest, self.largest_key, self.shift, self.step,
+                _address(self.directory), self.base, self.rows, 0 if self.wide is None else _address(self.wide),
+                _address(self.aux) if self.aux.size else 0, self.aux.shape[1], 0, 0,
+            )  # fmt: skip
+        return self._line
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """(m,) int64, ascending."""
+        if self.wide is not None:
+            return self.wide
+        return (self.words[: self.size] >> HALF).astype(np.int64) + self.smallest
+
+    @property
+    def offsets(self) -> NDArray[np.int32]:
+        """(m,) int32, the row within the sub-window of each key."""
+        return (self.words[: self.size] & LOW_HALF).astype(np.int32)
+
+    def ages_for(self, candidates: int) -> int:
+        """Return the address of what tells how many rows of a range came when, see `kernels.ages`; 0 if there is none.
+
+        It is made once so many candidates have been looked at one by one that making it would have cost less.
+        """
+        # One of the threads that ask makes it for all: a second one in its place would free what a kernel reads.
+        with self._making:
+            if self._ages is None:
+                self._looked_at += candidates
+                if self._looked_at < LOOKED_AT * self.size:
+                    return 0
+                self._ages = Ages(self.words, self.size, self.rows)
+            return self._ages.address
+
+    @property
+    def sights(self) -> Visibility:
+        """What tells how many rows of a range probes see that come one after the other."""
+        with self._making:
+            if self._sights is None:
+                self._sights = Visibility(self.words, self.size, self.rows)
+            return self._sights
+
+    def largest(self, dimension: int) -> int:
+        """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
+        return int(self.largest_key if dimension < 0 else self.aux_max[dimension])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without the room for others that lent memory may have."""
+        wide = 0 if self.wide is None else self.wide.nbytes
+        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide + self.nbytes_of_ages)
+
+    @property
+    def nbytes_of_ages(self) -> int:
+        """Bytes by which it is told when rows came, 0 until that is asked for."""
+        return sum(one.nbytes for one in (self._ages, self._sights) if one is not None)
+
+    def rebased(self, base: int) -> Run:
+        """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""
+        if base == self.base:
+            return self
+        run = object.__new__(Run)
+        for name in Run.__slots__:
+            setattr(run, name, getattr(self, name))
+        run.base = base
+        run._line = None
+        return run
+
+    def trimmed(self, ordinal: int) -> Run:
+        """Return the run without its rows before an ordinal of it or before it; in memory of its own, if any go."""
+        if ordinal <= self.base or self.size == 0:
+            return self
+        cut, lease = ordinal - self.base, words_pool.lease(self.size + PAD)
+        size = int(drop_words(self.words, self.size, np.uint64(cut), lease.array))
+        origin, wide, aux = self.smallest, self.wide, self.aux
+        if wide is not None or aux.shape[1]:
+            stays = (self.words[: self.size] & LOW_HALF) >= np.uint64(cut)
+            wide, aux = None if wide is None else wide[stays], aux[stays]
+        words = lease.array[:size]
+        ends = (0, 0)
+        if size:
+            ends = (origin + int(words[0] >> HALF), origin + int(words[-1] >> HALF))
+            if wide is not None:
+                ends = (int(wide[0]), int(wide[-1]))
+        shift = shift_of(*ends)
+        if wide is not None:
+            upper = (wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF
+            words[:] = upper | (words & LOW_HALF)
+            wide = wide if shift else None
+        elif size and ends[0] != origin:
+            words -= np.uint64((ends[0] - origin) << 32)
+        run = object.__new__(Run)
+        rows = self.rows - cut
+        run._set(ordinal, rows, size, lease, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
+        return run
+
+
+def _address(array: NDArray[np.generic]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def shift_of(smallest: int, largest: int) -> int:
+    """Return by how many bits distances are cut so that they, and the one after the largest, fit 32 bits.
+
+    Examples
+    --------
+    >>> shift_of(-5, 2**32 - 7), shift_of(-5, 2**32 - 6), shift_of(-(2**63), 2**63 - 1)
+    (0, 1, 33)
+    """
+    span = largest - smallest
+    shift = max(0, span.bit_length() - 32)
+    return shift + (span >> shift >= (1 << 32) - 1)
+
+
+def step_of(smallest: int, largest: int, shift: int, size: int) -> int:
+    """Return how many more bits are cut for a bucket of the directory; a word is never cut by all of its 64."""
+    upper = (largest - smallest) >> shift
+    return max(0, upper.bit_length() - max(1, size.bit_length() - KEYS_A_BUCKET))
+
+
+def new_directory(smallest: int, largest: int, shift: int, step: int) -> NDArray[np.uint32]:
+    """Return a directory in which nothing is marked."""
+    return np.zeros(((largest - smallest) >> shift >> step) + 2, np.uint32)
+
+
+def build_run(
+    base: int,
+    rows: int,
+    keys: NDArray[np.int64],
+    aux: NDArray[np.int64],
+    kept: NDArray[np.bool_] | None,
+    inexact: frozenset[int] = frozenset(),
+) -> Run:
+    """Sort one sub-window's keys.
+
+    `keys` (rows,) int64 and `aux` (rows, d) int64 in arrival order; `kept` (rows,) bool, the rows that may match, or
+    None for all. Ties stay in arrival order. O(rows).
+    """
+    if kept is None:
+        chosen, among = EVERY_ROW, keys
+    else:
+        chosen = np.flatnonzero(kept).astype(np.int32)
+        among = keys[chosen]
+    size = among.size
+    ends = (int(among.min()), int(among.max())) if size else (0, 0)
+    shift = shift_of(*ends)
+    lease = words_pool.lease(size + PAD)
+    words, wide = lease.array[:size], None
+    if size:
+        keys = np.ascontiguousarray(keys)
+        passes = -(-((ends[1] - ends[0]) >> shift).bit_length() // BITS) if size >= SMALL else 0
+        spare = words_pool.lease(size) if passes else lease
+        sort_words(keys, chosen, kept is None, ends[0], shift, passes, words, spare.array)
+        if not passes:
+            words.sort()
+        if shift:
+            wide = np.empty(size, np.int64)
+            if not settle(keys, 4 * size, words, wide):
+                # Most keys are one number in their upper bits.
+                order = sorted_order(among)
+                wide = among[order]
+                offsets = order.astype(np.uint64) if kept is None else chosen[order].astype(np.uint64)
+                words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
+    beside = aux[(words & LOW_HALF).astype(np.int64)] if aux.shape[1] else np.empty((size, 0), np.int64)
+    run = object.__new__(Run)
+    run._set(base, rows, size, lease, ends, shift, wide, beside, ends_of(beside), inexact, None)
+    return run
+
+
+def ends_of(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the smallest and the largest value of each further dimension, the wrong way round if there is no row."""
+    if aux.size == 0:
+        empty = np.zeros(aux.shape[1], np.int64)
+        return empty + 1, empty
+    return aux.min(axis=0), aux.max(axis=0)

@@ -1,0 +1,89 @@
+"""Which rows of a run some probes see, kept from push to push: most of them are the same as before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.sorted_runs.visibility import COME, GONE, WIDTH, count_in_turns, place_rows, see_rows
+from slidejoin.runtime.buffers import Buffers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.protocol import Ascending
+    from slidejoin.runtime.buffers import Lease
+
+__all__ = ["Seen", "Sights"]
+
+places_pool, bits_pool = Buffers(np.uint32), Buffers(np.uint64)
+
+ANEW = 32
+"""A part of 1/32 of a run's rows: if more than these have entered or left since, all levels are written anew."""
+
+
+class Seen:
+    """The rows of a run that are seen: a bit for each, and how many are before it; see `kernels.seeing`."""
+
+    __slots__ = ("_lease", "bits", "large", "state", "stretches", "words")
+
+    def __init__(self, size: int) -> None:
+        words = size // WIDTH + 1
+        stretches = -(-words // WIDTH)
+        large = -(-stretches // WIDTH)
+        self._lease = bits_pool.lease(words)
+        self.bits: NDArray[np.uint64] = self._lease.array[:words]
+        self.words = np.empty(stretches * WIDTH, np.uint16)
+        self.stretches, self.large = np.empty(large * WIDTH, np.uint32), np.empty(large, np.uint32)
+        self.state = np.full(2, -1, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all levels."""
+        return self.bits.nbytes + self.words.nbytes + self.stretches.nbytes + self.large.nbytes
+
+
+class Visibility:
+    """What tells which rows of a run are seen, for as many threads as ask at once.
+
+    Parameters
+    ----------
+    words : (size + PAD,) uint64
+        The words of the run.
+    size, rows : int
+        How many rows have a key, and how many there are.
+    """
+
+    __slots__ = ("_idle", "_lease", "_places", "_size", "_words")
+
+    def __init__(self, words: NDArray[np.uint64], size: int, rows: int) -> None:
+        self._words, self._size = words, size
+        self._lease: Lease = places_pool.lease(rows)
+        self._places: NDArray[np.uint32] = self._lease.array[:rows]
+        place_rows(int(words.__array_interface__["data"][0]), size, self._places)
+        # Taking and giving are single operations on a list, so threads may do both.
+        self._idle: list[Seen] = []
+
+    def count(self, probes: Ascending, base: int, ranges: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+        """Add to `counts` (n,) int64 how many rows each probe sees in its range, (n,) uint64; `base` is the run's."""
+        rows = self._places.size
+        gone, come = (min(max(seen - base, 0), rows) for seen in (probes.seen[0], probes.seen[2]))
+        try:
+            seen = self._idle.pop()
+        except IndexError:
+            seen = Seen(self._size)
+        left, entered = gone - int(seen.state[GONE]), come - int(seen.state[COME])
+        if seen.state[GONE] < 0 or min(left, entered) < 0 or max(left, entered) > rows // ANEW:
+            see_rows(self._words, self._size, gone, come, seen.bits, seen.words, seen.stretches, seen.large)
+            seen.state[GONE], seen.state[COME] = gone, come
+        count_in_turns(
+            self._places, seen.bits, seen.words, seen.stretches, seen.large, seen.state, ranges, probes.rank,
+            probes.view, base, counts,
+        )  # fmt: skip
+        self._idle.append(seen)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self._places.nbytes + sum(seen.nbytes for seen in list(self._idle))

@@ -1,0 +1,1 @@
+"""From matches of each side to pairs in arrival order."""

@@ -1,0 +1,1 @@
+"""Vector instructions, memory, atomics and sorting: what several rooms of kernels need."""

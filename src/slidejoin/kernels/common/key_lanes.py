@@ -1,0 +1,105 @@
+"""Vector primitives on keys of 64 bits: many are compared at once and give a bit each, without a branch.
+
+In LLVM's portable vector types, as those of `kernels.common.vectors`: a processor with shorter vectors takes several
+instructions for one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from slidejoin.kernels.common.vectors import _pointer, _splat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ALL_LANES", "KEY_LANES", "any_inside", "keys_below", "keys_inside"]
+
+KEY_LANES = 32
+"""Keys that are compared at once: all of them are read, whatever a node or block has."""
+
+ALL_LANES = 2 * KEY_LANES
+"""Keys that are tried before the first branch."""
+
+WIDE, LANES, EIGHT = ir.IntType(64), ir.VectorType(ir.IntType(64), KEY_LANES), ir.VectorType(ir.IntType(64), 8)
+
+
+def _loaded(context: Any, builder: Any, kind: Any, keys: Any, place: Any) -> Any:  # noqa: ANN401
+    return builder.load(_pointer(context, builder, kind, keys, place, LANES), align=8)
+
+
+def _mask(builder: Any, bits: Any) -> Any:  # noqa: ANN401
+    return builder.zext(builder.bitcast(bits, ir.IntType(KEY_LANES)), WIDE)
+
+
+@intrinsic
+def _keys_below(_typing: Any, keys: Any, place: Any, key: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        found = _loaded(context, builder, signature.args[0], args[0], args[1])
+        return _mask(builder, builder.icmp_signed("<", found, _splat(builder, args[2], LANES)))
+
+    return types.int64(keys, types.int64, types.int64), generate
+
+
+@intrinsic
+def _keys_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        found = _loaded(context, builder, signature.args[0], args[0], args[1])
+        # One comparison instead of two: what is below the range wraps round to above it.
+        apart = builder.sub(found, _splat(builder, args[2], LANES))
+        return _mask(builder, builder.icmp_unsigned("<=", apart, _splat(builder, builder.sub(args[3], args[2]), LANES)))
+
+    return types.int64(keys, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _any_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        low, span, hit = _splat(builder, args[2], EIGHT), _splat(builder, builder.sub(args[3], args[2]), EIGHT), None
+        for first in range(0, ALL_LANES, 8):
+            place = builder.add(args[1], WIDE(first))
+            found = builder.load(_pointer(context, builder, signature.args[0], args[0], place, EIGHT), align=8)
+            inside = builder.icmp_unsigned("<=", builder.sub(found, low), span)
+            hit = inside if hit is None else builder.or_(hit, inside)
+        none = ir.Constant(ir.IntType(8), 0)
+        return builder.icmp_unsigned("!=", builder.bitcast(hit, ir.IntType(8)), none)
+
+    return types.boolean(keys, types.int64, types.int64, types.int64), generate
+
+
+def _bits(lanes: NDArray[np.bool_]) -> int:
+    return sum(1 << lane for lane, one in enumerate(lanes.tolist()) if one)
+
+
+def _plain_below(keys: NDArray[np.int64], place: int, key: int) -> int:
+    return _bits(keys[int(place) : int(place) + KEY_LANES] < key)
+
+
+def _plain_inside(keys: NDArray[np.int64], place: int, low: int, high: int) -> int:
+    lanes = keys[int(place) : int(place) + KEY_LANES]
+    return _bits((low <= lanes) & (lanes <= high))
+
+
+def _plain_any(keys: NDArray[np.int64], place: int, low: int, high: int) -> bool:
+    return any(_plain_inside(keys, int(place) + first, low, high) for first in range(0, ALL_LANES, KEY_LANES))
+
+
+if numba.config.DISABLE_JIT:
+    any_inside: Callable[..., Any] = _plain_any
+    keys_below: Callable[..., Any] = _plain_below
+    keys_inside: Callable[..., Any] = _plain_inside
+else:
+    keys_below, keys_inside, any_inside = _keys_below, _keys_inside, _any_inside
+
+# keys_below(keys, place, key): bit l is set where keys[place + l] < key.
+# keys_inside(keys, place, low, high): where low <= keys[place + l] <= high, for low <= high.
+# any_inside(keys, place, low, high): whether that is so for any of ALL_LANES keys; eight vectors are tried, and their
+# masks put together, which is less work than taking the bits of each.

@@ -1,0 +1,1 @@
+"""A whole push in one call."""

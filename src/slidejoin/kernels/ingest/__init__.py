@@ -1,0 +1,1 @@
+"""Arrival order and clocks."""

@@ -1,0 +1,172 @@
+"""How kernels are compiled: the one place that knows Numba's switches.
+
+Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. What is not in
+the cache is compiled when its module is imported, so that no push in the middle of a stream waits for that (or later,
+by whoever asks for `compiled_later`: `warming` does, to share the work among processes); what is there is loaded by its
+first call.
+``NUMBA_DISABLE_JIT=1`` runs them as plain Python.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import intrinsic
+
+from slidejoin.kernels.jit.caching import KernelCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "I32",
+    "I64",
+    "I64_2D",
+    "KERNELS",
+    "OUT_I32",
+    "OUT_I64",
+    "OUT_I64_2D",
+    "OUT_U32",
+    "U32",
+    "U64",
+    "compiled_later",
+    "emit_prefetch",
+    "file_of",
+    "inlined",
+    "kernel",
+    "load",
+    "prefetch",
+]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _array(dtype: Any, ndim: int = 1, *, out: bool = False) -> Any:  # noqa: ANN401 - Numba's types are untyped
+    # Inputs are declared read-only: a writable array converts to that, while Arrow's and mapped arrays are read-only.
+    return types.Array(dtype, ndim, "C", readonly=not out)
+
+
+I64, OUT_I64 = _array(types.int64), _array(types.int64, out=True)
+I32, OUT_I32 = _array(types.int32), _array(types.int32, out=True)
+U32, OUT_U32 = _array(types.uint32), _array(types.uint32, out=True)
+I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
+
+
+def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # noqa: ANN401
+    """Compile a kernel for one signature when its module is imported, or find it in the cache on disk."""
+
+    def compiled(function: F) -> F:
+        start = perf_counter()
+        made = numba.njit(nogil=True)(function)
+        if not numba.config.DISABLE_JIT:
+            made._cache = KernelCache(function)  # noqa: SLF001 - Numba has no way to choose the key
+            _load_later(made, returns(*signature))
+            if not (_later or file_of(made).is_file()):
+                load(made)
+        KERNELS.append((made, perf_counter() - start))
+        return cast("F", made)
+
+    return compiled
+
+
+KERNELS: list[tuple[Callable[..., Any], float]] = []
+"""All kernels so far and the seconds that each took to compile or to be found in the cache, see `warming`."""
+
+
+_later = False
+
+
+@contextmanager
+def compiled_later() -> Iterator[None]:
+    """Import modules without compiling their kernels: each is compiled by `load`, or by its first call."""
+    global _later  # noqa: PLW0603 - the decorator has no other way to know
+    before, _later = _later, True
+    try:
+        yield
+    finally:
+        _later = before
+
+
+def file_of(made: Any) -> Path:  # noqa: ANN401 - Numba's kernels are untyped
+    """Return where the compiled form of a kernel lies, or will."""
+    path: Path = made._file  # noqa: SLF001 - the form of this instance
+    return path
+
+
+def load(made: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
+    """Load a kernel from the cache now, or compile it; otherwise its first call does."""
+    ready = vars(made).get("_ready")
+    if ready is not None:
+        ready()
+
+
+def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
+    """Let the first call of a kernel, or of one that calls it, load it: a plain join needs a handful."""
+
+    def ready() -> None:
+        # Numba's own lock: two threads may come at once, one of them out of compiling another kernel.
+        with global_compiler_lock:
+            if vars(made).pop("_ready", None) is not None:
+                made.compile(signature)
+                made.disable_compile()
+                del made._compile_for_args, made.get_call_template  # noqa: SLF001 - the forms of this instance alone
+
+    def called(*_args: Any, **_keywords: Any) -> Any:  # noqa: ANN401
+        ready()
+        return made  # which Numba calls then
+
+    def called_compiled(args: Any, keywords: Any) -> Any:  # noqa: ANN401
+        ready()
+        return made.get_call_template(args, keywords)
+
+    # Numba asks these two when it has no compiled form: for a call, and for one inside another kernel.
+    made._ready, made._compile_for_args, made.get_call_template = ready, called, called_compiled  # noqa: SLF001
+    made._file = made._cache.file(signature, made.targetctx)  # noqa: SLF001
+
+
+def inlined(function: F) -> F:
+    """Compile a helper into its callers; it has no signature of its own."""
+    return cast("F", numba.njit(inline="always")(function))
+
+
+U64 = np.uint64
+"""Places are cast to unsigned where they index: Numba else adds a test for negative indexes to each access."""
+
+
+def emit_prefetch(builder: Any, pointer: Any) -> None:  # noqa: ANN401 - LLVM's builder is untyped
+    """Emit LLVM's prefetch for reading, to be kept in all caches; `pointer` is to bytes."""
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    name = "llvm.prefetch.p0"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    builder.call(function, [pointer, word(0), word(3), word(1)])
+
+
+@intrinsic
+def _prefetch(_typing: Any, array: Any, place: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
+    """Emit LLVM's prefetch of ``array[place]`` for reading, to be kept in all caches."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        emit_prefetch(builder, builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(array, place), generate
+
+
+def _prefetch_nothing(array: NDArray[Any], place: Any) -> None:  # noqa: ANN401 - any integer
+    """Do nothing: a prefetch changes no value."""
+
+
+prefetch = _prefetch_nothing if numba.config.DISABLE_JIT else _prefetch
+"""Ask for the cache line of ``array[place]`` ahead of its use; the place may lie outside the array."""

@@ -1,0 +1,197 @@
+"""Compiling everything ahead of time, on all cores."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+
+import slidejoin.kernels
+from slidejoin.kernels.jit.compiling import KERNELS, compiled_later, file_of, load
+from slidejoin.runtime.cores import cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+__all__ = ["Warmed", "compile_all", "uncompiled", "warm_up"]
+
+MOST_PROCESSES = 8
+"""More would have less to do than to load, which takes a process about a second."""
+
+HELPER = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from slidejoin.kernels.jit.warming import help_compile
+print(json.dumps(help_compile(*json.loads(sys.argv[2]))))
+"""
+
+
+class Warmed(NamedTuple):
+    """One kernel that is ready.
+
+    Attributes
+    ----------
+    kernel : str
+        Its module and name.
+    seconds : float
+        How long compiling it took, or loading it.
+    from_cache : bool
+        Whether it was compiled before and lay on disk.
+    """
+
+    kernel: str
+    seconds: float
+    from_cache: bool
+
+
+def warm_up(processes: int | None = None) -> list[Warmed]:
+    """Make every kernel ready, compiled and kept on disk, and return them in the order in which they were made.
+
+    Nothing is left to compile afterwards: the first push of a later process finds all kernels.
+
+    Parameters
+    ----------
+    processes : int, optional
+        How many share what is to be compiled, this one among them. Default: one for each core, at most 8.
+
+    Examples
+    --------
+    >>> any(done.kernel == "sorting.radix_order" for done in warm_up())
+    True
+    """
+    spent = compile_all(processes)
+    return [_warmed(kernel, seconds, spent) for kernel, seconds in _kernels()]
+
+
+def compile_all(processes: int | None = None, leave_out: Collection[str] = ()) -> dict[str, float]:
+    """Compile every kernel that is not on disk, without loading the others.
+
+    Parameters
+    ----------
+    processes : int, optional
+        As for `warm_up`.
+    leave_out : collection of str
+        Modules whose kernels are not wanted.
+
+    Returns
+    -------
+    dict
+        The seconds of each kernel that was compiled, by the name of its file.
+    """
+    missing = uncompiled(leave_out)
+    if processes is None:
+        processes = min(cores(), MOST_PROCESSES)
+    return _share(missing, min(processes, len(missing)), leave_out) if missing else {}
+
+
+def uncompiled(leave_out: Collection[str] = ()) -> list[Any]:
+    """Import all kernels, compiling none, and return those that are not on disk.
+
+    Parameters
+    ----------
+    leave_out : collection of str
+        Modules whose kernels are not wanted.
+    """
+    with compiled_later():
+        for module in pkgutil.iter_modules(slidejoin.kernels.__path__):
+            import_module(f"slidejoin.kernels.{module.name}")
+    if numba.config.DISABLE_JIT:
+        return []
+    missing = [
+        kernel
+        for kernel, _ in _kernels()
+        if kernel.__module__.rpartition(".")[2] not in leave_out and not file_of(kernel).is_file()
+    ]
+    # Those that take long first, as far as the size of their code tells, so that the processes end together.
+    return sorted(missing, key=lambda kernel: -len(kernel.py_func.__code__.co_code))
+
+
+def help_compile(claims: str, leave_out: Collection[str]) -> dict[str, float]:
+    """Compile what no other process has claimed, as one of those that share the folder `claims`.
+
+    Returns
+    -------
+    dict
+        The seconds of each kernel, by the name of its file.
+    """
+    return _compile_unclaimed(uncompiled(leave_out), Path(claims))
+
+
+def _share(missing: list[Any], processes: int, leave_out: Collection[str]) -> dict[str, float]:
+    """Compile kernels in this process and in others; what became of no other one is done by this one."""
+    with TemporaryDirectory(prefix="slidejoin-warming-") as claims:
+        command = [sys.executable, "-c", HELPER, json.dumps(sys.path), json.dumps([claims, list(leave_out)])]
+        kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
+        helpers = [
+            subprocess.Popen(  # noqa: S603 - this interpreter, this package
+                command,
+                env=os.environ | kept,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,  # one that fails has only not helped
+                text=True,
+            )
+            for _ in range(processes - 1 if sys.executable else 0)
+        ]
+        try:
+            spent = _compile_unclaimed(missing, Path(claims))
+            for helper in helpers:
+                told, _ = helper.communicate()
+                if helper.returncode == 0:
+                    spent |= json.loads(told.splitlines()[-1])
+        finally:
+            for helper in helpers:
+                with helper:
+                    helper.kill()
+    for kernel in missing:
+        if not file_of(kernel).is_file():
+            start = perf_counter()
+            load(kernel)
+            spent[file_of(kernel).name] = perf_counter() - start
+    return spent
+
+
+def _compile_unclaimed(missing: list[Any], claims: Path) -> dict[str, float]:
+    spent = {}
+    for kernel in missing:
+        name = file_of(kernel).name
+        try:
+            (claims / name).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        start = perf_counter()
+        load(kernel)
+        spent[name] = perf_counter() - start
+    return spent
+
+
+def _kernels() -> Iterator[tuple[Any, float]]:
+    """Yield the kernels of this package; those of the benchmark are no part of a join."""
+    for kernel, seconds in KERNELS:
+        if str(getattr(kernel, "__module__", "")).startswith(f"{slidejoin.kernels.__name__}."):
+            yield kernel, seconds
+
+
+def _warmed(kernel: Callable[..., Any], seconds: float, spent: dict[str, float]) -> Warmed:
+    start = perf_counter()
+    load(kernel)
+    seconds += perf_counter() - start
+    if numba.config.DISABLE_JIT:
+        return Warmed(_name(kernel), seconds, from_cache=False)
+    elsewhere = spent.get(file_of(kernel).name)
+    from_cache = elsewhere is None and bool(getattr(getattr(kernel, "stats", None), "cache_hits", None))
+    return Warmed(_name(kernel), seconds if elsewhere is None else elsewhere, from_cache)
+
+
+def _name(kernel: object) -> str:
+    module, name = str(getattr(kernel, "__module__", "")), str(getattr(kernel, "__name__", ""))
+    return f"{module.rpartition('.')[2]}.{name}"

@@ -1,0 +1,1 @@
+"""PanJoin's RaP-Table and WiB+-tree."""

@@ -1,0 +1,1 @@
+"""Keys of doubles, exact ends of ranges, hashes of text."""

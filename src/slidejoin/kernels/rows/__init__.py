@@ -1,0 +1,1 @@
+"""Records: rows whose columns lie side by side."""

@@ -1,0 +1,1 @@
+"""CellJoin's nested loop and hash buckets."""

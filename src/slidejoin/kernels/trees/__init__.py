@@ -1,0 +1,1 @@
+"""The trees of the PIM-Tree paper."""

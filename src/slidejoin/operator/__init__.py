@@ -1,0 +1,1 @@
+"""One push, from arrival to output."""

@@ -1,0 +1,222 @@
+"""What the indexes found, slot by slot: ranges of sorted runs, or rows of cells."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.candidates.spreading import SIDE, STAGES, fill_both
+from slidejoin.kernels.candidates.weaving import weave
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.probes import FoundPositions
+    from slidejoin.index.parallel_search import Workers
+    from slidejoin.index.protocol import Found, InRanges
+    from slidejoin.runtime.recycled import Recycled
+    from slidejoin.sides import Side
+
+__all__ = ["PositionCandidates", "RangeCandidates"]
+
+
+SMALLEST_PART = 1 << 17
+"""Pairs that are worth a thread of their own when they are written: as many take 0.2 ms, handing over 60 µs."""
+
+
+class RangeCandidates:
+    """Candidates by two passes: each side's index has counted its own, and they are written in arrival order.
+
+    Parameters
+    ----------
+    slots : int
+    workers, memory : Workers, Recycled
+        What writes pairs down, and into what.
+    """
+
+    def __init__(self, slots: int, workers: Workers, memory: Recycled) -> None:
+        self.slots = slots
+        self.counts: NDArray[np.int64] = np.zeros(slots, np.int64)
+        self._found: list[tuple[Side, NDArray[np.int64], Found]] = []
+        self._workers, self._memory = workers, memory
+
+    def add(self, role: Side, slots: NDArray[np.int64], found: Found) -> None:
+        """Add what the probes of one side found; `slots` (n,) int64 ascending, one for each probe."""
+        self.counts[slots] = found.counts
+        self._found.append((role, np.ascontiguousarray(slots), found))
+
+    @property
+    def total(self) -> int:
+        """Candidates of all slots."""
+        return int(self.counts.sum())
+
+    def write(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the (left, right) ordinals of the candidates of slots first…last-1, each thread a stretch of them."""
+        ends = np.cumsum(self.counts[first:last])
+        total = int(ends[-1]) if ends.size else 0
+        left, right = self._memory.take(total), self._memory.take(total)
+        parts = max(1, min(self._workers.threads, total // SMALLEST_PART))
+        cuts = {first, last, *(first + int(np.searchsorted(ends, total * part // parts)) for part in range(1, parts))}
+        stops = sorted(cuts)
+        ranges = [found.in_ranges for _, _, found in self._found]
+        simple = [one for one in ranges if one is not None]
+        if len(simple) == len(ranges):
+            self._workers.run(
+                [self._stretch(*stretch, first, ends, left, right, simple) for stretch in pairwise(stops)]
+            )
+            return left, right
+        places = np.concatenate([np.zeros(1, np.int64), ends])
+        for role, slots, found in self._found:
+            begin, end = (int(at) for at in np.searchsorted(slots, (first, last)))
+            own = np.zeros(slots.size, np.int64)
+            own[begin:end] = places[slots[begin:end] - first]
+            found.fill(begin, end, own, *((left, right) if role == "left" else (right, left)))
+        return left, right
+
+    def _stretch(
+        self,
+        begin: int,
+        end: int,
+        first: int,
+        ends: NDArray[np.int64],
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        ranges: list[InRanges],
+    ) -> Callable[[], None]:
+        """Return what writes the candidates of slots begin…end-1; `ranges` are what was found, in the same order."""
+        sides = {role: (slots, found) for role, slots, found in self._found}
+        # Answers of a side that were found in parts have bounds within.
+        cuts = {begin, end}
+        for slots, found in sides.values():
+            bounds = [int(slots[bound]) for bound in found.bounds if bound < slots.size]
+            cuts |= {bound for bound in bounds if begin < bound < end}
+        calls = []
+        for start, stop in pairwise(sorted(cuts)):
+            probes = {role: (np.zeros(SIDE, np.int64), 0, 0) for role in SIDES}
+            for (role, (slots, _)), found_ranges in zip(sides.items(), ranges, strict=True):
+                low, high = (int(place) for place in np.searchsorted(slots, (start, stop)))
+                probes[role] = found_ranges.described(slots, low, high)
+            calls.append((probes["left"], probes["right"], int(ends[start - first - 1]) if start > first else 0))
+
+        def run() -> None:
+            stages = np.empty(STAGES, np.int64)
+            for (ours, i, end_i), (theirs, j, end_j), at in calls:
+                fill_both(ours, theirs, i, j, end_i, end_j, left, right, at, stages)
+
+        return run
+
+    def by_left(self) -> NDArray[np.bool_]:
+        """Whether the probe of each slot is a left row, (slots,)."""
+        mask = np.zeros(self.slots, np.bool_)
+        for role, slots, _ in self._found:
+            mask[slots] = role == "left"
+        return mask
+
+
+class PositionCandidates:
+    """Candidates in one pass: each side's probes have found theirs, which are woven into the arrival order.
+
+    Parameters
+    ----------
+    sides : dict
+        For each side the slots of its probes (n,) int64, what they found, the ordinal of the first of them, and the
+        floor of the table that they looked into.
+    first, last : int
+        The slots that are answered.
+    workers, memory : Workers, Recycled
+        What writes pairs down, and into what.
+    """
+
+    def __init__(
+        self,
+        sides: dict[Side, tuple[NDArray[np.int64], FoundPositions, int, int]],
+        first: int,
+        last: int,
+        workers: Workers,
+        memory: Recycled,
+    ) -> None:
+        self._sides = sides
+        self._first = first
+        self.slots = last - first
+        self._workers = workers
+        self._memory = memory
+        self._bounds = {side: self._probes(side, first, last) for side in sides}
+        self._totals = {
+            side: int(found.counts[slice(*self._bounds[side])].sum()) for side, (_, found, _, _) in sides.items()
+        }
+        self.total = sum(self._totals.values())
+
+    def _probes(self, side: Side, first: int, last: int) -> tuple[int, int]:
+        """Return which probes of one side are in slots first…last-1."""
+        slots = self._sides[side][0]
+        begin = 0 if first == 0 else int(np.searchsorted(slots, first))
+        return begin, slots.size if not slots.size or slots[-1] < last else int(np.searchsorted(slots, last))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Candidates of each slot, (slots,)."""
+        counts = np.zeros(self.slots, np.int64)
+        for side, (slots, found, _, _) in self._sides.items():
+            cut = slice(*self._bounds[side])
+            counts[slots[cut] - self._first] = found.counts[cut]
+        return counts
+
+    def by_left(self) -> NDArray[np.bool_]:
+        """Whether the probe of each slot is a left row, (slots,)."""
+        mask = np.zeros(self.slots, np.bool_)
+        mask[self._sides["left"][0][slice(*self._bounds["left"])] - self._first] = True
+        return mask
+
+    def write(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the (left, right) ordinals of the candidates of slots first…last-1, each thread a stretch of them."""
+        first, last = first + self._first, last + self._first
+        stops = [first, last]
+        if self._workers.threads > 1 and self.total >= 2 * SMALLEST_PART:
+            parts = min(self._workers.threads, self.total // SMALLEST_PART)
+            stops = [first + (last - first) * part // parts for part in range(parts + 1)]
+        # Where each stretch begins, on both sides: its probes, what they found, and the pairs before it.
+        begins = {side: [self._probes(side, 0, stop)[1] for stop in stops] for side in self._sides}
+        takes = {side: self._takes(side, begins[side]) for side in self._sides}
+        at = [sum(takes[side][part] - takes[side][0] for side in takes) for part in range(len(stops))]
+        left, right = self._memory.take(at[-1]), self._memory.take(at[-1])
+        self._workers.run([self._stretch(part, begins, takes, at, left, right) for part in range(len(stops) - 1)])
+        return left, right
+
+    def _takes(self, side: Side, begins: list[int]) -> list[int]:
+        found = self._sides[side][1]
+        takes, probe = [], found.begin
+        total = 0
+        for begin in begins:
+            total += int(found.counts[probe:begin].sum())
+            takes.append(total)
+            probe = begin
+        return takes
+
+    def _stretch(
+        self,
+        part: int,
+        begins: dict[Side, list[int]],
+        takes: dict[Side, list[int]],
+        at: list[int],
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+    ) -> Callable[[], None]:
+        (slots, ours, first, floor), (their_slots, theirs, their_first, their_floor) = (
+            self._sides["left"],
+            self._sides["right"],
+        )
+
+        def run() -> None:
+            weave(
+                slots, ours.counts, ours.found, first, floor,
+                their_slots, theirs.counts, theirs.found, their_first, their_floor,
+                begins["left"][part], begins["right"][part], takes["left"][part], takes["right"][part],
+                begins["left"][part + 1], begins["right"][part + 1], left, right, at[part], at[part + 1],
+            )  # fmt: skip
+
+        return run

@@ -1,0 +1,140 @@
+"""What one side brings to a small push: where its columns, its window and its records lie, and room for results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.index.cells.band_cells import BandCells
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.fused.small_push import (
+    BY,
+    HELD,
+    KEPT,
+    KEY,
+    LEFT_SIDE,
+    OF_COLUMN,
+    RECORD,
+    RIGHT_SIDE,
+    RING,
+    ROWS,
+    SEEN,
+    SHIFTED,
+    STRIDE,
+    UNITS,
+)
+from slidejoin.operator.window.indexed import CROWDED
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slidejoin.operator.fused.probe_side import ProbeSide
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.rows.chunk import Chunk
+    from slidejoin.sides import Side
+
+__all__ = ["AT", "Block", "Half", "Looked"]
+
+AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
+"""Where what is brief of a side begins, see `slidejoin.kernels.fused.small_push`."""
+
+ColumnAddresses: TypeAlias = "list[tuple[int, int, tuple[int, ...]]]"
+"""Columns that are looked at: the place of each, the bytes of a value, and where its address is written down."""
+
+
+class SmallPushSide:
+    """What one side brings to small pushes: where its columns lie, its window and its records."""
+
+    def __init__(
+        self, side: Side, engine: JoinOperator, key: str, words: memoryview, role: ProbeSide, work: memoryview
+    ) -> None:
+        plan, window = engine.plan, engine.windows[side]
+        self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
+        schema = plan.schema(side)
+        # For each column that is looked at: its place, the bytes of a value, and where its address is written down.
+        self._places: dict[int, tuple[int, list[int]]] = {}
+        self._want(schema, key, KEY)
+        records = self.payload.records
+        for number, (column, offset) in enumerate(zip(records.columns, records.offsets, strict=True)):
+            at = HELD + number * OF_COLUMN
+            self._want(schema, column.name, at)
+            words[self._at + at + 1], words[self._at + at + 2] = offset, column.dtype.itemsize
+        words[self._at + KEPT], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
+        self.columns = self.ordered(None)
+        # The table that the other side's probes look into, and the words of the work that say where it lies.
+        self._role, self._work = role, work
+        self._slots = self._pool = np.empty(0, np.uint32)
+        self._ring = np.empty(0, np.int64)
+        self._chunk: Chunk | None = None
+        self._first = 0
+
+    def _want(self, schema: pa.Schema, name: str, at: int) -> None:
+        place = schema.get_field_index(name)
+        _, wanted = self._places.setdefault(place, (schema.field(place).type.bit_width // 8, []))
+        wanted.append(self._at + at)
+
+    def ordered(self, by: int | None) -> ColumnAddresses:
+        """Return the columns to be looked at, with the one in place `by` that rows are sorted by; see `look`."""
+        found = {place: (width, list(ats)) for place, (width, ats) in self._places.items()}
+        if by is not None:
+            found.setdefault(by, (8, []))[1].append(self._at + BY)
+        return [(place, width, tuple(ats)) for place, (width, ats) in found.items()]
+
+    def look(self, table: pa.Table, rows: int, columns: ColumnAddresses) -> bool:
+        """Write down where all lies that a push of these rows needs; return False if it does not fit."""
+        words, at, window, payload = self._words, self._at, self.window, self.payload
+        index = window.index
+        if type(index) is not BandCells or index.wide:
+            return False
+        seen = window.rows_seen
+        if seen + rows - index.floor > CROWDED * index.rows:
+            return False
+        if index.slots is not self._slots or index.pool is not self._pool:
+            self._role.look_at(index, self._work)
+            self._slots, self._pool = index.slots, index.pool
+        words[at + ROWS], words[at + SEEN] = rows, seen
+        if not rows:
+            return True
+        chunk, batches = payload.room(rows), table.to_batches()
+        if chunk is None or len(batches) != 1:
+            return False
+        if chunk is not self._chunk:
+            self._chunk, self._first = chunk, payload.directory.address(chunk)
+        words[at + RECORD] = self._first + seen * words[at + STRIDE]
+        batch = batches[0]
+        for place, width, wanted in columns:
+            column = batch.column(place)
+            if column.null_count:
+                return False
+            address = column.buffers()[1].address + column.offset * width
+            for one in wanted:
+                words[one] = address
+        return True
+
+    def finds(self) -> bool:
+        """Write down where records are found by their ordinals; return False if columns may have NULLs."""
+        directory = self.payload.directory
+        ring = directory.ring
+        if ring is None or not directory.whole:
+            return False
+        if ring is not self._ring:
+            at, words = self._at, self._words
+            words[at + RING], words[at + UNITS], words[at + SHIFTED] = address_of(ring), ring.size, directory.shift
+            self._ring = ring
+        return True
+
+
+class Block:
+    """A table with room for the results of many pushes, and the addresses of its columns."""
+
+    def __init__(self, schema: pa.Schema, dtypes: list[np.dtype[Any]], places: int) -> None:
+        arrays = [np.empty(places, dtype) for dtype in dtypes]
+        columns = [
+            pa.Array.from_buffers(field.type, places, [None, pa.py_buffer(array)], 0)
+            for field, array in zip(schema, arrays, strict=True)
+        ]
+        self.table = pa.Table.from_arrays(columns, schema=schema)
+        self.columns = [(address_of(array), array.itemsize) for array in arrays]
+        self.places, self.used = places, 0

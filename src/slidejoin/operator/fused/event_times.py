@@ -1,0 +1,64 @@
+"""Event times on the short way: taken as they lie in memory, in a push of which no row is late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.kernels.ingest.clocks import run_clocks
+from slidejoin.plan.window_term import TimeScope
+from slidejoin.predicate.truth.types import UNIT_SCALE
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.fused.batch_columns import BatchColumns
+    from slidejoin.operator.ingest.arrival import Arrivals, Clock
+    from slidejoin.plan.plan import Plan
+    from slidejoin.plan.window_term import Scope
+    from slidejoin.sides import Side
+
+__all__ = ["Ticking"]
+
+LARGEST = int(np.iinfo(np.int64).max)
+
+
+class EventTimes:
+    """What a time window needs of a push beside its keys."""
+
+    def __init__(self, plan: Plan, scope: Scope) -> None:
+        self._places = {side: plan.schema(side).get_field_index(scope.columns(side)[0]) for side in SIDES}
+        self._clocks = np.empty(2, np.int64)
+
+    @staticmethod
+    def serves(plan: Plan, scope: Scope) -> bool:
+        """Tell whether event times are ticks as they lie in memory, and lengths in reach."""
+        if not isinstance(scope, TimeScope):
+            return False
+        kinds = [plan.schema(side).field(scope.window.on(side)).type for side in SIDES]
+        if scope.scale is None:
+            plain = all(pa.types.is_int64(kind) for kind in kinds)
+        else:
+            plain = all(pa.types.is_timestamp(kind) and UNIT_SCALE[kind.unit] == scope.scale for kind in kinds)
+        return plain and max(scope.left_length, scope.right_length, scope.lateness) <= LARGEST
+
+    def take(
+        self, taken: dict[Side, BatchColumns], arrivals: Arrivals, clock: Clock
+    ) -> dict[Side, NDArray[np.int64]] | None:
+        """Return the event times of both sides, (n,) int64; None if a row is late or has none: that is for the engine.
+
+        The clock stays as it is until `move`.
+        """
+        left, right = (taken[side].words(self._places[side]) for side in SIDES)
+        if left is None or right is None:
+            return None
+        self._clocks[0], self._clocks[1] = clock.left, clock.right
+        in_time = run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, self._clocks)
+        return {"left": left, "right": right} if in_time else None
+
+    def move(self, clock: Clock) -> None:
+        """Move a clock on by the times that were taken last."""
+        clock.left, clock.right = (int(largest) for largest in self._clocks)

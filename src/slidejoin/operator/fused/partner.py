@@ -1,0 +1,105 @@
+"""A second thread for work that is done in less time than the interpreter takes to hand it over."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from functools import cache
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+
+from slidejoin.kernels.fused.pushing import ADDRESS, AWAKE, CLOSED, MAILBOX, ROUSED, begin, end, serve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Partner", "partner"]
+
+PATIENCE = 200_000
+"""Nanoseconds for which a mailbox is looked at after it was last needed: waking a thread takes 50,000."""
+
+
+class Partner:
+    """Does its share of a push, see `slidejoin.kernels.fused.pushing`.
+
+    The thread sleeps until it is roused, looks at its mailbox for a while, and sleeps again, all without the
+    interpreter's lock. Who has work does it alone if the partner sleeps, or works for somebody else.
+    """
+
+    def __init__(self) -> None:
+        self._mailbox = np.zeros(MAILBOX, np.int64)
+        self._words = memoryview(self._mailbox.data)
+        self._lock = Lock()
+        self._for: NDArray[np.int64] | None = None
+        self._reads, self._writes = os.pipe()
+        self._thread = Thread(target=self._serve, name="slidejoin-partner", daemon=True)
+        self._thread.start()
+        # It may still be looking when the interpreter ends, and its memory goes.
+        atexit.register(self.close)
+
+    def rouse(self) -> None:
+        """Wake the thread, so that it looks at its mailbox in some 50 µs; nothing if it does."""
+        words = self._words
+        words[ROUSED] += 1
+        if not words[AWAKE]:
+            words[AWAKE] = 1
+            os.write(self._writes, b"!")
+
+    def begin(
+        self, work: NDArray[np.int64], address: int, left_keys: NDArray[np.int64], right_keys: NDArray[np.int64]
+    ) -> bool:
+        """Begin to insert rows, and go on with what is open of the work, which lies at `address`, until `end`.
+
+        Returns False, and does nothing, if it works for somebody else.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        self._for, self._words[ADDRESS] = work, address
+        begin(work, self._mailbox, left_keys, right_keys)
+        # What came between may have taken longer than it looks: it would sleep through a push that is posted meanwhile.
+        self.rouse()
+        return True
+
+    def end(self, work: NDArray[np.int64]) -> None:
+        """Leave the work if it was begun; nothing otherwise, so that an interrupt may come at any point of a push."""
+        if self._for is work:
+            end(work, self._mailbox)
+            self._for = None
+            self._lock.release()
+
+    def close(self) -> None:
+        """End the thread; from then on, whoever has work does it alone."""
+        if self._thread.is_alive():
+            self._words[CLOSED] = 1
+            os.write(self._writes, b"!")
+            self._thread.join()
+
+    def forget(self) -> None:
+        """Close what a forked process has of a partner whose thread is not in it."""
+        atexit.unregister(self.close)
+        os.close(self._reads)
+        os.close(self._writes)
+
+    def _serve(self) -> None:
+        serve(self._mailbox, self._reads, PATIENCE)
+
+
+@cache
+def partner() -> Partner | None:
+    """Return the one partner of this process: joins are many, cores are few. None where kernels are plain Python."""
+    return None if numba.config.DISABLE_JIT else Partner()
+
+
+def _after_fork() -> None:
+    if partner.cache_info().currsize:
+        known = partner()
+        if known is not None:
+            known.forget()
+        partner.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,70 @@
+"""What the probes of one side need on the short way, kept from push to push."""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slidejoin.index.cells.band_cells import MOST_FOUND
+from slidejoin.kernels.cells.probing import MARGIN
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.fused.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, STRETCHES, TOTAL, VIEWED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.band_cells import BandCells
+    from slidejoin.index.cells.probes import FoundPositions
+
+__all__ = ["Role"]
+
+
+class ProbeSide:
+    """One side as probes: `at` is where its words of the work begin."""
+
+    def __init__(self, at: int, view: NDArray[np.int64], found: FoundPositions) -> None:
+        self.at = at
+        self.view = view
+        self.found = found
+        self._table: tuple[NDArray[Any], ...] = ()
+
+    def look_at(self, index: BandCells, words: memoryview) -> None:
+        """Write down where the table lies that is probed."""
+        known = self._table
+        table: tuple[NDArray[Any], ...] = (index.slots, index.pool, index.state)
+        if known and all(map(is_, table, known)):
+            return
+        self._table = table
+        words[self.at + REACH] = index.reach
+        for number, array in enumerate(table):
+            words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
+
+    def make_room(self, probes: int, words: memoryview) -> None:
+        """Make room for answers: four a probe, or what was needed before."""
+        found, places = self.found, 4 * probes + 2 * STRETCHES * MARGIN
+        if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
+            found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
+            found.room(places)
+            words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
+            words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
+
+    def learn(self, words: memoryview) -> None:
+        """Make more room the next time if there was too little for what was found."""
+        asked = words[self.at + PROBES + 1]
+        done, total = (sum(words[self.at + name : self.at + name + STRETCHES]) for name in (DONE, TOTAL))
+        if 0 < done < asked:
+            places = min(2 * total * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
+            self.found.found = np.empty(places, np.uint32)
+            words[self.at + VIEWED] = 0
+
+    def joined(self, words: memoryview) -> FoundPositions:
+        """Return what the probes found, of all stretches side by side; all were answered."""
+        end, found = 0, self.found
+        for stretch in range(STRETCHES):
+            total, beyond = words[self.at + TOTAL + stretch], words[self.at + BEYOND + stretch]
+            found.found[end : end + total] = found.found[beyond : beyond + total]
+            end += total
+        found.begin, found.done, found.total = 0, words[self.at + PROBES + 1], end
+        return found

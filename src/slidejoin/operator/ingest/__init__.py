@@ -1,0 +1,1 @@
+"""From batches to rows in arrival order; late rows are left out."""

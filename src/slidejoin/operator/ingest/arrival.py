@@ -1,0 +1,180 @@
+"""In which order rows come, and which of them come too late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from slidejoin.kernels.common.sorting import sorted_order
+from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE, split_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+
+__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "merge", "numbers", "rise"]
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""The largest event time of a side that has no row yet."""
+
+Sortable: TypeAlias = "NDArray[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The rows of one push in arrival order.
+
+    Attributes
+    ----------
+    left, right : (n,) int64
+        Places in the side's batch of its rows, in arrival order.
+    left_rank, right_rank : (n,) int64
+        Place of each of them in the one order over both sides, ascending.
+    straight : bool
+        Whether each side's rows come in the order of its batch, all of them: then nothing has to be moved. False says
+        nothing.
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    left_rank: NDArray[np.int64]
+    right_rank: NDArray[np.int64]
+    straight: bool = False
+
+    def places(self, side: Side) -> NDArray[np.int64]:
+        """Places in the batch of that side's rows, in arrival order."""
+        return self.left if side == "left" else self.right
+
+    def rank(self, side: Side) -> NDArray[np.int64]:
+        """Place of that side's rows in the one order over both sides."""
+        return self.left_rank if side == "left" else self.right_rank
+
+    def without(self, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> Arrivals:
+        """Return the arrivals without the marked rows (in arrival order), ranks closed up."""
+        if not (left.any() or right.any()):
+            return self
+        keep_left, keep_right = ~left, ~right
+        gone = np.zeros(self.left.size + self.right.size, np.int64)
+        gone[self.left_rank[left]] = 1
+        gone[self.right_rank[right]] = 1
+        before = np.cumsum(gone)
+        left_rank, right_rank = self.left_rank[keep_left], self.right_rank[keep_right]
+        return Arrivals(
+            self.left[keep_left], self.right[keep_right], left_rank - before[left_rank], right_rank - before[right_rank]
+        )
+
+
+def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | None) -> Arrivals:
+    """Put the rows of one push in order: all left, then all right rows; or a stable sort of both, ties left first.
+
+    Sides that ascend already are merged, 1.4 ns a row; others are sorted.
+
+    Parameters
+    ----------
+    left_rows, right_rows : int
+        Rows of each batch.
+    by : pair of arrays, optional
+        A sortable value for each row of each side, of one dtype.
+    """
+    ranks = np.empty(left_rows, np.int64), np.empty(right_rows, np.int64)
+    if by is None or rise(by):
+        return merge(left_rows, right_rows, by, ranks)
+    values = np.concatenate(by)
+    order = sorted_order(values) if values.dtype == np.int64 else np.argsort(values, kind="stable").astype(np.int32)
+    places = np.empty(left_rows, np.int64), np.empty(right_rows, np.int64)
+    split_order(order, left_rows, *places, *ranks)
+    return Arrivals(*places, *ranks)
+
+
+def rise(by: tuple[Sortable, Sortable]) -> bool:
+    """Tell whether both sides' sort values ascend; of types that have to be looked at one by one, False."""
+    rising = RISE.get(by[0].dtype)
+    return rising is not None and rising(*by)
+
+
+def merge(
+    left_rows: int,
+    right_rows: int,
+    by: tuple[Sortable, Sortable] | None,
+    ranks: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> Arrivals:
+    """Put the rows of sides that `rise` in order, see `arrange`; `ranks` (rows,) of each side are memory for theirs."""
+    left, right = numbers(left_rows), numbers(right_rows)
+    if by is None:
+        return Arrivals(left, right, left, numbers(left_rows + right_rows)[left_rows:], straight=True)
+    MERGE_RANKS[by[0].dtype](*by, *ranks)
+    return Arrivals(left, right, *ranks, straight=True)
+
+
+_numbers: NDArray[np.int64] = np.empty(0, np.int64)
+
+
+def numbers(count: int) -> NDArray[np.int64]:
+    """Return 0, 1, 2, …, (count,) int64, not to be written to: a part of one array that grows when it must.
+
+    Examples
+    --------
+    >>> numbers(3).tolist()
+    [0, 1, 2]
+    """
+    global _numbers  # noqa: PLW0603 - one for all joins: 80 ns instead of 330 for a few, and no new memory for many
+    known = _numbers
+    if count > known.size:
+        known = np.arange(max(1024, 2 * count))
+        known.flags.writeable = False
+        _numbers = known  # whichever of two threads comes last, each goes on with its own
+    return known[:count]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Watermarks by event time: the largest time seen on each side, less the lateness.
+
+    All times are int64 ticks. The join's watermark is the smaller of the two sides'; there is none while a side has no
+    row.
+    """
+
+    lateness: int
+    left: int = NO_TIME
+    right: int = NO_TIME
+
+    @property
+    def watermark(self) -> int | None:
+        """The join's watermark, None while a side has no row."""
+        low = min(self.left, self.right)
+        return None if low == NO_TIME else max(low - self.lateness, NO_TIME)
+
+    def advance(
+        self, arrivals: Arrivals, left: NDArray[np.int64], right: NDArray[np.int64], *, self_join: bool
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Move the clock over one push and tell which rows are late, each judged as it arrives.
+
+        `left` and `right` are event times in arrival order, (n,) int64. A late row lies below its own side's maximum,
+        so whether it moves the clock makes no difference.
+        """
+        total = left.size + right.size
+        seen = {}
+        for side, times, start in (("left", left, self.left), ("right", right, self.right)):
+            by_rank = np.full(total + 1, NO_TIME)
+            by_rank[0] = start
+            by_rank[arrivals.rank(side) + 1] = times  # type: ignore[arg-type]
+            seen[side] = np.maximum.accumulate(by_rank)
+        if self_join:
+            seen["right"] = seen["left"]
+        self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
+        low = np.minimum(seen["left"][:-1], seen["right"][:-1])
+        known = low > NO_TIME
+        marks = (
+            known[rank] & (times < low[rank]) & (_apart(low[rank], times) > np.uint64(self.lateness))
+            for times, rank in ((left, arrivals.left_rank), (right, arrivals.right_rank))
+        )
+        return next(marks), next(marks)
+
+
+def _apart(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return ``later - earlier``, which fits 64 unsigned bits although it may not fit 64 signed ones."""
+    difference: NDArray[np.uint64] = later.view(np.uint64) - earlier.view(np.uint64)
+    return difference

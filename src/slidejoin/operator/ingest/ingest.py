@@ -1,0 +1,136 @@
+"""From batches to what the engine takes: one arrival order, late rows and rows without event time left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.operator.ingest.arrival import arrange
+from slidejoin.predicate.truth.values import Batch
+from slidejoin.rows.held_types import held
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.ingest.arrival import Arrivals, Clock
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+
+__all__ = ["Intake", "Push", "columns_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Rows of both sides in arrival order, late ones gone: what the engine takes.
+
+    Attributes
+    ----------
+    tables : dict
+        The rows of each side as they are held, in arrival order, each column in one chunk.
+    times : dict
+        Their event times in ticks, (n,) int64; None for count windows.
+    arrivals : Arrivals
+        Their places in the order over both sides.
+    null_time_rows, late_rows : int
+        Rows that were left out.
+    """
+
+    tables: dict[Side, pa.Table]
+    times: dict[Side, NDArray[np.int64] | None]
+    arrivals: Arrivals
+    null_time_rows: int = 0
+    late_rows: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of both sides."""
+        return self.arrivals.left.size + self.arrivals.right.size
+
+
+class Ingest:
+    """Takes rows in for one plan; what does not depend on the rows is decided once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._kept = {side: plan.kept_schema(side) for side in SIDES}
+        self._as_given = {side: _as_given(plan.schema(side), self._kept[side]) for side in SIDES}
+
+    def take(
+        self,
+        clock: Clock,
+        tables: dict[Side, pa.Table],
+        by: tuple[NDArray[np.generic], NDArray[np.generic]] | None = None,
+        watermark: int | None = None,
+        *,
+        own_clock: bool = True,
+    ) -> tuple[Push, Clock]:
+        """Order the rows, leave out late ones and those without event time, and return them with the clock after them.
+
+        With ``own_clock=False`` rows are late iff they are below `watermark` (None: none is), and the clock stands
+        still: that is Spark's notion of time.
+        """
+        null_time = too_late = 0
+        arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
+        kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
+        times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
+        if self._plan.scope is not None:
+            clock = replace(clock)
+            ticks, null = self._ticks(kept, arrivals)
+            if null is not None:
+                null_time = int(null["left"].sum() + null["right"].sum())
+                arrivals = arrivals.without(null["left"], null["right"])
+                ticks = {side: ticks[side][~null[side]] for side in SIDES}
+            if own_clock:
+                late = clock.advance(arrivals, ticks["left"], ticks["right"], self_join=self._plan.config.self_join)
+            else:
+                low = np.iinfo(np.int64).min if watermark is None else watermark
+                late = ticks["left"] < low, ticks["right"] < low
+            too_late = int(late[0].sum() + late[1].sum())
+            if too_late:
+                arrivals = arrivals.without(*late)
+                ticks = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
+            times = {side: ticks[side] for side in SIDES}
+        if arrivals.straight:
+            kept = {side: kept[side].combine_chunks() for side in SIDES}
+        else:
+            kept = {side: kept[side].take(pa.array(arrivals.places(side))).combine_chunks() for side in SIDES}
+        return Push(kept, times, arrivals, null_time, too_late), clock
+
+    def held(self, side: Side, table: pa.Table) -> pa.Table:
+        """Return the columns of a side's rows that are kept, as they are held; nothing is moved."""
+        kept = self._kept[side]
+        if not table.schema.equals(kept):
+            table = table.select(kept.names)
+        return table if self._as_given[side] else held(table)
+
+    def _ticks(
+        self, tables: dict[Side, pa.Table], arrivals: Arrivals
+    ) -> tuple[dict[Side, NDArray[np.int64]], dict[Side, NDArray[np.bool_]] | None]:
+        """Return event times in arrival order, and which of them are NULL; None if there is none."""
+        scope = self._plan.scope
+        assert scope is not None  # noqa: S101 - asked for time windows only
+        ticks: dict[Side, NDArray[np.int64]] = {}
+        null: dict[Side, NDArray[np.bool_]] = {}
+        for side in SIDES:
+            values, valid = scope.ticks(side, columns_of(tables[side]))
+            places = arrivals.places(side)
+            ticks[side] = values if arrivals.straight else values[places]
+            if valid is not None:
+                null[side] = ~valid[places]
+        if not null:
+            return ticks, None
+        return ticks, {side: null.get(side, np.zeros(ticks[side].size, np.bool_)) for side in SIDES}
+
+
+def _as_given(given: pa.Schema, kept: pa.Schema) -> bool:
+    """Whether rows are held as the types that they come with; each batch may bring its own dictionary."""
+    return all(field.type == given.field(field.name).type and not pa.types.is_dictionary(field.type) for field in kept)
+
+
+def columns_of(table: pa.Table) -> Batch:
+    """Return the columns by their names, each looked up and loaded when it is first asked for."""
+    return Batch(table)

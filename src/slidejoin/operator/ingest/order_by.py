@@ -1,0 +1,133 @@
+"""Values by which the rows of a push are sorted, comparable between the sides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import SchemaError, nearest
+from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+
+__all__ = ["plain_places", "sort_values"]
+
+PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
+"""Types whose order is that of 64-bit integers; their units and zones are the same if the types are."""
+
+SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return for each side an array of sort values, both of one dtype.
+
+    Columns of one type, all integers, and times of any units compare as they are; other mixtures of numbers are
+    compared as Python numbers, which is exact and slower.
+
+    Raises
+    ------
+    SchemaError
+        If a side with rows lacks the column, has NULL or NaN in it, or the types have no common order.
+    """
+    left, right = (_plain(tables[side], name) if side in tables else None for side in SIDES)
+    if left is not None and right is not None and left.type == right.type:
+        return values_in(left, np.int64), values_in(right, np.int64)
+    columns = {}
+    for side, table in tables.items():
+        if table.num_rows == 0:
+            continue
+        if name not in table.column_names:
+            msg = f"order_by={name!r}: the {side} batch has no such column; it has {', '.join(table.column_names)}."
+            raise SchemaError(msg + nearest(name, table.column_names))
+        columns[side] = _values(table.column(name), name, side)
+    found = list(columns.values())
+    if len(found) == 2 and (found[0][0] != found[1][0]):  # noqa: PLR2004 - both sides
+        msg = f"order_by={name!r}: {found[0][0]} and {found[1][0]} have no common order; cast one of the columns"
+        raise SchemaError(msg)
+    arrays = [_aligned(values, scale, max(s for _, _, s in found)) for _, values, scale in found]
+    if len(arrays) == 2 and arrays[0].dtype != arrays[1].dtype:  # noqa: PLR2004
+        arrays = [np.array(array.tolist(), dtype=object) for array in arrays]
+    by_side = dict(zip(columns, arrays, strict=True))
+    empty = np.empty(0, arrays[0].dtype if arrays else np.int64)
+    return by_side.get("left", empty), by_side.get("right", empty)
+
+
+def plain_places(tables: Mapping[Side, pa.Table], name: str) -> tuple[int, ...]:
+    """Return where the column stands on the left and on the right, if it needs no look but at its NULLs; else nothing.
+
+    That is so for all batches with these schemas.
+    """
+    places = tuple(tables[side].schema.get_field_index(name) for side in SIDES)
+    if min(places) < 0:
+        return ()
+    left, right = (tables[side].schema.field(place).type for side, place in zip(SIDES, places, strict=True))
+    return places if left == right and left.id in PLAIN else ()
+
+
+def _plain(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+    """Return a column whose values are sort values as they lie in memory, None for what has to be looked at."""
+    place = table.schema.get_field_index(name)
+    if place < 0:
+        return None
+    column = table.column(place)
+    return None if column.null_count or column.type.id not in PLAIN else column
+
+
+def _values(  # noqa: C901, PLR0911 - one case for each family of types
+    column: pa.ChunkedArray, name: str, side: Side
+) -> tuple[str, NDArray[Any], int]:
+    """Return the kind of order, the values and their decimal scale."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if column.null_count:
+        msg = f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL there and have no place in it"
+        raise SchemaError(msg)
+    if pa.types.is_boolean(kind):
+        return "boolean", column.cast(pa.int8()).to_numpy().astype(np.int64), 0
+    if pa.types.is_unsigned_integer(kind):
+        values = column.to_numpy()
+        small = values.size == 0 or values.max() <= np.iinfo(np.int64).max
+        return "number", values.astype(np.int64 if small else object), 0
+    if pa.types.is_integer(kind):
+        return "number", column.to_numpy().astype(np.int64), 0
+    if pa.types.is_floating(kind):
+        values = column.to_numpy().astype(np.float64)
+        if np.isnan(values).any():
+            nan = int(np.isnan(values).sum())
+            msg = f"order_by={name!r}: {nan} rows of the {side} batch are NaN there and have no place in it"
+            raise SchemaError(msg)
+        return "number", values, 0
+    if pa.types.is_decimal(kind):
+        return "number", np.array(column.to_pylist(), dtype=object), 0
+    if pa.types.is_timestamp(kind):
+        order = "time with zone" if kind.tz else "time"
+        return order, values_in(column, np.int64), SCALES[kind.unit]
+    if pa.types.is_date(kind):
+        days = column.cast(pa.date32()).cast(pa.int32()).to_numpy().astype(np.int64)
+        return "time", days * 86_400, 0
+    if pa.types.is_time(kind):
+        ticks = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+        return "time of day", ticks.to_numpy().astype(np.int64), SCALES[kind.unit]
+    if pa.types.is_duration(kind):
+        return "duration", values_in(column, np.int64), SCALES[kind.unit]
+    msg = f"order_by={name!r}: that column of the {side} batch is {kind}; order by a number, boolean, time or duration"
+    raise SchemaError(msg)
+
+
+def _aligned(values: NDArray[Any], scale: int, finest: int) -> NDArray[Any]:
+    if scale == finest:
+        return values
+    factor = 10 ** (finest - scale)
+    if values.size and max(int(values.max()), -int(values.min())) > np.iinfo(np.int64).max // factor:
+        return np.array([int(value) * factor for value in values], dtype=object)
+    scaled: NDArray[Any] = values * factor
+    return scaled

@@ -1,0 +1,1 @@
+"""The window of one side: its rows, their keys, its index."""

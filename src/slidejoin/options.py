@@ -1,0 +1,6 @@
+"""Options of the index structures, by the papers' own names: what ``algorithm=`` takes beside a name."""
+
+from __future__ import annotations
+
+from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
+from slidejoin.spec.options import __all__ as __all__

@@ -1,1 +1,0 @@
-"""How work is spread over cores: by disjoint ownership, without locks."""

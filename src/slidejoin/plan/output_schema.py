@@ -1,0 +1,146 @@
+"""Pairs and counts to output columns, in the promised order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.rows.held_types import released
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+
+__all__ = ["POSITIONS", "Layout", "in_strict_order"]
+
+POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
+"""What ``output="positions"`` gives: the ordinals of the two rows of each pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns are put out, and under which names.
+
+    Attributes
+    ----------
+    columns : tuple of (side, name, output name)
+        In output order.
+    schema : pyarrow.Schema
+        Of the output tables.
+    """
+
+    columns: tuple[tuple[Side, str, str], ...]
+    schema: pa.Schema
+    output: str
+
+    @staticmethod
+    def of(
+        left: pa.Schema,
+        right: pa.Schema,
+        select: Sequence[str] | None,
+        suffix: str,
+        aliases: tuple[str, str],
+        output: str,
+    ) -> Layout:
+        """Decide names from the whole schemas: left columns, then right columns, a name that both have with the suffix.
+
+        Raises
+        ------
+        PredicateError
+            If two output columns would have one name, or `select` names a column that is not there.
+        """
+        sides: tuple[tuple[Side, pa.Schema], ...] = (("left", left), ("right", right))
+        taken = set(left.names)
+        every: list[tuple[Side, str, str]] = []
+        for side, schema in sides:
+            _unique(side, schema.names)
+            every += [
+                (side, name, name + suffix if side == "right" and name in taken else name) for name in schema.names
+            ]
+        if output == "positions":
+            return Layout((), POSITIONS, output)
+        chosen = every if select is None else _selected(select, every, aliases)
+        extra = ("side", "match_count") if output == "count" else ()
+        names = [*extra, *(out for _, _, out in chosen)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = (
+                f"output columns {', '.join(map(repr, twice))} would appear twice; choose another suffix= than "
+                f"{suffix!r}, rename a column, or leave one out with select="
+            )
+            raise PredicateError(msg)
+        by_side = dict(sides)
+        fields = [pa.field(out, by_side[side].field(name).type) for side, name, out in chosen]
+        if output == "count":
+            fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
+        return Layout(tuple(chosen), pa.schema(fields), output)
+
+    def names(self, side: Side) -> list[str]:
+        """Columns of that side that are put out."""
+        return [name for owner, name, _ in self.columns if owner == side]
+
+    def pairs(self, left: pa.Table, right: pa.Table) -> pa.Table:
+        """Lay the gathered columns of both sides, row by row one pair, side by side."""
+        tables = {"left": left, "right": right}
+        arrays = [tables[side].column(name) for side, name, _ in self.columns]
+        return _table(arrays, self.schema, left.num_rows)
+
+    def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array, matches: pa.Array) -> pa.Table:
+        """Lay out one row for each arrival: its side, the columns of both (NULL for the other), its number of pairs."""
+        tables = {"left": left, "right": right}
+        arrays = [tables[side].column(name) for side, name, _ in self.columns]
+        return _table([pa.chunked_array([sides]), *arrays, pa.chunked_array([matches])], self.schema, len(matches))
+
+
+def _table(arrays: list[pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Table:
+    if not arrays:
+        # A table without columns still has rows: select=[] puts out their number alone.
+        return pa.table({"": pa.nulls(rows)}).select([])
+    columns = [released(array, field.type) for array, field in zip(arrays, schema, strict=True)]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _unique(side: str, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        msg = f"the {side} side has more than one column named {', '.join(map(repr, twice))}; rename them"
+        raise PredicateError(msg)
+
+
+def _selected(
+    select: Sequence[str], every: list[tuple[Side, str, str]], aliases: tuple[str, str]
+) -> list[tuple[Side, str, str]]:
+    by_name: dict[str, tuple[Side, str, str]] = {}
+    for side, name, out in every:
+        by_name[f"{aliases[0] if side == 'left' else aliases[1]}.{name}"] = (side, name, out)
+    chosen = []
+    for item in select:
+        if item not in by_name:
+            msg = f"select= names {item!r}, which is no column; write one of {', '.join(by_name)}."
+            raise PredicateError(msg + nearest(item, by_name))
+        chosen.append(by_name[item])
+    return chosen
+
+
+def in_strict_order(slots: NDArray[np.int64], stored: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.int32]:
+    """Return the order of pairs that keeps the probes' order and puts each probe's stored rows in arrival order.
+
+    `slots` (n,) int64 ascending places of the probes; `stored` (n,) int64 ordinals.
+    """
+    if slots.size == 0:
+        return np.empty(0, np.int64)
+    relative = stored - stored.min()
+    width = int(relative.max()).bit_length()
+    first = slots - slots[0]
+    if width + int(first[-1]).bit_length() < 63:  # noqa: PLR2004 - bits of a positive int64
+        from slidejoin.kernels.common.sorting import sorted_order  # noqa: PLC0415 - layouts are decided without Numba
+
+        return sorted_order((first << width) | relative)
+    return np.lexsort((stored, slots))

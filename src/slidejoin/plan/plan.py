@@ -1,0 +1,268 @@
+"""Which index, on which term, with which columns, and why: everything that is decided before the first row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import PredicateError
+from slidejoin.index.cells.band_cells import LONGEST
+from slidejoin.plan.cell_axis import cell_axes
+from slidejoin.plan.output_schema import Layout
+from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen, first_seen_at
+from slidejoin.predicate import to_sql
+from slidejoin.predicate.bind import bind
+from slidejoin.predicate.ranges.ranges import Keys, Ranges
+from slidejoin.rows.held_types import check_holdable, held_schema
+from slidejoin.sides import SIDES
+from slidejoin.spec.join_spec import ALGORITHMS
+from slidejoin.spec.options import STRUCTURES
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.plan.window_term import Scope
+    from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["Plan", "make_plan"]
+
+
+PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "all")
+"""Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
+
+
+class Term(Protocol):
+    """What the engine needs of a term: keys of stored rows, and for each probe the ranges of keys that it asks for."""
+
+    @property
+    def shape(self) -> str:
+        """How narrow its ranges are, by kind."""
+
+    @property
+    def label(self) -> str:
+        """The term in words."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether a key in the range is the whole truth."""
+
+    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
+        """Return one int64 key for each stored row."""
+
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the ranges of the other side's keys for each probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class EverythingTerm:
+    """The term of a join that has no range term: every stored row is a candidate, the filter decides."""
+
+    shape: str = "all"
+    exact: bool = True
+    label: str = "every row of the window"
+
+    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:  # noqa: ARG002 - the protocol of terms
+        """Return the same key for all rows."""
+        return Keys(np.zeros(_rows(columns), np.int64), None, exact=True)
+
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:  # noqa: ARG002
+        """Return the range that holds that key."""
+        zeros = np.zeros((1, _rows(columns)), np.int64)
+        return Ranges(zeros, zeros, exact=True)
+
+
+def _rows(columns: Mapping[str, Any]) -> int:
+    return len(next(iter(columns.values()))) if columns else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A join bound to the schemas of its sides.
+
+    Attributes
+    ----------
+    terms : tuple
+        Range terms, the indexed one first; each of the others is a further dimension.
+    numbers : tuple of int
+        For each of them its number among the predicate's own terms, -1 for the scope.
+    scope : TimeScope, CountScope or None
+        The window as a range term; None for count windows over the engine's own ordinals.
+    axes : dict or None
+        How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
+    """
+
+    config: JoinSpec
+    schemas: tuple[pa.Schema, pa.Schema]
+    bound: BoundPredicate
+    terms: tuple[Term, ...]
+    numbers: tuple[int, ...]
+    scope: Scope | None
+    layout: Layout
+    axes: dict[Side, Axis] | None
+    _kept: dict[Side, pa.Schema] = field(default_factory=dict)
+
+    def schema(self, side: Side) -> pa.Schema:
+        """Whole schema of that side's batches."""
+        return self.schemas[0] if side == "left" else self.schemas[1]
+
+    def kept_schema(self, side: Side) -> pa.Schema:
+        """Return the schema of what the window holds of that side: the columns that are put out or compared."""
+        return self._kept[side]
+
+    @property
+    def axis(self) -> Axis | None:
+        """How the left side's keys are spread over cells, see `axes`."""
+        return None if self.axes is None else self.axes["left"]
+
+    def seen_from(self, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
+        window = self.config.window
+        if self.scope is not None or not isinstance(window, CountWindow):
+            return np.zeros(arrived.size, np.int64)
+        return first_seen(window, stored, arrived)
+
+    def seen_at(self, stored: Side, arrived: int) -> int:
+        """Return the first stored ordinal that a probe may see once so many rows are here; see `seen_from`."""
+        window = self.config.window
+        if self.scope is not None or not isinstance(window, CountWindow):
+            return 0
+        return first_seen_at(window, stored, arrived)
+
+    @property
+    def algorithm(self) -> str:
+        """The index to begin with."""
+        asked = self.config.algorithm
+        if asked != "auto":
+            return asked
+        return "bi_sort" if self.axis is None else "band_cells"
+
+    def _why_algorithm(self, used: str | None) -> str:
+        if used is not None and used != self.algorithm:
+            return f"what was seen so far made it better than {ALGORITHMS[self.algorithm]}"
+        if self.config.algorithm != "auto":
+            return f"algorithm={self.config.options or self.config.algorithm!r} was asked for"
+        if self.axis is not None:
+            return f"{self.axis.why}: a probe reads one or two cells, and rows need no sorting or merging"
+        return "its ranges are not narrow and equally wide everywhere, which cells need"
+
+    @property
+    def loose(self) -> frozenset[int]:
+        """Numbers of the terms whose ranges are wider than the truth: their candidates are always rechecked."""
+        return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides the results: what was asked for, and both schemas."""
+        text = json.dumps([self.config.to_json(), *(str(schema) for schema in self.schemas)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def explain(self, algorithm: str | None = None, seen: str | None = None) -> str:
+        """Return the plan in words: what is indexed, what else is compared, and why.
+
+        `algorithm` is the index in use, if that is not the one planned; `seen` what was learnt while the join ran.
+        """
+        config, lines = self.config, []
+        lines.append(f"{config.how} join on {to_sql(config.on, config.aliases)}")
+        lines.append(f"window: {config.window!r}")
+        first, *others = self.terms
+        index = ALGORITHMS[algorithm or self.algorithm]
+        lines.append(f"index: {index} on {first.label}{_why(first, others)}")
+        lines.append(f"because {self._why_algorithm(algorithm)}")
+        if seen is not None:
+            lines.append(f"seen: {seen}")
+        lines.extend(f"compared beside the key: {term.label}" for term in others)
+        lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
+        rest = self.bound.filter(self.loose)
+        if self.bound.never:
+            lines.append("a constant part is never true: no pair can match")
+        if rest is not None:
+            lines.append(f"filter on candidate pairs: {to_sql(rest.expr, config.aliases)}")
+        return "\n".join(lines)
+
+
+def _why(first: Term, others: list[Term]) -> str:
+    if first.shape == "all":
+        return ": no comparison between the sides gives a range, so every pair is tried"
+    if not others:
+        return ", the only range term"
+    shapes = dict.fromkeys(_shape(term) for term in others)
+    return f", expected to be narrower than: {', '.join(SHAPES[shape] for shape in shapes)}"
+
+
+SHAPES = {
+    "equality": "another equality",
+    "band": "another band",
+    "scope": "the time scope",
+    "ranges": "one-sided or several ranges",
+    "not-equal": "inequality by <>",
+    "numbers": "the rows of the count window",
+    "all": "all rows",
+}
+
+
+def _shape(term: Term) -> str:
+    return term.shape
+
+
+def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+    """Bind a join to the schemas of its sides and choose what to index.
+
+    Parameters
+    ----------
+    numbers : pair of str, optional
+        Of a count window, the columns in which rows carry their numbers, see `CountScope`.
+
+    Raises
+    ------
+    PredicateError
+        For unknown columns, types that do not compare, names of output columns that collide, or an algorithm that
+        does not do for the predicate.
+    """
+    layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
+    bound = bind(config.on, left, right)
+    scope = bind_scope(config.window, left, right, numbers)
+    numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
+    if scope is not None:
+        numbered.append((WindowTerm(scope), -1))
+    if not numbered:
+        numbered.append((EverythingTerm(), -1))
+    numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    kept: dict[Side, pa.Schema] = {}
+    for side, schema in zip(SIDES, (left, right), strict=True):
+        needed = {*layout.names(side), *bound.columns(side)}
+        if scope is not None:
+            needed.update(scope.columns(side))
+        if config.self_join:
+            needed |= {*layout.names("left"), *layout.names("right"), *bound.columns("left"), *bound.columns("right")}
+        # A batch needs a column to have a number of rows at all.
+        names = [name for name in schema.names if name in needed] or schema.names[:1]
+        check_holdable(side, schema, names)
+        kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
+    terms, places = zip(*numbered, strict=True)
+    axes = cell_axes(terms[0], config.window)
+    if config.algorithm == "band_cells" and axes is None:
+        msg = (
+            "algorithm='band_cells' needs an equality or a band of fixed width, in a window of up to "
+            f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
+        )
+        raise PredicateError(msg)
+    structure = STRUCTURES.get(config.algorithm)
+    if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
+        others = ", ".join(repr(name) for name, one in STRUCTURES.items() if not one.equality_only)
+        msg = (
+            f"algorithm={config.algorithm!r} finds single keys, so the predicate needs an equality between the sides; "
+            f"the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
+        )
+        raise PredicateError(msg)
+    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, kept)

@@ -1,0 +1,338 @@
+"""A window bound to schemas: the scope of a pair as one more range term.
+
+Time windows always have one. A count window has one where the rows of a window are a part of the streams only and carry
+their numbers, as in a bucket on Spark; else the ordinals of the engine itself are its scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidejoin.errors import PredicateError, SchemaError, nearest
+from slidejoin.predicate.ranges.ranges import Keys, Ranges
+from slidejoin.predicate.truth.types import UNIT_SCALE
+from slidejoin.sides import other
+from slidejoin.spec.window import CountWindow, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+    from slidejoin.spec.window import Length, TimeWindow, Window
+
+__all__ = [
+    "CountScope",
+    "Scope",
+    "TimeScope",
+    "WindowTerm",
+    "bind_scope",
+    "first_seen",
+    "first_seen_at",
+    "saturating_add",
+]
+
+LARGEST = int(np.iinfo(np.int64).max)
+FARTHEST = (1 << 64) - 1
+"""No two event times are farther apart: longer lengths mean the same."""
+
+
+def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
+    """Add any whole amount to (n,) int64, staying at the ends of int64 instead of wrapping."""
+    while abs(amount) > LARGEST:
+        # What stays at an end stays there with the rest as well.
+        step = LARGEST if amount > 0 else -LARGEST
+        values, amount = saturating_add(values, step), amount - step
+    if values.size == 0:
+        return values
+    if amount >= 0:
+        most = LARGEST - amount
+        return np.where(values > most, LARGEST, values + amount) if int(values.max()) > most else values + amount
+    least = -LARGEST - 1 - amount
+    return np.where(values < least, -LARGEST - 1, values + amount) if int(values.min()) < least else values + amount
+
+
+def _family(kind: pa.DataType) -> str | None:
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_date(kind):
+        return "timestamp"
+    if pa.types.is_timestamp(kind):
+        return "timestamp with time zone" if kind.tz else "timestamp"
+    return None
+
+
+def _scale(kind: pa.DataType) -> int:
+    return UNIT_SCALE[kind.unit] if pa.types.is_timestamp(kind) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScope:
+    """Lengths and lateness of a time window in ticks: of ``10**-scale`` seconds, or of the integer columns."""
+
+    window: TimeWindow
+    left_length: int
+    right_length: int
+    lateness: int
+    scale: int | None
+
+    @staticmethod
+    def bind(window: TimeWindow, left: pa.Schema, right: pa.Schema) -> TimeScope:
+        """Check the event-time columns and turn the lengths into ticks.
+
+        Raises
+        ------
+        PredicateError
+            For a column that is missing or is no event time, sides that do not compare, or lengths of the other kind.
+        """
+        types: dict[str, pa.DataType] = {}
+        for side, schema in (("left", left), ("right", right)):
+            name = window.on(side)  # type: ignore[arg-type]
+            if name not in schema.names:
+                msg = f"the {side} side has no event-time column {name!r}; its columns are {', '.join(schema.names)}."
+                raise PredicateError(msg + nearest(name, schema.names))
+            types[side] = schema.field(name).type
+            if _family(types[side]) is None:
+                msg = (
+                    f"event-time column {name!r} of the {side} side is {types[side]}; "
+                    "use an integer, timestamp or date column"
+                )
+                raise PredicateError(msg)
+        families = _family(types["left"]), _family(types["right"])
+        if families[0] != families[1]:
+            msg = f"event times of the sides do not compare: {types['left']} and {types['right']}; cast one of them"
+            raise PredicateError(msg)
+        whole = families[0] == "integer"
+        scale = None if whole else max(_scale(types["left"]), _scale(types["right"]))
+        lengths: tuple[Length, ...] = (window.left, window.right, window.lateness)
+        for length in lengths:
+            if isinstance(length, Span) == whole and length not in (0, Span(0)):
+                kind = "an integer" if whole else "a timedelta or text such as '10 minutes'"
+                msg = (
+                    f"event-time column {window.left_on!r} is {types['left']}, so lengths and lateness are {kind}; "
+                    f"got {length!s}"
+                )
+                raise PredicateError(msg)
+        stay_left, stay_right, lateness = (
+            min(x.ticks(scale or 0) if isinstance(x, Span) else x, FARTHEST) for x in lengths
+        )
+        return TimeScope(window, stay_left, stay_right, lateness, scale)
+
+    @property
+    def probing(self) -> tuple[str, ...]:
+        """Columns that only arriving rows need: none."""
+        return ()
+
+    @property
+    def label(self) -> str:
+        """The scope in words, for `explain`."""
+        return f"time scope l.{self.window.left_on} ~ r.{self.window.right_on}"
+
+    def columns(self, side: Side) -> tuple[str, ...]:
+        """Return the columns that tell whether that side's rows are in scope."""
+        return (self.window.on(side),)
+
+    def length(self, side: Side) -> int:
+        """How many ticks rows of that side stay."""
+        return self.left_length if side == "left" else self.right_length
+
+    def oldest(self, side: Side, mark: int) -> int:
+        """Return the event time from which on that side's rows may still be seen, at that watermark."""
+        return mark - self.length(side)
+
+    def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
+        """Return how many of these rows, at least one, the windows of both sides hold."""
+        known = [t for t in times.values() if t is not None and t.size]
+        span = max(int(t.max()) for t in known) - min(int(t.min()) for t in known)
+        return sum(t.size for t in known) * (self.left_length + self.right_length) // max(span, 1)
+
+    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the event times in scope: up to the probe's own length after it, the other's before it."""
+        ticks, valid = self.ticks(probe_side, columns)
+        lo = saturating_add(ticks, -self.length(other(probe_side)))
+        hi = saturating_add(ticks, self.length(probe_side))
+        if valid is not None:
+            lo, hi = np.where(valid, lo, 1), np.where(valid, hi, 0)
+        return Ranges(lo[None, :], hi[None, :], exact=True)
+
+    def ticks(self, side: Side, columns: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return event times as (n,) int64 ticks, and which of them are not NULL (None: all).
+
+        Raises
+        ------
+        SchemaError
+            For an event time that does not fit 64 bits in the finer unit of the two sides.
+        """
+        name = self.window.on(side)
+        column = columns[name]
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        valid = None
+        if column.null_count:
+            valid = np.asarray(column.is_valid())
+            column = pc.fill_null(
+                column, pa.scalar(0, pa.int64()).cast(column.type) if self.scale is None else _zero(column)
+            )
+        if self.scale is None:
+            if column.type == pa.uint64() and len(column) and pc.max(column).as_py() > LARGEST:
+                msg = f"event time {pc.max(column).as_py()} in column {name!r} does not fit 64 signed bits; cast it"
+                raise SchemaError(msg)
+            return np.asarray(column).astype(np.int64, copy=False), valid
+        if pa.types.is_date(column.type):
+            # A date counts days (date32) or milliseconds that are whole days (date64): either is whole seconds.
+            seconds = column.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) * 86_400
+            return self._scaled(name, seconds, 10**self.scale), valid
+        raw = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return self._scaled(name, raw, 10 ** (self.scale - UNIT_SCALE[column.type.unit])), valid
+
+    @staticmethod
+    def _scaled(name: str, ticks: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+        if factor == 1:
+            return ticks
+        if ticks.size and max(int(ticks.max()), -int(ticks.min())) > LARGEST // factor:
+            msg = (
+                f"an event time in column {name!r} does not fit 64 bits in the other side's finer unit; cast that side"
+            )
+            raise SchemaError(msg)
+        return ticks * factor
+
+
+def _zero(column: pa.Array) -> pa.Scalar:
+    if pa.types.is_timestamp(column.type):
+        return pa.scalar(0, pa.int64()).cast(pa.timestamp(column.type.unit)).cast(column.type)
+    return pa.scalar(0, pa.int32()).cast(pa.date32()).cast(column.type)
+
+
+def first_seen(window: CountWindow, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
+    outside = arrived - window.size(stored)
+    np.maximum(outside, 0, out=outside)
+    # A division by 1 takes as long as any other: 3 ns a row.
+    return outside if window.slide == 1 else outside // window.slide * window.slide
+
+
+def first_seen_at(window: CountWindow, stored: Side, arrived: int) -> int:
+    """Return the first stored ordinal that a probe may see once so many rows are here; see `first_seen`."""
+    outside = max(arrived - window.size(stored), 0)
+    return outside - outside % window.slide
+
+
+@dataclass(frozen=True, slots=True)
+class CountScope:
+    """A count window over rows that carry their numbers: what is here may be a part of both streams only.
+
+    Attributes
+    ----------
+    window : CountWindow
+        Counted in rows of the whole streams.
+    ordinal, seen : str
+        Columns: a row's place among all rows of its side, and how many rows of the other side had arrived before it.
+    """
+
+    window: CountWindow
+    ordinal: str
+    seen: str
+    lateness: int = 0
+
+    @property
+    def probing(self) -> tuple[str, ...]:
+        """Columns that only arriving rows need, stored ones do not."""
+        return (self.seen,)
+
+    @property
+    def label(self) -> str:
+        """The scope in words, for `explain`."""
+        return f"count scope {self.window!r}"
+
+    def columns(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 - both sides have the same
+        """Return the columns that tell whether that side's rows are in scope."""
+        return self.ordinal, self.seen
+
+    def length(self, side: Side) -> int:
+        """Most rows of that side that are ever seen."""
+        return self.window.size(side) + self.window.slide - 1
+
+    def oldest(self, side: Side, mark: int) -> int:
+        """Return the ordinal from which on that side's rows may still be seen, `mark` of them having arrived."""
+        return first_seen_at(self.window, side, mark)
+
+    def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
+        """Return how many of these rows, which `times` gives the ordinals of, the windows of both sides hold."""
+        total = 0
+        for side, ordinals in times.items():
+            if ordinals is not None and ordinals.size:
+                span = int(ordinals.max()) - int(ordinals.min()) + 1
+                total += ordinals.size * min(self.length(side), span) // span
+        return total
+
+    def ticks(self, side: Side, columns: Mapping[str, Any]) -> tuple[NDArray[np.int64], None]:  # noqa: ARG002 - as `TimeScope`
+        """Return the ordinals, (n,) int64; every row has one."""
+        return _numbers(columns[self.ordinal]), None
+
+    def ranks(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Return the rows' places in the one order over both sides, (n,) int64."""
+        return _numbers(columns[self.ordinal]) + _numbers(columns[self.seen])
+
+    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the ordinals of the other side's rows that each probe sees."""
+        seen = _numbers(columns[self.seen])
+        return Ranges(first_seen(self.window, other(probe_side), seen)[None, :], (seen - 1)[None, :], exact=True)
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = np.asarray(column)
+    return numbers
+
+
+Scope: TypeAlias = TimeScope | CountScope
+
+
+def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple[str, str] | None) -> Scope | None:
+    """Return the scope of a window, None where the ordinals of the engine are all of it.
+
+    Parameters
+    ----------
+    numbers : pair of str, optional
+        For a count window the columns in which rows carry their numbers, see `CountScope`.
+
+    Raises
+    ------
+    PredicateError
+        For event-time columns that do not do.
+    """
+    if isinstance(window, CountWindow):
+        return None if numbers is None else CountScope(window, *numbers)
+    return TimeScope.bind(window, left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTerm:
+    """The scope as a range term: of event times a band, of ordinals what a probe of either side sees."""
+
+    scope: Scope
+    exact: bool = True
+
+    @property
+    def shape(self) -> str:
+        """Of a time window it is expected to be narrow; of a count window nearly all rows that are stored are in it."""
+        return "scope" if isinstance(self.scope, TimeScope) else "numbers"
+
+    @property
+    def label(self) -> str:
+        """The term in words, for `explain`."""
+        return self.scope.label
+
+    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
+        """Return the event times, or ordinals, of stored rows as keys (n,) int64."""
+        ticks, valid = self.scope.ticks(side, columns)
+        return Keys(ticks, valid, exact=True)
+
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+        """Return the keys in scope for each probe."""
+        return self.scope.reach(probe_side, columns)

@@ -1,0 +1,181 @@
+"""How nodes are put together: the one way by which SQL text and Python expressions make an expression.
+
+What is checked here follows from the text alone: conditions where conditions belong, values where values belong.
+Types are checked against the schemas, in `bind.py`. Three rewritings are made, and none changes three-valued logic:
+nested AND (OR) is flattened, BETWEEN and IN become comparisons, a minus in front of a constant becomes its sign.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from slidejoin.errors import PredicateError
+from slidejoin.predicate.expression.expr import (
+    Abs,
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Compare,
+    Expr,
+    IsNull,
+    Literal,
+    Negate,
+    Not,
+    Or,
+    children,
+)
+from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.expression.text import to_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slidejoin.predicate.expression.expr import Comparator, Operator
+
+__all__ = [
+    "MAX_DEPTH",
+    "SUPPORTED",
+    "absolute",
+    "arithmetic",
+    "between",
+    "compare",
+    "conjunction",
+    "disjunction",
+    "is_null",
+    "member",
+    "negation",
+    "negative",
+    "predicate",
+    "to_double",
+]
+
+SUPPORTED = (
+    "A predicate is made of columns, constants, + - * / %, abs(x), CAST(x AS DOUBLE), = <> < <= > >=, "
+    "BETWEEN, IN (...), IS [NOT] NULL, AND, OR and NOT"
+)
+
+# Expressions are read by recursion; Python's default limit leaves room for this depth many times over.
+MAX_DEPTH = 100
+
+
+def predicate(expr: Expr) -> Expr:
+    """Return `expr` if it can be a join predicate by its form.
+
+    Raises
+    ------
+    PredicateError
+        If it is a value rather than a condition, or nested more than `MAX_DEPTH` levels.
+    """
+    level, depth = [expr], 0
+    while level:
+        level = [child for node in level for child in children(node)]
+        depth += 1
+        if depth > MAX_DEPTH:
+            msg = f"the predicate is nested more than {MAX_DEPTH} levels deep; compute part of it into a column first"
+            raise PredicateError(msg)
+    return _condition(expr, "A predicate")
+
+
+def conjunction(parts: Iterable[Expr]) -> Expr:
+    """Return ``a AND b AND …``, flattened; the part itself if there is but one."""
+    flat = _flatten(And, parts)
+    return flat[0] if len(flat) == 1 else And(flat)
+
+
+def disjunction(parts: Iterable[Expr]) -> Expr:
+    """Return ``a OR b OR …``, flattened; the part itself if there is but one."""
+    flat = _flatten(Or, parts)
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def negation(operand: Expr) -> Expr:
+    """Return ``NOT operand``."""
+    return Not(_condition(operand, "NOT"))
+
+
+def compare(op: Comparator, left: Expr, right: Expr) -> Expr:
+    """Return ``left op right``; conditions compare as booleans do."""
+    return Compare(op, left, right)
+
+
+def between(operand: Expr, low: Expr, high: Expr) -> Expr:
+    """Return ``operand BETWEEN low AND high``, which means two comparisons."""
+    return And((Compare(">=", operand, low), Compare("<=", operand, high)))
+
+
+def member(operand: Expr, options: Iterable[Expr]) -> Expr:
+    """Return ``operand IN (…)``, which means equalities; of no options at all, FALSE."""
+    equalities = [Compare("=", operand, option) for option in options]
+    return disjunction(equalities) if equalities else Literal(value=False)
+
+
+def is_null(operand: Expr) -> Expr:
+    """Return ``operand IS NULL``."""
+    return IsNull(operand)
+
+
+def arithmetic(op: Operator, left: Expr, right: Expr) -> Expr:
+    """Return ``left op right``."""
+    return Arithmetic(op, _value(left, op), _value(right, op))
+
+
+def negative(operand: Expr, *, fold: bool = True) -> Expr:
+    """Return ``-operand``; of a number or a duration, with `fold`, the constant with the other sign."""
+    if fold and isinstance(operand, Literal):
+        constant = operand.value
+        if isinstance(constant, Decimal):
+            return Literal(constant.copy_negate())  # unlike -constant: no rounding to the context, -0.0 stays
+        if isinstance(constant, int | float | timedelta) and not isinstance(constant, bool):
+            with suppress(OverflowError):  # the longest duration has no negative
+                return literal(-constant)
+    return Negate(_value(operand, "-"))
+
+
+def absolute(operand: Expr) -> Expr:
+    """Return ``abs(operand)``."""
+    return Abs(_value(operand, "abs"))
+
+
+def to_double(operand: Expr) -> Expr:
+    """Return ``CAST(operand AS DOUBLE)``."""
+    if isinstance(operand, Literal) and isinstance(operand.value, str | bytes):
+        msg = f"the text {operand.value!r} cannot be cast to DOUBLE: write the number itself, without quotes"
+        raise PredicateError(msg)
+    return Cast(_value(operand, "CAST"))
+
+
+def _flatten(kind: type[And | Or], parts: Iterable[Expr]) -> tuple[Expr, ...]:
+    flat: list[Expr] = []
+    for part in parts:
+        if isinstance(part, kind):
+            flat.extend(part.parts)
+        else:
+            flat.append(_condition(part, "AND" if kind is And else "OR"))
+    return tuple(flat)
+
+
+def _condition(expr: Expr, taker: str) -> Expr:
+    match expr:
+        case Column() | Compare() | And() | Or() | Not() | IsNull() | Literal(value=bool() | None):
+            return expr
+        case _:
+            shown = to_sql(expr)
+            verb = "is a condition, not" if taker == "A predicate" else "takes conditions, not"
+            msg = (
+                f"{taker} {verb} the value {shown}. Compare it with something, for example {shown} > 0; "
+                "in Python, put every comparison in parentheses: (a < b) & (c < d)"
+            )
+            raise PredicateError(msg)
+
+
+def _value(expr: Expr, taker: str) -> Expr:
+    match expr:
+        case Compare() | And() | Or() | Not() | IsNull():
+            msg = f"{taker} takes values, not the condition {to_sql(expr)}. {SUPPORTED}"
+            raise PredicateError(msg)
+        case _:
+            return expr

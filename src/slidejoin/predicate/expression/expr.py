@@ -1,0 +1,157 @@
+"""The project's own form of an expression over a pair of rows: a small tree of frozen nodes.
+
+Nodes say what was written, nothing more: they know no schema and no data. SQL text (`sql.py`) and Python
+expressions (`python.py`) build the same nodes through `build.py`; `bind.py` gives them types. ``==`` on nodes is
+equality of structure, which planning needs; the expressions that users write wrap a node and have operators instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeAlias
+from typing import Literal as OneOf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slidejoin.sides import Side
+
+Scalar: TypeAlias = bool | int | float | Decimal | str | bytes | datetime | date | time | timedelta | None
+Comparator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
+Operator: TypeAlias = OneOf["+", "-", "*", "/", "%"]
+
+
+class Expr:
+    """Base class of all nodes."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Column(Expr):
+    """A column of one side."""
+
+    side: Side
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Literal(Expr):
+    """A constant. A finite Python float is kept as the Decimal of its shortest text, so that 0.1 means 0.1.
+
+    A decimal literal that meets a float becomes the nearest double, which gives the same float back.
+    """
+
+    value: Scalar
+
+    def __eq__(self, other: object) -> bool:
+        """Tell 1, 1.0 and TRUE apart, and 0.0 from -0.0, which compute differently; NaN equals itself."""
+        return isinstance(other, Literal) and self._written() == other._written()
+
+    def __hash__(self) -> int:
+        return hash(self._written())
+
+    def _written(self) -> tuple[type, str]:
+        return type(self.value), repr(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Arithmetic(Expr):
+    """``left op right`` with op one of ``+ - * / %``."""
+
+    op: Operator
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Negate(Expr):
+    """``-operand``."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Abs(Expr):
+    """``abs(operand)``."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Cast(Expr):
+    """``CAST(operand AS DOUBLE)``: the only cast there is."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Compare(Expr):
+    """``left op right``, unknown if either side is NULL or NaN."""
+
+    op: Comparator
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class And(Expr):
+    """Conjunction of two or more parts, in three-valued logic."""
+
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Or(Expr):
+    """Disjunction of two or more parts, in three-valued logic."""
+
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Not(Expr):
+    """Negation, in three-valued logic."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class IsNull(Expr):
+    """``operand IS NULL``; a NaN is not NULL. Never unknown."""
+
+    operand: Expr
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the operands of `expr`, from left to right; none for a column or a literal."""
+    match expr:
+        case Arithmetic() | Compare():
+            return (expr.left, expr.right)
+        case And() | Or():
+            return expr.parts
+        case Negate() | Abs() | Cast() | Not() | IsNull():
+            return (expr.operand,)
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Yield `expr` and all nodes below it, each before its operands, in the order of the text."""
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(children(node)))
+
+
+def columns_of(expr: Expr, side: Side) -> tuple[str, ...]:
+    """Return the names of the columns of `side` that `expr` reads, each once, in order of first appearance.
+
+    Examples
+    --------
+    >>> columns_of(Compare("<", Column("left", "a"), Column("right", "b")), "right")
+    ('b',)
+    """
+    return tuple(dict.fromkeys(node.name for node in walk(expr) if isinstance(node, Column) and node.side == side))

@@ -1,0 +1,238 @@
+"""Expressions as JSON, for snapshots, fingerprints and the state of a streaming query.
+
+A node is an object with the tag ``node`` and the node's fields; a constant carries its type, so that nothing is
+guessed on the way back. Reading checks everything and raises `StateError`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, get_args
+
+from slidejoin.errors import StateError
+from slidejoin.predicate.expression.expr import (
+    Abs,
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Comparator,
+    Compare,
+    Expr,
+    IsNull,
+    Literal,
+    Negate,
+    Not,
+    Operator,
+    Or,
+)
+from slidejoin.predicate.expression.literals import literal
+from slidejoin.sides import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from slidejoin.predicate.expression.expr import Scalar
+
+__all__ = ["from_json", "to_json"]
+
+_UNARY: dict[str, type[Negate | Abs | Cast | Not | IsNull]] = {
+    "negate": Negate,
+    "abs": Abs,
+    "cast": Cast,
+    "not": Not,
+    "is_null": IsNull,
+}
+_VARIADIC: dict[str, type[And | Or]] = {"and": And, "or": Or}
+_BINARY: dict[str, tuple[type[Arithmetic | Compare], Collection[str]]] = {
+    "arithmetic": (Arithmetic, get_args(Operator)),
+    "compare": (Compare, get_args(Comparator)),
+}
+_TAGS: dict[type[Expr], str] = {
+    **{kind: tag for tag, kind in _UNARY.items()},
+    **{kind: tag for tag, kind in _VARIADIC.items()},
+    **{kind: tag for tag, (kind, _) in _BINARY.items()},
+}
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_json(expr: Expr) -> dict[str, Any]:
+    """Return `expr` as plain dicts, lists, texts, numbers and booleans; equal expressions give equal JSON.
+
+    Examples
+    --------
+    >>> to_json(Column("left", "a"))
+    {'node': 'column', 'side': 'left', 'name': 'a'}
+    """
+    match expr:
+        case Column(side, name):
+            return {"node": "column", "side": side, "name": name}
+        case Literal(value):
+            return {"node": "literal", **_constant(value)}
+        case Arithmetic(op, left, right) | Compare(op, left, right):
+            return {"node": _TAGS[type(expr)], "op": op, "left": to_json(left), "right": to_json(right)}
+        case And(parts) | Or(parts):
+            return {"node": _TAGS[type(expr)], "parts": [to_json(part) for part in parts]}
+        case Negate(operand) | Abs(operand) | Cast(operand) | Not(operand) | IsNull(operand):
+            return {"node": _TAGS[type(expr)], "operand": to_json(operand)}
+        case _:
+            msg = f"not a node of an expression: {expr!r}"
+            raise TypeError(msg)
+
+
+def from_json(value: object) -> Expr:
+    """Read back what `to_json` wrote.
+
+    Raises
+    ------
+    StateError
+        If anything in it is unknown, missing, too much or of a wrong type.
+
+    Examples
+    --------
+    >>> from_json({"node": "column", "side": "left", "name": "a"})
+    Column(side='left', name='a')
+    """
+    try:
+        return _read(value)
+    except RecursionError:
+        msg = "a stored expression is nested too deeply to be one of ours"
+        raise StateError(msg) from None
+
+
+def _read(value: object) -> Expr:
+    if not isinstance(value, dict) or not isinstance(value.get("node"), str):
+        msg = f"a stored expression should be an object with a text under 'node', got {_shown(value)}"
+        raise StateError(msg)
+    tag = value["node"]
+    if tag == "column":
+        _expect(value, "side", "name")
+        return Column(_one_of(value, "side", get_args(Side)), _text(value, "name"))
+    if tag == "literal":
+        return _read_constant(value)
+    if tag in _UNARY:
+        _expect(value, "operand")
+        return _UNARY[tag](_read(value["operand"]))
+    if tag in _BINARY:
+        _expect(value, "op", "left", "right")
+        binary, operators = _BINARY[tag]
+        return binary(_one_of(value, "op", operators), _read(value["left"]), _read(value["right"]))
+    if tag in _VARIADIC:
+        _expect(value, "parts")
+        parts = value["parts"]
+        if not isinstance(parts, list) or len(parts) < 2:  # noqa: PLR2004 - see the nodes
+            msg = f"a stored {tag!r} should have a list of two or more parts, got {_shown(parts)}"
+            raise StateError(msg)
+        return _VARIADIC[tag](tuple(_read(part) for part in parts))
+    known = ", ".join(["column", "literal", *_UNARY, *_BINARY, *_VARIADIC])
+    msg = f"unknown node {_shown(tag)} in a stored expression; this version reads {known}"
+    raise StateError(msg)
+
+
+def _constant(value: Scalar) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case for each type
+    match value:
+        case None:
+            return {"type": "null"}
+        case bool():
+            return {"type": "bool", "value": value}
+        case int():
+            return {"type": "int", "value": str(value)}
+        case Decimal():
+            return {"type": "decimal", "value": str(value)}
+        case float():
+            return {"type": "double", "value": repr(value)}
+        case str():
+            return {"type": "string", "value": value}
+        case bytes():
+            return {"type": "binary", "value": value.hex()}
+        case datetime():
+            return {"type": "timestamp" if value.tzinfo is None else "instant", "value": value.isoformat()}
+        case date() | time():
+            return {"type": type(value).__name__, "value": value.isoformat()}
+        case timedelta():
+            return {"type": "duration", "value": str(value // _MICROSECOND)}
+
+
+def _timestamp(text: str) -> datetime:
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is not None:
+        msg = "a zone where none belongs"
+        raise ValueError(msg)
+    return value
+
+
+def _instant(text: str) -> datetime:
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is None:
+        msg = "no zone"
+        raise ValueError(msg)
+    return value.astimezone(UTC)
+
+
+def _duration(text: str) -> timedelta:
+    return timedelta(microseconds=int(text))
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "int": int,
+    "decimal": Decimal,
+    "double": float,
+    "string": str,
+    "binary": bytes.fromhex,
+    "timestamp": _timestamp,
+    "instant": _instant,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "duration": _duration,
+}
+
+
+def _read_constant(value: dict[str, Any]) -> Literal:
+    kind = value.get("type")
+    if kind == "null":
+        _expect(value, "type")
+        return Literal(None)
+    _expect(value, "type", "value")
+    if kind == "bool":
+        if not isinstance(value["value"], bool):
+            msg = f"a stored bool should be true or false, got {_shown(value['value'])}"
+            raise StateError(msg)
+        return Literal(value["value"])
+    reader = _READERS[_one_of(value, "type", ["null", "bool", *_READERS])]
+    text = _text(value, "value")
+    try:
+        constant = reader(text)
+        # A double stays one, even a finite one: only constants from users become decimals.
+        return Literal(constant) if isinstance(constant, float) and constant == constant else literal(constant)  # noqa: PLR0124 - NaN
+    except (ValueError, ArithmeticError) as error:
+        msg = f"cannot read {_shown(text)} as a stored constant of type {kind}: {error}"
+        raise StateError(msg) from None
+
+
+def _expect(value: dict[str, Any], *fields: str) -> None:
+    if value.keys() != {"node", *fields}:
+        got = ", ".join(sorted(map(str, value.keys() - {"node"}))) or "nothing"
+        msg = f"a stored {value['node']!r} should have the fields {', '.join(fields)}, got {got}"
+        raise StateError(msg)
+
+
+def _text(value: dict[str, Any], field: str) -> str:
+    text = value[field]
+    if not isinstance(text, str):
+        msg = f"{field!r} of a stored {value['node']!r} should be a text, got {_shown(text)}"
+        raise StateError(msg)
+    return text
+
+
+def _one_of(value: dict[str, Any], field: str, possible: Collection[str]) -> Any:  # noqa: ANN401 - one of `possible`
+    if value[field] not in possible:
+        got, known = _shown(value[field]), ", ".join(possible)
+        msg = f"{field!r} of a stored {value['node']!r} should be one of {known}, got {got}"
+        raise StateError(msg)
+    return value[field]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"  # noqa: PLR2004 - enough to recognise it

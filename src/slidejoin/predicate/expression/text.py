@@ -1,0 +1,145 @@
+"""Expressions as SQL text, with as few parentheses as possible, for explanations and errors.
+
+``parse(to_sql(e)) == e`` holds for every expression that can be written (under aliases that are no SQL keywords).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from slidejoin.predicate.expression.durations import format_duration
+from slidejoin.predicate.expression.expr import (
+    Abs,
+    And,
+    Arithmetic,
+    Cast,
+    Column,
+    Compare,
+    IsNull,
+    Literal,
+    Negate,
+    Not,
+    Or,
+)
+
+if TYPE_CHECKING:
+    from slidejoin.predicate.expression.expr import Expr, Scalar
+
+__all__ = ["to_sql"]
+
+# The two words that are keywords even behind an alias and a dot need quotes.
+_BARE = re.compile(r"(?!(?:not|select)\Z)[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII)
+# INTERVAL '1 day' + 2 would be read as one interval of two parts.
+_OPEN_INTERVAL = re.compile(r"INTERVAL '[^']*'$")
+_CONSTANT = re.compile(r"[-.\d']")
+
+
+class _Level(IntEnum):
+    """How tightly an operator binds."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARE = 4
+    SUM = 5
+    PRODUCT = 6
+    SIGN = 7
+    ATOM = 8
+
+
+def to_sql(expr: Expr, aliases: tuple[str, str] = ("l", "r")) -> str:
+    """Return `expr` as SQL text; `aliases` name the left and the right side.
+
+    Examples
+    --------
+    >>> to_sql(Compare("<=", Abs(Arithmetic("-", Column("left", "a"), Column("right", "b"))), Literal(5)))
+    'abs(l.a - r.b) <= 5'
+    """
+    return _Writer(aliases).write(expr)[0]
+
+
+class _Writer:
+    """Writes expressions with the names of one join's sides."""
+
+    def __init__(self, aliases: tuple[str, str]) -> None:
+        self._names = {"left": _identifier(aliases[0]), "right": _identifier(aliases[1])}
+
+    def write(self, expr: Expr) -> tuple[str, _Level]:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
+        """Return the text and how tightly its outermost operator binds."""
+        match expr:
+            case Column(side, name):
+                return f"{self._names[side]}.{_identifier(name)}", _Level.ATOM
+            case Literal(value):
+                return _constant(value), _Level.ATOM
+            case Abs(operand):
+                return f"abs({self.write(operand)[0]})", _Level.ATOM
+            case Cast(operand):
+                return f"CAST({self.write(operand)[0]} AS DOUBLE)", _Level.ATOM
+            case Negate(operand):
+                return f"-{self._negated(operand)}", _Level.SIGN
+            case Arithmetic(op, left, right):
+                level = _Level.SUM if op in {"+", "-"} else _Level.PRODUCT
+                first, second = self._at(left, level), self._at(right, _Level(level + 1))
+                if op == "+" and _OPEN_INTERVAL.search(first) and _CONSTANT.match(second):
+                    first = f"({first})"
+                return f"{first} {op} {second}", level
+            case Compare(op, left, right):
+                return f"{self._at(left, _Level.SUM)} {op} {self._at(right, _Level.SUM)}", _Level.COMPARE
+            case IsNull(operand):
+                return f"{self._at(operand, _Level.SUM)} IS NULL", _Level.COMPARE
+            case Not(IsNull(operand)):
+                return f"{self._at(operand, _Level.SUM)} IS NOT NULL", _Level.COMPARE
+            case Not(operand):
+                return f"NOT {self._at(operand, _Level.NOT)}", _Level.NOT
+            case And(parts):
+                return " AND ".join(self._at(part, _Level.NOT) for part in parts), _Level.AND
+            case Or(parts):
+                return " OR ".join(self._at(part, _Level.AND) for part in parts), _Level.OR
+            case _:
+                msg = f"not a node of an expression: {expr!r}"
+                raise TypeError(msg)
+
+    def _at(self, expr: Expr, level: _Level) -> str:
+        text, own = self.write(expr)
+        return text if own >= level else f"({text})"
+
+    def _negated(self, operand: Expr) -> str:
+        # A minus before a constant would be read as its sign, two of them as a comment.
+        if isinstance(operand, Literal | Negate):
+            return f"({self.write(operand)[0]})"
+        return self._at(operand, _Level.ATOM)
+
+
+def _identifier(name: str) -> str:
+    return name if _BARE.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _constant(value: Scalar) -> str:  # noqa: C901, PLR0911 - one case for each type
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float():
+            return f"CAST('{value!r}' AS DOUBLE)"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+        case datetime():
+            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
+            return f"{kind} '{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case time():
+            return f"TIME '{value.isoformat()}'"
+        case timedelta():
+            return f"INTERVAL '{format_duration(value)}'"
+        case int():
+            return str(value)
+        case _:
+            text = str(value)
+            return text if "." in text or "E" in text else f"{text}."  # a whole decimal is no int

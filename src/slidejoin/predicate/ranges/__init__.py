@@ -1,0 +1,1 @@
+"""Which stored keys can match: comparisons between the sides as ranges."""

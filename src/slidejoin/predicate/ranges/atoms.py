@@ -1,0 +1,101 @@
+"""Comparisons between the sides that give ranges: what they compare, and how a probe's ranges follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from slidejoin.predicate.ranges import ranges
+from slidejoin.predicate.ranges.keys import Key, key_values, node_key, without_nan
+from slidejoin.predicate.ranges.linear import Combination, key_of, linear_form
+from slidejoin.predicate.truth.evaluate import evaluate
+from slidejoin.predicate.truth.tree import MIRRORED, Node
+from slidejoin.predicate.truth.types import Kind
+from slidejoin.sides import other
+
+if TYPE_CHECKING:
+    from slidejoin.predicate.ranges.programs import Draft
+    from slidejoin.predicate.truth.evaluate import Source
+    from slidejoin.sides import Side
+
+__all__ = ["KeyPair", "Separable", "Shifted", "node_scale"]
+
+KeyPair: TypeAlias = tuple[Key, Key]
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """An exact comparison: see `Combination`."""
+
+    what: Combination
+
+    @property
+    def whole(self) -> KeyPair:
+        """The keys that it compares."""
+        return self.what.left, self.what.right
+
+    def find(self, probe: Side, source: Source, n: int) -> ranges.Found:
+        """Return the stored keys for each probe row."""
+        what = self.what
+        mine, stored = (what.left, what.right) if probe == "left" else (what.right, what.left)
+        own, its = what.left_factor, what.right_factor
+        if probe == "right":
+            own, its = its, own
+        bias = own * mine.bias + its * stored.bias
+        moved = tuple(
+            (None if low is None else low - bias, None if high is None else high - bias) for low, high in what.intervals
+        )
+        values = key_values(mine, source)
+        found = ranges.between(values, own, moved, ranges.Scale(its, may_clip=stored.may_clip))
+        return ranges.restrict(found, values.valid, n)
+
+
+@dataclass(frozen=True)
+class Separable:
+    """``left op right`` as written, one side of the comparator for each side of the join."""
+
+    op: str
+    left: Node
+    right: Node
+
+    @cached_property
+    def whole(self) -> KeyPair:
+        """The keys that it compares."""
+        return node_scale("left", self.left)[0], node_scale("right", self.right)[0]
+
+    def draw(self, draft: Draft) -> None:
+        """Add the comparison to a program for ranges of the draft's core, which is one of its sides."""
+        straight = draft.stored == "left"
+        draft.add(*((self.op, self.left, self.right) if straight else (MIRRORED[self.op], self.right, self.left)))
+
+    def find(self, probe: Side, source: Source, n: int) -> ranges.Found:
+        """Return the stored keys for each probe row: exact, whichever side probes."""
+        mine, stored = (self.left, self.right) if probe == "left" else (self.right, self.left)
+        op = self.op if probe == "right" else MIRRORED[self.op]
+        key, scale = node_scale(other(probe), stored)
+        if key.space == "hash":
+            values = key_values(node_scale(probe, mine)[0], source)
+            return ranges.restrict(ranges.Found([(values.data, values.data)]), values.valid, n)
+        values = evaluate(mine, source)
+        if key.space == "exact":
+            valid = without_nan(values)
+            data = values.data if valid is None else np.where(valid, values.data, 0.0)
+            return ranges.restrict(ranges.double_bounds(op, data, scale), valid, n)
+        integers = mine.type.exact
+        below, above = ranges.double_keys_around(values, integers=integers)
+        valid = values.valid if integers else without_nan(values)
+        return ranges.restrict(ranges.Found(ranges.around(op, below, above)), valid, n)
+
+
+def node_scale(side: Side, node: Node) -> tuple[Key, ranges.Scale]:
+    """Return the key of one operand of a comparison, and how the operand follows from the key."""
+    if node.type.kind in {Kind.STRING, Kind.BINARY}:
+        return node_key(side, "hash", node), ranges.Scale()
+    form = linear_form(node) if node.type.kind is Kind.INT else None
+    if node.type.kind is not Kind.INT or form is None:
+        return node_key(side, "float", node), ranges.Scale()
+    key, unit = key_of(side, form[0])
+    return key, ranges.Scale(int(unit), int(form[1]), key.bias, key.may_clip)

@@ -1,0 +1,234 @@
+"""Conditions as formulas: comparisons that give ranges, joined by AND and OR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted, node_scale
+from slidejoin.predicate.ranges.linear import Combination, Form, added, combine, linear_form, of_difference
+from slidejoin.predicate.ranges.monotone import Monotone, cores_of
+from slidejoin.predicate.truth.tree import BOOLEAN, COMPARATORS, MIRRORED, Node, literal
+from slidejoin.predicate.truth.types import Kind
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from slidejoin.predicate.ranges.keys import Key
+    from slidejoin.sides import Side
+
+__all__ = ["Choice", "Formula", "Group", "formula", "group", "leaves", "pair_of", "settled"]
+
+_BYTES = frozenset({Kind.STRING, Kind.BINARY})
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A comparison of doubles, strings or binary, of which one of several pairs of operands can be the keys.
+
+    Attributes
+    ----------
+    node
+        As written.
+    written
+        With both sides of the comparator for keys.
+    cores
+        What can be a key of the left side, and of the right: the largest operand first.
+    """
+
+    node: Node
+    written: Separable | None
+    cores: tuple[tuple[Node, ...], tuple[Node, ...]]
+
+    def keys(self, place: int) -> list[Key]:
+        """Return the possible keys of one side, 0 for the left."""
+        side: Side = "right" if place else "left"
+        return [node_scale(side, node)[0] for node in self.cores[place]]
+
+    def atom(self, pair: KeyPair) -> Separable | Monotone:
+        """Return the comparison as one of the keys `pair`, as written if possible."""
+        if self.written is not None and self.written.whole == pair:
+            return self.written
+        left, right = (self.cores[place][self.keys(place).index(pair[place])] for place in (0, 1))
+        return Monotone(self.node, (left, right))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All of, or any of."""
+
+    union: bool
+    parts: tuple[Formula, ...]
+
+
+Formula: TypeAlias = "Shifted | Separable | Monotone | Choice | Group"
+Leaf: TypeAlias = "Shifted | Separable | Monotone | Choice"
+_Sides: TypeAlias = "Callable[[str], Formula | None]"
+
+
+def formula(node: Node) -> Formula | None:
+    """Return a condition on both sides as comparisons that give ranges, None if it is not made of such."""
+    if node.op in {"and", "or"}:
+        parts = [formula(arg) for arg in node.args]
+        known = [part for part in parts if part is not None]
+        return group(known, union=node.op == "or") if len(known) == len(parts) else None
+    if node.op not in COMPARATORS:
+        return None
+    one, two = node.args
+    kinds = {one.type.kind, two.type.kind}
+    if kinds & _BYTES:
+        return _bytes(node)
+    constant = next((arg for arg in node.args if arg.op == "literal" and arg.type.kind is Kind.FLOAT), None)
+    if Kind.FLOAT not in kinds or (constant is not None and len(kinds) > 1):
+        form = _difference(one, two)
+        return None if form is None else _exact(node.op, form)
+    for arg, beside, op in ((one, two, node.op), (two, one, MIRRORED[node.op])):
+        if arg.op == "abs" and len(arg.args[0].sides) > 1:
+            return _absolute_double(op, arg.args[0], beside)
+    return _doubles(node)
+
+
+def _difference(one: Node, two: Node) -> Form | None:
+    return added(linear_form(one), linear_form(two), -1)
+
+
+def _bytes(node: Node) -> Formula | None:
+    one, two = node.args
+    if node.op != "=" or one.op != "column" or two.op != "column" or one.sides == two.sides:
+        return None
+    left, right = (one, two) if one.sides == {"left"} else (two, one)
+    return Choice(node, Separable("=", left, right), ((left,), (right,)))
+
+
+def _exact(op: str, form: Form) -> Formula | None:
+    across = [atom for atom in form[0] if len(atom.sides) > 1]
+    if not across:
+        found = of_difference(op, form)
+        return None if found is None else Shifted(found)
+    if len(across) > 1 or across[0].op != "abs":
+        return None
+    return _exact_absolute(op, form, across[0])
+
+
+def _exact_absolute(op: str, form: Form, absolute: Node) -> Formula | None:
+    """Take ``k * abs(D) + rest op 0`` apart: abs(D) <= R is D <= R and -D <= R, abs(D) >= R is D >= R or -D >= R."""
+    factor = form[0][absolute]
+    op = op if factor > 0 else MIRRORED[op]
+    rest = ({atom: value / factor for atom, value in form[0].items() if atom != absolute}, form[1] / factor)
+    inside = linear_form(absolute.args[0])
+    both = [added(inside, rest, 1), added(added(({}, Fraction(0)), inside, -1), rest, 1)]
+
+    def sides(comparator: str) -> Formula | None:
+        parts = [None if part is None else _exact(comparator, part) for part in both]
+        known = [part for part in parts if part is not None]
+        return group(known, union=comparator[0] == ">") if len(known) == len(parts) else None
+
+    return _by_sides(op, sides)
+
+
+def _absolute_double(op: str, inside: Node, beside: Node) -> Formula | None:
+    negative = (
+        literal(-beside.value, beside.type, f"-{beside.text}")  # type: ignore[operator]  # a number
+        if beside.op == "literal"
+        else Node("negate", beside.type, (beside,), sides=beside.sides, reach=beside.reach, text=f"-({beside.text})")
+    )
+
+    def sides(comparator: str) -> Formula | None:
+        parts = [
+            formula(Node(how, BOOLEAN, (inside, bound), sides=inside.sides | bound.sides))
+            for how, bound in ((comparator, beside), (MIRRORED[comparator], negative))
+        ]
+        known = [part for part in parts if part is not None]
+        return group(known, union=comparator[0] == ">") if len(known) == len(parts) else None
+
+    return _by_sides(op, sides)
+
+
+def _by_sides(op: str, sides: _Sides) -> Formula | None:
+    """Abs against a bound: = is both <= and >=, <> is either < or >."""
+    if op not in {"=", "<>"}:
+        return sides(op)
+    one, two = (sides("<="), sides(">=")) if op == "=" else (sides("<"), sides(">"))
+    return None if one is None or two is None else group([one, two], union=op == "<>")
+
+
+def _doubles(node: Node) -> Formula | None:
+    one, two = node.args
+    written = None
+    if {one.sides, two.sides} == {frozenset({"left"}), frozenset({"right"})}:
+        straight = one.sides == {"left"}
+        written = Separable(node.op, one, two) if straight else Separable(MIRRORED[node.op], two, one)
+    if node.op == "<>":
+        return None if written is None else Choice(node, written, ((written.left,), (written.right,)))
+    cores: list[tuple[Node, ...]] = []
+    for side in SIDES:
+        holders = [arg for arg in node.args if side in arg.sides]
+        cores.append(tuple(cores_of(holders[0], side)) if len(holders) == 1 else ())
+    if not all(cores) and written is not None:
+        cores = [(written.left,), (written.right,)]
+    return Choice(node, written, (cores[0], cores[1])) if all(cores) else None
+
+
+def group(parts: list[Formula], *, union: bool) -> Formula:
+    """Join formulas; exact comparisons of the same combination of keys become one at once."""
+    joined: list[Formula] = []
+    for part in (inner for outer in parts for inner in _inner(outer, union=union)):
+        for place, before in enumerate(joined):
+            if isinstance(part, Shifted) and isinstance(before, Shifted) and _same(part.what, before.what):
+                what = before.what
+                intervals = combine(what.intervals, part.what.intervals, union=union)
+                joined[place] = Shifted(
+                    Combination(what.left, what.right, what.left_factor, what.right_factor, intervals)
+                )
+                break
+        else:
+            joined.append(part)
+    return joined[0] if len(joined) == 1 else Group(union, tuple(joined))
+
+
+def _inner(part: Formula, *, union: bool) -> tuple[Formula, ...]:
+    return part.parts if isinstance(part, Group) and part.union == union else (part,)
+
+
+def _same(one: Combination, two: Combination) -> bool:
+    return (one.left, one.right, one.left_factor, one.right_factor) == (
+        two.left,
+        two.right,
+        two.left_factor,
+        two.right_factor,
+    )
+
+
+def leaves(what: Formula) -> Iterator[Leaf]:
+    """Yield the comparisons of a formula."""
+    if isinstance(what, Group):
+        for part in what.parts:
+            yield from leaves(part)
+    else:
+        yield what
+
+
+def settled(what: Formula, pair: KeyPair) -> Formula:
+    """Return a formula whose comparisons are all of the keys `pair`."""
+    if isinstance(what, Group):
+        return Group(what.union, tuple(settled(part, pair) for part in what.parts))
+    return what.atom(pair) if isinstance(what, Choice) else what
+
+
+def pair_of(whats: list[Formula], *, innermost: bool = False) -> KeyPair | None:
+    """Return the largest, or the smallest, keys that all comparisons of formulas share; None if they share none.
+
+    The larger the keys, the fewer operations are left beside them.
+    """
+    pair = []
+    for place in (0, 1):
+        shared: list[Key] | None = None
+        for leaf in (leaf for what in whats for leaf in leaves(what)):
+            keys = leaf.keys(place) if isinstance(leaf, Choice) else [leaf.whole[place]]
+            shared = keys if shared is None else [key for key in shared if key in keys]
+        if not shared:
+            return None
+        pair.append(shared[-1 if innermost else 0])
+    return pair[0], pair[1]

@@ -1,0 +1,198 @@
+"""Index keys: one int64 for each row of a side, in the order of the values that a term compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.predicate.truth import exact
+from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, WHOLE, Column, Values, both_valid, load
+from slidejoin.rows.arrow_buffers import values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.truth.tree import Node
+    from slidejoin.predicate.truth.types import Type
+    from slidejoin.sides import Side
+
+__all__ = [
+    "Key",
+    "Keys",
+    "clip",
+    "exact_key",
+    "key_values",
+    "keys_of_doubles",
+    "node_key",
+    "plain_keys",
+    "stored_keys",
+]
+
+_UINT64_REACH = (1 << 64) - 1
+_HALF = 1 << 63
+
+
+@dataclass(slots=True)
+class Keys:
+    """Keys of the rows of one side.
+
+    Attributes
+    ----------
+    values
+        int64 (n,), in the order of the compared values.
+    valid
+        bool (n,), False for rows that match nothing (NULL, NaN); None if all may match.
+    exact
+        False if a value did not fit and was moved to an end of int64: then pairs must be rechecked.
+    """
+
+    values: NDArray[np.int64]
+    valid: NDArray[np.bool_] | None
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What of a side is indexed.
+
+    Attributes
+    ----------
+    side
+        Left or right.
+    space
+        "exact": an integer combination of unscaled exact values; "float": a double by its order-preserving bits;
+        "hash": 64 bits of strings or binary.
+    parts
+        (factor, node) pairs; a single one with factor 1 unless the space is "exact".
+    """
+
+    side: Side
+    space: Literal["exact", "float", "hash"]
+    parts: tuple[tuple[int, Node], ...]
+
+    @property
+    def bias(self) -> int:
+        """What is subtracted from the value to make it fit int64: 2**63 for an unsigned 64-bit column, else 0."""
+        factor, node = self.parts[0]
+        wide = node.op == "column" and node.reach == _UINT64_REACH
+        return _HALF if self.space == "exact" and len(self.parts) == 1 and factor == 1 and wide else 0
+
+    @property
+    def may_clip(self) -> bool:
+        """Whether there can be values that do not fit int64."""
+        reach = sum(abs(factor) * node.reach for factor, node in self.parts)
+        if self.bias or self.space != "exact":
+            return False
+        return reach > _HALF or (reach == _HALF and not self._bare)
+
+    @property
+    def _bare(self) -> bool:
+        factor, node = self.parts[0]
+        return len(self.parts) == 1 and factor == 1 and node.op == "column"
+
+    @property
+    def text(self) -> str:
+        """How labels call it."""
+        if len(self.parts) == 1 and self.parts[0][0] == 1:
+            return self.parts[0][1].text
+        words = [f"{'' if abs(factor) == 1 else f'{abs(factor)}*'}{_atom_text(node)}" for factor, node in self.parts]
+        signs = ["-" if factor < 0 else "+" for factor, _ in self.parts]
+        joined = " ".join(f"{sign} {word}" for sign, word in zip(signs, words, strict=True))
+        return joined.removeprefix("+ ")
+
+
+def _atom_text(node: Node) -> str:
+    return node.text if node.op in {"column", "abs", "double"} else f"({node.text})"
+
+
+def exact_key(side: Side, parts: tuple[tuple[int, Node], ...]) -> Key:
+    """Return the key of an integer combination."""
+    return Key(side, "exact", parts)
+
+
+def node_key(side: Side, space: Literal["float", "hash"], node: Node) -> Key:
+    """Return the key of one double, or of one string or binary value."""
+    return Key(side, space, ((1, node),))
+
+
+def key_values(key: Key, source: Source) -> Values:
+    """Return the key of each row before it is clipped: exact values, less the bias; or float keys; or hashes.
+
+    NaN counts as not valid.
+    """
+    node = key.parts[0][1]
+    if key.bias:
+        return source.biased(node)
+    if key.space == "exact":
+        return exact.linear([(factor, _integers(part, source)) for factor, part in key.parts])
+    if key.space == "hash":
+        return source.hashes(node)
+    values = evaluate(node, source)
+    keys, wrong = keys_of_doubles(values.data)
+    return Values(keys, without_nan(values) if wrong else values.valid)
+
+
+def keys_of_doubles(data: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool]:
+    """Return the keys of doubles, (n,) int64, and whether some are NaN, whose keys mean nothing."""
+    keys = np.empty(data.shape, np.int64)
+    return keys, _double_keys()(np.ascontiguousarray(data), keys) > 0
+
+
+def plain_keys(column: Column, meaning: Type) -> NDArray[np.int64] | None:
+    """Return the keys of a column that is an exact key by itself, (n,) int64; None if NULLs or clipped ones need more.
+
+    Shares the memory of 64-bit columns in one chunk; others are converted, dates to their midnight.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slidejoin.predicate.truth.types import type_of
+    >>> plain_keys(pa.array([1, 2], pa.date32()), type_of(pa.date32())).tolist()
+    [86400, 172800]
+    """
+    if type(column) is pa.ChunkedArray and column.type.id in WHOLE and column.null_count == 0:
+        return values_in(column, np.int64)  # in a third of the time: small pushes consist of such things
+    values = load(column, meaning)
+    fits = values.valid is None and values.data.dtype == np.int64
+    return np.ascontiguousarray(values.data) if fits else None
+
+
+@cache
+def _double_keys() -> Callable[..., int]:
+    from slidejoin.kernels.predicate.doubles import double_keys  # noqa: PLC0415 - loads Numba, which planning does not need
+
+    return double_keys
+
+
+def without_nan(values: Values) -> NDArray[np.bool_] | None:
+    """Return where doubles are neither NULL nor NaN."""
+    wrong = np.isnan(values.data)
+    return both_valid(values.valid, ~wrong) if wrong.any() else values.valid
+
+
+def _integers(node: Node, source: Source) -> Values:
+    values = evaluate(node, source)
+    if values.data.dtype == np.bool_:
+        return Values(values.data.astype(np.int64), values.valid, 0, 1)
+    return values
+
+
+def clip(data: NDArray[np.object_]) -> NDArray[np.int64]:
+    """Move Python ints that do not fit to the ends of int64."""
+    return np.minimum(np.maximum(data, INT64_MIN), INT64_MAX).astype(np.int64)
+
+
+def stored_keys(key: Key, source: Source) -> Keys:
+    """Return the keys of stored rows."""
+    with np.errstate(all="ignore"):
+        values = key_values(key, source)
+    if values.data.dtype == object:
+        return Keys(clip(values.data), values.valid, exact=False)
+    return Keys(values.data, values.valid, exact=True)

@@ -1,0 +1,168 @@
+"""Exact comparisons as one form: ``a * left key + b * right key`` lies in given intervals.
+
+Integers, decimals, times and durations are exact, so moving constants and terms from one side of a comparison to the
+other changes nothing. A comparison whose columns add up linearly becomes an integer combination X of the two keys and
+a set of intervals that X must lie in: ``abs(l.a - r.b) <= 5`` and ``l.a BETWEEN r.b - 5 AND r.b + 5`` both are
+``-5 <= 1 * l.a - 1 * r.b <= 5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, gcd, isfinite, lcm
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from slidejoin.predicate.ranges.keys import Key, exact_key
+from slidejoin.predicate.truth.tree import Node
+
+if TYPE_CHECKING:
+    from slidejoin.sides import Side
+
+__all__ = ["Combination", "Form", "Interval", "added", "combine", "key_of", "linear_form", "of_difference"]
+
+Interval: TypeAlias = tuple[int | None, int | None]
+"""Both ends included; None is an open end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """X = ``left_factor * left + right_factor * right`` lies in one of `intervals`, which are ascending and disjoint.
+
+    Factors have no common divisor, the left one is positive. They speak of unbiased keys.
+    """
+
+    left: Key
+    right: Key
+    left_factor: int
+    right_factor: int
+    intervals: tuple[Interval, ...]
+
+
+Form: TypeAlias = tuple[dict[Node, Fraction], Fraction]
+"""Atoms with their factors, and a constant, in whole units (numbers, seconds)."""
+
+
+def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:  # noqa: C901, PLR0911  one case each
+    """Return an exact expression as a linear form; None if a constant is unknown.
+
+    Atoms are the largest subtrees that do not add up. With `stop` these nodes are the atoms, and doubles are taken for
+    real numbers: good enough for an estimate.
+    """
+    approximate = stop is not None
+    if stop is not None and node in stop:
+        return {node: Fraction(1)}, Fraction(0)
+    if node.op == "literal":
+        if node.value is None or (isinstance(node.value, float) and not isfinite(node.value)):
+            return None
+        return {}, Fraction(cast("float", node.value)) / 10**node.type.scale
+    linear = node.type.exact or approximate
+    if linear and node.op in {"+", "-"}:
+        parts = [linear_form(arg, stop) for arg in node.args]
+        return added(parts[0], parts[1], -1 if node.op == "-" else 1)
+    if linear and node.op == "negate":
+        return added(({}, Fraction(0)), linear_form(node.args[0], stop), -1)
+    if approximate and node.op == "double":
+        return linear_form(node.args[0], stop)
+    if linear and node.op in {"*", "/"}:
+        for one, two in (node.args, node.args[::-1]):
+            if one.op == "literal" and (node.op == "*" or one is node.args[1]):
+                constant = linear_form(one)
+                scaled = linear_form(two, stop)
+                if constant is None or scaled is None or constant[1] == 0:
+                    break
+                factor = constant[1] if node.op == "*" else 1 / constant[1]
+                return {atom: value * factor for atom, value in scaled[0].items()}, scaled[1] * factor
+    return {node: Fraction(1)}, Fraction(0)
+
+
+def added(one: Form | None, two: Form | None, sign: int) -> Form | None:
+    """Return ``one + sign * two``; None if an atom would vanish: x - x is 0, but NULL where x is."""
+    if one is None or two is None:
+        return None
+    atoms = dict(one[0])
+    for atom, factor in two[0].items():
+        atoms[atom] = atoms.get(atom, Fraction(0)) + sign * factor
+    if 0 in atoms.values():
+        return None
+    return atoms, one[1] + sign * two[1]
+
+
+def of_difference(op: str, form: Form) -> Combination | None:
+    """Return the combination of ``form op 0``; None unless both sides take part, each in atoms of its own."""
+    atoms, constant = form
+    keys: dict[Side, tuple[Key, Fraction]] = {}
+    for side in ("left", "right"):
+        own = {atom: factor for atom, factor in atoms.items() if atom.sides == {side}}
+        if not own or any(not atom.type.exact for atom in own):
+            return None
+        keys[side] = key_of(side, own)
+    if any(len(atom.sides) != 1 for atom in atoms):
+        return None
+    (left, one), (right, two) = keys["left"], keys["right"]
+    # divide by the real number that makes both factors coprime integers, the left one positive
+    unit = Fraction(gcd(one.numerator, two.numerator), lcm(one.denominator, two.denominator))
+    unit = unit if one > 0 else -unit
+    bound = -constant / unit
+    if unit < 0:
+        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
+    return Combination(left, right, int(one / unit), int(two / unit), intervals_of(op, bound))
+
+
+def intervals_of(op: str, bound: Fraction) -> tuple[Interval, ...]:
+    """Return the integers X with ``X op bound``."""
+    low, high = ceil(bound), floor(bound)
+    match op:
+        case "<=":
+            return ((None, high),)
+        case "<":
+            return ((None, low - 1),)
+        case ">=":
+            return ((low, None),)
+        case ">":
+            return ((high + 1, None),)
+        case "=":
+            return ((low, high),) if low == high else ()
+        case _:
+            return ((None, low - 1), (high + 1, None)) if low == high else ((None, None),)
+
+
+def key_of(side: Side, atoms: dict[Node, Fraction]) -> tuple[Key, Fraction]:
+    """Key of a sum of one side's atoms, with coprime integer factors, and what it was divided by."""
+    scaled = {atom: factor / 10**atom.type.scale for atom, factor in atoms.items()}
+    ordered = sorted(scaled, key=lambda atom: (atom.text, repr(atom)))
+    unit = Fraction(
+        gcd(*(scaled[atom].numerator for atom in ordered)), lcm(*(scaled[atom].denominator for atom in ordered))
+    )
+    unit = unit if scaled[ordered[0]] > 0 else -unit
+    return exact_key(side, tuple((int(scaled[atom] / unit), atom) for atom in ordered)), unit
+
+
+def combine(one: tuple[Interval, ...], two: tuple[Interval, ...], *, union: bool) -> tuple[Interval, ...]:
+    """Return the union or the intersection of two sets of integers."""
+    if not union:
+        crossed = [(_top(a[0], b[0]), _bottom(a[1], b[1])) for a in one for b in two]
+        return _tidy(crossed)
+    return _tidy([*one, *two])
+
+
+def _top(one: int | None, two: int | None) -> int | None:
+    return two if one is None else one if two is None else max(one, two)
+
+
+def _bottom(one: int | None, two: int | None) -> int | None:
+    return two if one is None else one if two is None else min(one, two)
+
+
+def _tidy(intervals: list[Interval]) -> tuple[Interval, ...]:
+    """Sort, leave out the empty, join what touches."""
+    some = [pair for pair in intervals if pair[0] is None or pair[1] is None or pair[0] <= pair[1]]
+    some.sort(key=lambda pair: (pair[0] is not None, pair[0] or 0))
+    result: list[Interval] = []
+    for low, high in some:
+        last = result[-1] if result else None
+        if last is not None and (last[1] is None or low is None or low <= last[1] + 1):
+            result[-1] = (last[0], None if last[1] is None or high is None else max(last[1], high))
+        else:
+            result.append((low, high))
+    return tuple(result)

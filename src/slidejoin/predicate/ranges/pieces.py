@@ -1,0 +1,137 @@
+"""Sets of ranges for a batch of probe rows, and their union and intersection.
+
+A piece is one range for each probe: arrays (or an open end, None) of the lowest and the highest key, empty where the
+lowest is above the highest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["Found", "Piece", "Ranges", "apart", "finish", "intersect", "restrict", "unite"]
+
+Piece: TypeAlias = tuple["NDArray[np.int64] | None", "NDArray[np.int64] | None"]
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Ranges of the other side's keys in which the partners of each probe row lie.
+
+    Attributes
+    ----------
+    lo, hi
+        int64 (k, n), both ends included; for each row ascending and disjoint; empty ones are lo = 1, hi = 0 and come
+        last.
+    exact
+        False if an end was moved so that pairs must be rechecked.
+    """
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Pieces of one comparison, ascending and disjoint for each row."""
+
+    pieces: list[Piece]
+    exact: bool = True
+
+
+def apart(found: Found, n: int) -> Found:
+    """Join pieces that meet at an end of int64 because keys were clipped to it."""
+    if found.exact or len(found.pieces) == 1:
+        return found
+    return _tidy(found.pieces, len(found.pieces), n, kept=False)
+
+
+def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
+    """Make the pieces of unknown probes empty."""
+    if valid is None:
+        return found
+    pieces: list[Piece] = []
+    for lo, hi in found.pieces:
+        low = np.where(valid, INT64_MIN if lo is None else lo, 1)
+        high = np.where(valid, INT64_MAX if hi is None else hi, 0)
+        pieces.append((np.broadcast_to(low, (n,)), np.broadcast_to(high, (n,))))
+    return Found(pieces, found.exact)
+
+
+def intersect(one: Found, two: Found, n: int) -> Found:
+    """Return what lies in both."""
+    crossed = [(_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces]
+    kept = one.exact and two.exact
+    if len(crossed) == 1:
+        return Found(crossed, kept)
+    return _tidy(crossed, len(one.pieces) + len(two.pieces) - 1, n, kept=kept)
+
+
+def _pick(
+    choose: Callable[[Any, Any], Any], one: NDArray[np.int64] | None, two: NDArray[np.int64] | None
+) -> NDArray[np.int64] | None:
+    if one is None or two is None:
+        return two if one is None else one
+    picked: NDArray[np.int64] = choose(one, two)
+    return picked
+
+
+def unite(one: Found, two: Found, n: int, most: int) -> Found:
+    """Return what lies in either, overlapping pieces joined, so that no key lies in two of them.
+
+    Beyond `most` pieces the last ones are joined across their gaps.
+    """
+    return _tidy([*one.pieces, *two.pieces], most, n, kept=one.exact and two.exact)
+
+
+def _stack(pieces: list[Piece], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lo, hi = np.empty((len(pieces), n), np.int64), np.empty((len(pieces), n), np.int64)
+    for number, (low, high) in enumerate(pieces):
+        lo[number] = INT64_MIN if low is None else low
+        hi[number] = INT64_MAX if high is None else high
+    return lo, hi
+
+
+def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Found:
+    lo, hi = _sorted(*_stack(pieces, n))
+    for number in range(1, len(lo)):
+        before = number - 1
+        joins = (lo[number] <= hi[number]) & (lo[before] <= hi[before]) & (lo[number] <= hi[before])
+        lo[number] = np.where(joins, lo[before], lo[number])
+        hi[number] = np.where(joins, np.maximum(hi[before], hi[number]), hi[number])
+        lo[before], hi[before] = np.where(joins, 1, lo[before]), np.where(joins, 0, hi[before])
+    lo, hi = _sorted(lo, hi)
+    if len(lo) > most:
+        hi[most - 1] = np.where(lo[most:] <= hi[most:], hi[most:], hi[most - 1]).max(axis=0)
+        lo, hi = lo[:most], hi[:most]
+    return Found(list(zip(lo, hi, strict=True)), kept)
+
+
+def _sorted(lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort the pieces of each row by their ends, empty ones last and as (1, 0)."""
+    empty = lo > hi
+    rows = np.lexsort((lo, empty), axis=0)
+    lo, hi = np.where(empty, 1, lo), np.where(empty, 0, hi)
+    return np.take_along_axis(lo, rows, axis=0), np.take_along_axis(hi, rows, axis=0)
+
+
+def finish(found: Found, n: int) -> Ranges:
+    """Return the pieces as the arrays that an index takes."""
+    lo, hi = _stack(found.pieces, n)
+    empty = lo > hi
+    if empty.any():
+        if len(lo) > 1:
+            lo, hi = _sorted(lo, hi)
+        else:
+            lo[empty], hi[empty] = 1, 0
+    return Ranges(lo, hi, found.exact)

@@ -1,0 +1,99 @@
+"""The usual ranges in a few microseconds: whole numbers around whole numbers, ends decided when the join is planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.predicate.ranges.pieces import Ranges
+from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.tree import column_of
+from slidejoin.predicate.truth.values import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.ranges.atoms import Shifted
+    from slidejoin.predicate.truth.tree import Node
+    from slidejoin.predicate.truth.values import Column
+    from slidejoin.sides import Side
+
+__all__ = ["Shift", "shift_of"]
+
+CALM = 1 << 62
+"""Ends no farther from 0 than this, and values nearer, add up to an int64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Ranges ``lows[k] + sign * value <= stored key <= highs[k] + sign * value``.
+
+    Attributes
+    ----------
+    node
+        What gives a probe's value.
+    sign
+        1 or -1.
+    lows, highs
+        int64 (k,), ascending; the ends of int64 stand for open ends.
+    """
+
+    node: Node
+    sign: int
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+
+    def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
+        """Return the ranges of each probe, None if a value is too large for this way."""
+        node = self.node
+        if node.op == "column":
+            values = values_of(columns, column_of(node)[1], node.type)
+        else:
+            values = evaluate(node, Source({probe: columns}))
+        if values.data.dtype != np.int64:
+            return None
+        data = values.data if values.data.flags.c_contiguous else np.ascontiguousarray(values.data)
+        shape = self.lows.size, data.size
+        lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        if not _kernel()(data, self.sign, self.lows, self.highs, lo, hi):
+            return None
+        if values.valid is not None:
+            unknown = ~values.valid
+            lo[:, unknown], hi[:, unknown] = 1, 0
+        return Ranges(lo, hi, exact=True)
+
+
+@cache
+def _kernel() -> Callable[..., bool]:
+    from slidejoin.kernels.predicate.shifting import shift_ends  # noqa: PLC0415 - loads Numba, which planning does not need
+
+    return shift_ends
+
+
+def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
+    """Return how probes of that side are answered, None unless both keys count once and the ends are within reach."""
+    what = comparison.what
+    mine, stored = (what.left, what.right) if probe == "left" else (what.right, what.left)
+    own, its = what.left_factor, what.right_factor
+    if probe == "right":
+        own, its = its, own
+    if abs(own) != 1 or abs(its) != 1 or stored.bias or not what.intervals:
+        return None
+    ends = [(low, high) if its > 0 else (_negative(high), _negative(low)) for low, high in what.intervals]
+    if its < 0:
+        ends.reverse()
+    if any(end is not None and abs(end) > CALM for pair in ends for end in pair):
+        return None
+    reach = np.iinfo(np.int64)
+    lows = np.array([reach.min if low is None else low for low, _ in ends], np.int64)
+    highs = np.array([reach.max if high is None else high for _, high in ends], np.int64)
+    return Shift(mine.parts[0][1], -own * its, lows, highs)
+
+
+def _negative(end: int | None) -> int | None:
+    return None if end is None else -end

@@ -1,0 +1,341 @@
+"""Range terms: conjuncts that ranges of a stored key can answer, merged for each pair of keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from slidejoin.predicate.ranges import ranges
+from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted
+from slidejoin.predicate.ranges.formula import Choice, Formula, Group, formula, group, leaves, pair_of, settled
+from slidejoin.predicate.ranges.keys import Keys, keys_of_doubles, plain_keys, stored_keys
+from slidejoin.predicate.ranges.monotone import Monotone, estimated
+from slidejoin.predicate.ranges.programs import Draft, Program
+from slidejoin.predicate.ranges.shifts import CALM, Shift, shift_of
+from slidejoin.predicate.truth.evaluate import Source
+from slidejoin.predicate.truth.floats import from_keys
+from slidejoin.predicate.truth.hashes import mix
+from slidejoin.predicate.truth.tree import Node, column_of
+from slidejoin.predicate.truth.types import Kind, Type
+from slidejoin.predicate.truth.values import load, rows_of, values_of
+from slidejoin.sides import other
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.expression.expr import Expr
+    from slidejoin.predicate.ranges.ranges import Found, Ranges
+    from slidejoin.predicate.truth.values import Column
+    from slidejoin.sides import Side
+
+__all__ = ["Around", "Beside", "OfDoubles", "RangeTerm", "Shape", "make_terms"]
+
+MOST_PIECES = 16
+DOUBLE = Type(Kind.FLOAT)
+Shape = Literal["equality", "band", "ranges", "not-equal"]
+_PREFERENCE: tuple[Shape, ...] = ("equality", "band", "ranges", "not-equal")
+
+
+class Around(NamedTuple):
+    """Ranges ``value - below`` to ``value + above`` around the values of a probe's column, which are its own keys."""
+
+    column: str
+    below: int
+    above: int
+    meaning: Type
+
+    def keys(self, column: Column) -> NDArray[np.int64] | None:
+        """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
+        return plain_keys(column, self.meaning)
+
+
+class Beside(NamedTuple):
+    """Ranges that follow from the values of a probe's column by a shift; they are its own keys."""
+
+    column: str
+    meaning: Type
+    shift: Shift
+
+    def keys(self, column: Column) -> NDArray[np.int64] | None:
+        """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
+        return plain_keys(column, self.meaning)
+
+
+class OfDoubles(NamedTuple):
+    """Ranges of doubles around the values of a probe's column, by whose bits its own rows are stored."""
+
+    column: str
+    program: Program
+
+    def keys(self, column: Column) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+        """Return that column's values and their keys, (n,) each; None if some are NULL or NaN."""
+        values = load(column, DOUBLE)
+        keys, wrong = keys_of_doubles(values.data)
+        return None if values.valid is not None or wrong else (values.data, keys)
+
+    def ends(self, values: NDArray[np.float64], lo: NDArray[np.int64], hi: NDArray[np.int64]) -> bool:
+        """Write the ranges of keys [lo, hi], both ends included, of the probes with those values; all (n,).
+
+        Empty ranges are [1, 0]. Returns False if pairs have to be tried again, which an infinity may cause.
+        """
+        return self.program.find(values.reshape(1, values.size), lo, hi)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTerm:
+    """Comparisons of one pair of keys: for a probe row its partners' keys lie in at most `pieces` ranges.
+
+    Attributes
+    ----------
+    shape
+        "equality": at most one key; "band": one range, closed on both ends; "not-equal": all but one key; "ranges":
+        anything else.
+    pieces
+        How many ranges a probe has at most.
+    label
+        For explanations, such as "band l.price ~ r.bid".
+    exact
+        Whether a stored key within the ranges means that the comparisons hold, unless `Keys` or `Ranges` say otherwise.
+    conjuncts
+        The parts of the predicate that this term stands for.
+    widths
+        Of a band that is equally wide everywhere: how wide the ranges of left keys are on their axis (see `axis`), and
+        those of right keys on theirs; zeros for equality of numbers; None otherwise.
+    """
+
+    pair: KeyPair
+    what: Formula
+    shape: Shape
+    pieces: int
+    label: str
+    exact: bool
+    conjuncts: tuple[Expr, ...]
+    widths: tuple[float | int, float | int] | None
+    _bare: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _shift: dict[Side, Shift] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _programs: dict[Side, Program] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in self.pair:
+            node = key.parts[0][1]
+            if key.space == "exact" and len(key.parts) == 1 and key.parts[0][0] == 1 and not key.bias:
+                if node.op == "column":
+                    self._bare[key.side] = node
+                shift = shift_of(self.what, key.side) if isinstance(self.what, Shifted) else None
+                if shift is not None:
+                    self._shift[key.side] = shift
+            program = self._program(other(key.side)) if key.space == "float" else None
+            if program is not None:
+                self._programs[other(key.side)] = program
+
+    def _program(self, probe: Side) -> Program | None:
+        """Return what finds a probe's range at once: one range of doubles, every comparison a limit of it."""
+        stored = other(probe)
+        draft = Draft(stored, self.pair[0 if stored == "left" else 1].parts[0][1])
+        if isinstance(self.what, Group) and self.what.union:
+            return None
+        for leaf in self.what.parts if isinstance(self.what, Group) else (self.what,):
+            if not isinstance(leaf, Separable | Monotone) or (isinstance(leaf, Separable) and leaf.op == "<>"):
+                return None
+            leaf.draw(draft)
+        return draft.program()
+
+    def key(self, side: Side, columns: Mapping[str, Column]) -> Keys:
+        """Return the keys under which rows of `side` are stored."""
+        node = self._bare.get(side)
+        if node is not None:
+            values = values_of(columns, column_of(node)[1], node.type)
+            if values.data.dtype == np.int64:
+                return Keys(values.data, values.valid, exact=True)
+        return stored_keys(self.pair[0 if side == "left" else 1], Source({side: columns}))
+
+    def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> Ranges:
+        """Return for each row of `probe_side` the ranges of the other side's keys that its partners have."""
+        shift = self._shift.get(probe_side)
+        if shift is not None:
+            soon = shift.ranges(probe_side, columns)
+            if soon is not None:
+                return soon
+        n, program = rows_of(columns), self._programs.get(probe_side)
+        with np.errstate(all="ignore"):
+            if program is not None:
+                return program.ranges(Source({probe_side: columns}), n)
+            found = self._find(self.what, probe_side, Source({probe_side: columns}), n)
+            return ranges.finish(found, n)
+
+    def _find(self, what: Formula, probe: Side, source: Source, n: int) -> Found:
+        if not isinstance(what, Group):
+            assert not isinstance(what, Choice)  # noqa: S101 - its pair is settled
+            return what.find(probe, source, n)
+        found = self._find(what.parts[0], probe, source, n)
+        for part in what.parts[1:]:
+            more = self._find(part, probe, source, n)
+            found = ranges.unite(found, more, n, MOST_PIECES) if what.union else ranges.intersect(found, more, n)
+        return found
+
+    def beside(self, probe_side: Side) -> Beside | None:
+        """Return how ranges follow from a probe's own key, where that is a column as it is; None if they do not."""
+        shift, own = self._shift.get(probe_side), self._bare.get(probe_side)
+        if shift is None or own is None or shift.node != own:
+            return None
+        return Beside(column_of(own)[1], own.type, shift)
+
+    def around(self, probe_side: Side) -> Around | None:
+        """Return how ranges lie around a probe's own key, where that is a column as it is; None if they do not."""
+        beside = self.beside(probe_side)
+        if beside is None or beside.shift.sign != 1 or beside.shift.lows.size != 1:
+            return None
+        low, high = int(beside.shift.lows[0]), int(beside.shift.highs[0])
+        near = -CALM <= low <= 0 <= high <= CALM
+        return Around(beside.column, -low, high, beside.meaning) if near else None
+
+    def around_doubles(self, probe_side: Side) -> OfDoubles | None:
+        """Return how ranges of doubles follow from a probe's column alone, by which its rows are stored; else None."""
+        program, own = self._programs.get(probe_side), self.pair[0 if probe_side == "left" else 1]
+        node = own.parts[0][1]
+        if program is None or own.space != "float" or node.op != "column":
+            return None
+        return OfDoubles(column_of(node)[1], program) if [one.node for one in program.inputs] == [node] else None
+
+    @property
+    def band_width(self) -> float | int | None:
+        """How wide the ranges of left keys are, see `widths`."""
+        return None if self.widths is None else self.widths[0]
+
+    def of_doubles(self, side: Side) -> bool:
+        """Whether that side's keys are the order-preserving bits of doubles, whose differences mean nothing."""
+        return self.pair[0 if side == "left" else 1].space == "float"
+
+    def axis(self, keys: NDArray[np.int64], side: Side = "left") -> NDArray[np.int64] | NDArray[np.float64]:
+        """Return the positions of a side's keys, or of ends of ranges of them, on an axis with a meaningful distance.
+
+        Exact keys are their own position; keys of doubles become those doubles, open ends infinities.
+        """
+        return from_keys(keys) if self.pair[0 if side == "left" else 1].space == "float" else keys
+
+    def route(self, side: Side, columns: Mapping[str, Column]) -> Keys | None:
+        """Return numbers that are the same for both rows of every pair; None if the term is not an equality.
+
+        Well spread over int64, the same in every process and run; rows that are not valid have no partner.
+        """
+        if self.shape != "equality":
+            return None
+        if side == "left":
+            keys = self.key("left", columns)
+            return Keys(mix(np.ascontiguousarray(keys.values)), keys.valid, keys.exact)
+        found = self.ranges("right", columns)
+        some = found.lo[0] <= found.hi[0]
+        return Keys(mix(found.lo[0]), None if some.all() else some, found.exact)
+
+
+def make_terms(conditions: list[tuple[Expr, Node]]) -> tuple[tuple[RangeTerm, ...], list[tuple[Expr, Node]]]:
+    """Return the range terms of conditions on both sides, best first, and the conditions that give none."""
+    rest: list[tuple[Expr, Node]] = []
+    groups: dict[KeyPair, list[tuple[Expr, Formula]]] = {}
+    for condition, node in conditions:
+        what = formula(node)
+        place = None if what is None else pair_of([what], innermost=True)
+        if what is None or place is None:
+            rest.append((condition, node))
+        else:
+            groups.setdefault(place, []).append((condition, what))
+    terms = []
+    for place, members in groups.items():
+        whats = [what for _, what in members]
+        terms.append(_term(pair_of(whats) or place, whats, tuple(condition for condition, _ in members)))
+    terms.sort(key=lambda term: (_PREFERENCE.index(term.shape), term.pieces))
+    return tuple(terms), rest
+
+
+def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> RangeTerm:
+    what = settled(group(parts, union=False), pair)
+    pieces, capped = _count(what)
+    shape = _shape(what, pair)
+    label = f"{shape} {pair[0].text} ~ {pair[1].text}"
+    exact = not capped and pair[0].space != "hash"
+    return RangeTerm(pair, what, shape, pieces, label, exact, conjuncts, _widths(what, pair, shape))
+
+
+def _count(what: Formula) -> tuple[int, bool]:
+    """Return the largest number of pieces, and whether ranges had to be joined to get there."""
+    if isinstance(what, Shifted):
+        return max(len(what.what.intervals), 1), False
+    if not isinstance(what, Group):
+        return (2 if isinstance(what, Separable) and what.op == "<>" else 1), False
+    counts = [_count(part) for part in what.parts]
+    capped = any(part[1] for part in counts)
+    total = sum(part[0] for part in counts)
+    if not what.union:
+        return total - len(counts) + 1, capped
+    return min(total, MOST_PIECES), capped or total > MOST_PIECES
+
+
+def _shape(what: Formula, pair: KeyPair) -> Shape:
+    if _is_point(what):
+        return "equality"
+    if isinstance(what, Shifted) and [(a is None, b is None) for a, b in what.what.intervals] == [
+        (True, False),
+        (False, True),
+    ]:
+        (_, low), (high, _) = what.what.intervals
+        return "not-equal" if high == (low or 0) + 2 else "ranges"
+    if isinstance(what, Separable) and what.op == "<>":
+        return "not-equal"
+    return "band" if _count(what)[0] == 1 and _closed(what, pair) == (True, True) else "ranges"
+
+
+def _is_point(what: Formula) -> bool:
+    if isinstance(what, Shifted):
+        return len(what.what.intervals) == 1 and what.what.intervals[0][0] == what.what.intervals[0][1] is not None
+    if isinstance(what, Group):
+        return not what.union and any(_is_point(part) for part in what.parts)
+    return isinstance(what, Separable) and what.op == "="
+
+
+def _closed(what: Formula, pair: KeyPair) -> tuple[bool, bool]:
+    """Whether a formula of one piece has a lower and an upper end for the left key."""
+    if isinstance(what, Shifted):
+        ends = what.what.intervals[0] if what.what.intervals else (0, 0)
+        return ends[0] is not None, ends[1] is not None
+    if isinstance(what, Group):
+        ends_of = [_closed(part, pair) for part in what.parts]
+        return any(low for low, _ in ends_of), any(high for _, high in ends_of)
+    if isinstance(what, Separable):
+        seen = what.op
+    else:
+        estimate = None if isinstance(what, Choice) else estimated(what, pair)
+        seen = "" if estimate is None else estimate[0]
+    return seen in {"=", ">", ">="}, seen in {"=", "<", "<="}
+
+
+def _widths(  # noqa: PLR0911 - one case each
+    what: Formula, pair: KeyPair, shape: Shape
+) -> tuple[float | int, float | int] | None:
+    if shape == "equality":
+        return None if pair[0].space == "hash" else (0, 0)
+    if shape != "band":
+        return None
+    if isinstance(what, Shifted):
+        low, high = what.what.intervals[0] if what.what.intervals else (0, 0)
+        factors = what.what.left_factor, abs(what.what.right_factor)
+        return None if low is None or high is None else ((high - low) // factors[0], (high - low) // factors[1])
+    ends: dict[str, list[Fraction]] = {"<": [], ">": []}
+    slopes = set()
+    for leaf in leaves(what):
+        estimate = None if isinstance(leaf, Choice) else estimated(leaf, pair)
+        if estimate is None or estimate[0] not in {"<", "<=", ">", ">="}:
+            return None
+        slopes.add(estimate[1])
+        ends[estimate[0][0]].append(-estimate[2])
+    if len(slopes) != 1 or not ends["<"] or not ends[">"]:
+        return None
+    width, slope = max(min(ends["<"]) - max(ends[">"]), Fraction(0)), abs(slopes.pop())
+    try:
+        return (float(width), float(width / slope)) if slope else None
+    except OverflowError:
+        return None

@@ -1,0 +1,244 @@
+"""SQL text to expressions. sqlglot parses, and its tree is turned into our nodes at once; nothing else sees it.
+
+Import this module only where SQL text has been given: importing sqlglot takes a moment that others need not spend.
+
+Names: a column is always written with the alias of its side. Column names are kept as written; an alias is matched
+exactly first, then regardless of case unless it is quoted. Constants: ``0.1`` and ``1e5`` are exact decimals, a
+TIMESTAMP with an offset is an instant, an INTERVAL has a fixed length.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.predicate.expression import build
+from slidejoin.predicate.expression.expr import Column, Literal
+from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.sql_text import constants
+from slidejoin.predicate.sql_text.dialect import read_tree, shown
+from slidejoin.predicate.sql_text.refusal import refusal
+
+if TYPE_CHECKING:
+    from slidejoin.predicate.expression.expr import Comparator, Expr, Operator
+    from slidejoin.sides import Side
+
+__all__ = ["parse"]
+
+_COMPARATORS: dict[type[exp.Expr], Comparator] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_OPERATORS: dict[type[exp.Expr], Operator] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+_CONDITIONS = (*_COMPARATORS, exp.Between, exp.In, exp.Is, exp.Not)
+# What sqlglot notes about a node on its own account, without anything having been written.
+_NOTES = {"typed", "safe", "fraction_in_string", "dialect"}
+
+
+def parse(text: str, aliases: tuple[str, str] = ("l", "r")) -> Expr:
+    """Read a join predicate.
+
+    Parameters
+    ----------
+    text
+        One SQL condition over columns of both sides.
+    aliases
+        The names of the left and the right side in the text.
+
+    Raises
+    ------
+    PredicateError
+        If the text cannot be read or has something that a predicate cannot have; the message names it.
+
+    Examples
+    --------
+    >>> parse("dc1.a < dc2.b", aliases=("dc1", "dc2"))
+    Compare(op='<', left=Column(side='left', name='a'), right=Column(side='right', name='b'))
+    """
+    try:
+        return build.predicate(_Reader(aliases).read(read_tree(text)))
+    except RecursionError:
+        msg = "the predicate is nested too deeply to be read; compute part of it into a column first"
+        raise PredicateError(msg) from None
+
+
+class _Reader:
+    """Turns sqlglot's nodes into ours, under the names of one join's sides."""
+
+    def __init__(self, aliases: tuple[str, str]) -> None:
+        self._aliases = aliases
+
+    def read(self, tree: exp.Expr) -> Expr:  # noqa: PLR0911 - one case for each kind of node
+        """Return the node for `tree`, or raise PredicateError."""
+        kind = type(tree)
+        if isinstance(tree, exp.Paren):
+            return self.read(tree.this)
+        if isinstance(tree, exp.And | exp.Or):
+            parts = [self.read(part) for part in _spine(tree, kind)]
+            return build.conjunction(parts) if kind is exp.And else build.disjunction(parts)
+        if isinstance(tree, exp.Not):
+            return build.negation(self.read(tree.this))
+        if kind in _COMPARATORS:
+            return build.compare(_COMPARATORS[kind], self._operand(tree, "this"), self._operand(tree, "expression"))
+        if kind in _OPERATORS:
+            _only(tree, "this", "expression")
+            return build.arithmetic(_OPERATORS[kind], self.read(tree.this), self.read(tree.expression))
+        if isinstance(tree, exp.Neg):
+            return self._negative(tree)
+        if isinstance(tree, exp.Column):
+            return self._column(tree)
+        constant = _constant(tree)
+        if constant is not None:
+            return constant
+        return self._special(tree)
+
+    def _special(self, tree: exp.Expr) -> Expr:
+        match tree:
+            case exp.Abs():
+                return build.absolute(self.read(tree.this))
+            case exp.Between():
+                _only(tree, "this", "low", "high")
+                return build.between(*(self._operand(tree, name) for name in ("this", "low", "high")))
+            case exp.In() if "expressions" in tree.args:
+                _only(tree, "this", "expressions")
+                return build.member(self._operand(tree, "this"), [self.read(option) for option in tree.expressions])
+            case exp.Is() if isinstance(tree.expression, exp.Null):
+                return build.is_null(self._operand(tree, "this"))
+            case exp.Cast() if type(tree) is exp.Cast:
+                return self._cast(tree)
+            case _:
+                raise PredicateError(refusal(tree))
+
+    def _operand(self, tree: exp.Expr, name: str) -> Expr:
+        """Return an operand of a comparison, which must not be a bare condition itself."""
+        operand = tree.args[name]
+        if isinstance(operand, _CONDITIONS):
+            first = shown(tree.this.expression) if type(tree.this) in _COMPARATORS else "b"
+            msg = (
+                f"comparisons in a row cannot be read as they look: {shown(tree)}. Write two of them, as in "
+                f"a < {first} AND {first} < c, or put one in parentheses if its truth value is meant"
+            )
+            raise PredicateError(msg)
+        return self.read(operand)
+
+    def _negative(self, tree: exp.Expr) -> Expr:
+        operand = self.read(tree.this)
+        return build.negative(operand, fold=not isinstance(tree.this, exp.Paren))
+
+    def _column(self, tree: exp.Column) -> Expr:
+        if isinstance(tree.this, exp.Star):
+            msg = f"{shown(tree)} stands for many columns; name one, as in {self._example(tree)}"
+            raise PredicateError(msg)
+        if tree.args.get("db") is not None:
+            msg = f"{shown(tree)} is a field inside a column, which cannot be read; make it a column of its own first"
+            raise PredicateError(msg)
+        if not tree.table:
+            raise PredicateError(self._without_side(tree))
+        _only(tree, "this", "table")
+        return Column(self._side(tree), tree.name)
+
+    def _side(self, tree: exp.Column) -> Side:
+        alias, quoted = tree.table, bool(tree.args["table"].args.get("quoted"))
+        left, right = self._aliases
+        for same in (_exactly, _regardless_of_case) if not quoted else (_exactly,):
+            fits: list[Side] = []
+            if same(alias, left):
+                fits.append("left")
+            if same(alias, right):
+                fits.append("right")
+            if len(fits) == 1:
+                return fits[0]
+        hint = nearest(alias, self._aliases)
+        msg = f"unknown side {alias!r} in {shown(tree)}; the sides are {left!r} (left) and {right!r} (right).{hint}"
+        raise PredicateError(msg)
+
+    def _without_side(self, tree: exp.Column) -> str:
+        left, right = self._aliases
+        name = shown(tree)
+        if tree.name in self._aliases:
+            return f"{name} is a side, not a column; name one of its columns, as in {name}.id"
+        text = f"the column {name} has no side; write {left}.{name} or {right}.{name}"
+        if tree.this.args.get("quoted"):
+            text += f". If a string was meant, it takes single quotes: '{tree.name}'"
+        return text
+
+    def _example(self, tree: exp.Column) -> str:
+        return f"{tree.table or self._aliases[0]}.id"
+
+    def _cast(self, tree: exp.Cast) -> Expr:
+        _only(tree, "this", "to")
+        target, operand = tree.args["to"].this.name, tree.this
+        if isinstance(operand, exp.Literal) and operand.is_string:
+            if target in constants.TYPES:
+                return constants.typed(target, operand.this)
+            if target == "DOUBLE" and operand.this.lower() in constants.NOT_FINITE:
+                return literal(float(operand.this))
+        if target != "DOUBLE":
+            msg = (
+                f"{shown(tree)}: the only cast is CAST(x AS DOUBLE). Cast the column in its stream before the join; "
+                "constants are written as DATE '2013-01-31', TIMESTAMP '2013-01-31 12:00:00' or INTERVAL '10 minutes'"
+            )
+            raise PredicateError(msg)
+        return build.to_double(self.read(operand))
+
+
+def _constant(tree: exp.Expr) -> Literal | None:
+    """Return the constant that `tree` is, or None."""
+    match tree:
+        case exp.Literal():
+            return literal(tree.this) if tree.is_string else constants.number(tree.this)
+        case exp.Boolean():
+            return Literal(bool(tree.this))
+        case exp.Null():
+            return Literal(None)
+        case exp.HexString():
+            return constants.binary(tree.this)
+        case exp.Interval():
+            return _interval(tree)
+        case _:
+            return None
+
+
+def _interval(tree: exp.Interval) -> Literal:
+    amount, unit = tree.this, tree.args.get("unit")
+    if isinstance(amount, exp.Paren):
+        amount = amount.this
+    if not isinstance(amount, exp.Literal) or not (unit is None or isinstance(unit, exp.Var)):
+        msg = f"cannot read {shown(tree)}; write a constant such as INTERVAL '10 minutes' or INTERVAL '1 day 2 hours'"
+        raise PredicateError(msg)
+    return constants.interval(amount.this if unit is None else f"{amount.this} {unit.name.lower()}", shown(tree))
+
+
+def _spine(tree: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """Return the operands of a chain of one connective, without recursion: such chains may be long."""
+    parts = []
+    while type(tree) is kind:
+        parts.append(tree.args["expression"])
+        tree = tree.this
+    return [tree, *reversed(parts)]
+
+
+def _only(tree: exp.Expr, *known: str) -> None:
+    """Refuse whatever else was written into `tree`, rather than overlook it."""
+    if any(value and name not in known and name not in _NOTES for name, value in tree.args.items()):
+        raise PredicateError(refusal(tree))
+
+
+def _exactly(alias: str, side: str) -> bool:
+    return alias == side
+
+
+def _regardless_of_case(alias: str, side: str) -> bool:
+    return alias.casefold() == side.casefold()

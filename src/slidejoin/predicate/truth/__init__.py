@@ -1,0 +1,1 @@
+"""Whether a pair matches: types, values, vectorised evaluation in three-valued logic."""

@@ -1,0 +1,168 @@
+"""Vectorised evaluation of typed trees over whole columns, in SQL's three-valued logic.
+
+Constants are values of shape (1,), which broadcast. NULL and NaN make a comparison unknown.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from slidejoin.predicate.truth import exact, floats
+from slidejoin.predicate.truth.hashes import hashed
+from slidejoin.predicate.truth.tree import COMPARATORS, Node, column_of
+from slidejoin.predicate.truth.types import Kind
+from slidejoin.predicate.truth.values import Column, Values, both_valid, literal_values, load, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+
+__all__ = ["Source", "evaluate", "truth"]
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FLOAT_ARITHMETIC = frozenset("+-*/")
+
+
+class Source:
+    """The columns of one evaluation, loaded once each when first needed."""
+
+    __slots__ = ("_columns", "_loaded")
+
+    def __init__(self, columns: Mapping[Side, Mapping[str, Column]]) -> None:
+        self._columns = columns
+        self._loaded: dict[tuple[Side, str], Values] = {}
+
+    def column(self, node: Node) -> Values:
+        """Return the values of a column node."""
+        side, name = key = column_of(node)
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._loaded[key] = values_of(self._columns[side], name, node.type)
+        return found
+
+    def biased(self, node: Node) -> Values:
+        """Return an unsigned 64-bit column as ``value - 2**63``."""
+        side, name = column_of(node)
+        return load(self._columns[side][name], node.type, biased=True)
+
+    def hashes(self, node: Node) -> Values:
+        """Return 64-bit hashes of a strings or binary column, as int64."""
+        side, name = column_of(node)
+        return hashed(self._columns[side][name])
+
+
+def truth(node: Node, source: Source, n: int) -> NDArray[np.bool_]:
+    """Return where a boolean node is true (neither false nor unknown), shape (n,)."""
+    with np.errstate(all="ignore"):
+        values = evaluate(node, source)
+    known = values.data if values.valid is None else values.data & values.valid
+    return np.broadcast_to(known, (n,)) if known.shape != (n,) else known
+
+
+def evaluate(node: Node, source: Source) -> Values:  # noqa: PLR0911  one line for each kind of node
+    """Return the values of a node; shape (1,) or that of the columns."""
+    if node.op == "column":
+        return source.column(node)
+    if node.op == "literal":
+        return literal_values(node.value, node.type.kind)
+    if node.op in {"and", "or"}:
+        return _connect(node, source)
+    args = [evaluate(arg, source) for arg in node.args]
+    if node.op in COMPARATORS:
+        return _compare(node, *args)
+    if node.op == "not":
+        return Values(~args[0].data, args[0].valid)
+    if node.op == "isnull":
+        valid = args[0].valid
+        return Values(np.zeros(len(args[0].data), np.bool_) if valid is None else ~valid)
+    if node.op == "double":
+        return Values(floats.to_float(args[0], node.args[0].type.scale), args[0].valid)
+    if len(args) == 1:
+        return _unary(node, args[0])
+    return _arithmetic(node, *args)
+
+
+def _connect(node: Node, source: Source) -> Values:
+    """AND and OR: a part that decides (false, true) wins over unknown."""
+    decides = node.op == "or"
+    decided: Any = np.zeros(1, np.bool_)
+    unknown: Any = None
+    for arg in node.args:
+        values = evaluate(arg, source)
+        says = values.data if decides else ~values.data
+        if values.valid is not None:
+            says = says & values.valid
+            unknown = ~values.valid if unknown is None else unknown | ~values.valid
+        decided = decided | says
+    valid = None if unknown is None else decided | ~unknown
+    return Values(decided if decides else ~decided, valid)
+
+
+def _unary(node: Node, arg: Values) -> Values:
+    if node.type.kind is Kind.FLOAT:
+        return Values(-arg.data if node.op == "negate" else np.abs(arg.data), arg.valid)
+    return exact.negate(arg) if node.op == "negate" else exact.absolute(arg)
+
+
+def _arithmetic(node: Node, one: Values, two: Values) -> Values:
+    first, second = node.args
+    if node.type.kind is Kind.FLOAT and node.op in _FLOAT_ARITHMETIC:
+        data = floats.mixed(node.op, one, two, first_exact=first.type.exact, second_exact=second.type.exact)
+        return Values(data, both_valid(one.valid, two.valid))
+    if node.op == "*":
+        return exact.times(one, two)
+    if node.op == "%":
+        return exact.remainder(one, two)
+    one = exact.rescale(one, node.type.scale - first.type.scale)
+    two = exact.rescale(two, node.type.scale - second.type.scale)
+    return exact.plus_minus(one, two, minus=node.op == "-")
+
+
+def _compare(node: Node, one: Values, two: Values) -> Values:
+    first, second = (arg.type for arg in node.args)
+    valid = both_valid(one.valid, two.valid)
+    compare = _COMPARE[node.op]
+    kinds = {first.kind, second.kind}
+    if kinds & {Kind.STRING, Kind.BINARY}:
+        return Values(_same_bytes(one.data, two.data) == (node.op == "="), valid)
+    if Kind.FLOAT not in kinds:
+        scale = max(first.scale, second.scale)
+        one, two = exact.rescale(one, scale - first.scale), exact.rescale(two, scale - second.scale)
+        return Values(exact.compare(compare, one, two), valid)
+    for values, meaning in ((one, first), (two, second)):
+        if meaning.kind is Kind.FLOAT:
+            wrong = np.isnan(values.data)
+            if wrong.any():
+                valid = both_valid(valid, ~wrong)
+    if first.kind is second.kind:
+        return Values(compare(one.data, two.data), valid)
+    swap = first.kind is Kind.FLOAT
+    less, equal = floats.order(two, one.data) if swap else floats.order(one, two.data)
+    # the comparator applied to the sign of the difference: -1, 0 or 1
+    sign = np.where(equal, 0, np.where(less != swap, -1, 1))
+    return Values(compare(sign, 0), valid)
+
+
+def _same_bytes(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:
+    """Where two large-binary arrays, or an array and a constant of length 1, hold the same bytes; NULL anyhow."""
+    left, right = (array[0] if len(array) == 1 else array for array in (one, two))
+    if len(one) == len(two) == 1:
+        left = one
+    result = pc.fill_null(pc.equal(left, right), False)  # noqa: FBT003  Arrow's signature
+    same: NDArray[np.bool_] = result.to_numpy(zero_copy_only=False)
+    return same

@@ -1,0 +1,270 @@
+"""From the written expression to the typed tree: names are looked up, types checked, constants computed."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.predicate.expression import expr as ex
+from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, literal
+from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from slidejoin.sides import Side
+
+__all__ = ["conjuncts", "resolve", "resolve_boolean"]
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  the naive epoch is meant
+_FRACTION = re.compile(r"^(.*\d)\.(\d+)(.*)$")
+_NANO = 9
+_MICROSECOND = timedelta(microseconds=1)
+_PARSED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT, Kind.TIME})
+
+
+def conjuncts(expr: ex.Expr) -> tuple[ex.Expr, ...]:
+    """Split into parts that must all be true, NOT pushed inwards (which changes no answer, unknown included)."""
+    pushed = _push(expr, negated=False)
+    return tuple(_flat(pushed))
+
+
+def _flat(expr: ex.Expr) -> list[ex.Expr]:
+    return [part for arg in expr.parts for part in _flat(arg)] if isinstance(expr, ex.And) else [expr]
+
+
+def _push(expr: ex.Expr, *, negated: bool) -> ex.Expr:
+    if isinstance(expr, ex.Not):
+        return _push(expr.operand, negated=not negated)
+    if isinstance(expr, ex.And | ex.Or):
+        parts = tuple(_push(part, negated=negated) for part in expr.parts)
+        return ex.And(parts) if isinstance(expr, ex.And) != negated else ex.Or(parts)
+    if not negated:
+        return expr
+    if isinstance(expr, ex.Compare):
+        return ex.Compare(NEGATED[expr.op], expr.left, expr.right)  # type: ignore[arg-type]  # a comparator again
+    return ex.Not(expr)
+
+
+def resolve_boolean(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> Node:
+    """Return the typed tree of a condition.
+
+    Raises
+    ------
+    PredicateError
+        If a column is unknown, types do not meet, or the expression is not a condition.
+    """
+    node = resolve(expr, schemas)
+    if node.type.kind is Kind.NULL:
+        return literal(None, BOOLEAN, node.text)
+    if node.type.kind is not Kind.BOOL:
+        raise PredicateError(
+            f"{node.text} is not a condition, its type is {node.type}: compare it with something, for example "
+            f"{node.text} > 0"
+        )
+    return node
+
+
+def resolve(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> Node:  # noqa: C901, PLR0911  one line for each node
+    """Return the typed tree of any expression; see `resolve_boolean`."""
+    if isinstance(expr, ex.Column):
+        return _column(expr, schemas)
+    if isinstance(expr, ex.Literal):
+        return _literal(expr.value)
+    if isinstance(expr, ex.And | ex.Or):
+        args = tuple(resolve_boolean(part, schemas) for part in expr.parts)
+        op = "and" if isinstance(expr, ex.And) else "or"
+        return _node(op, BOOLEAN, args, f" {op.upper()} ".join(_inner(arg) for arg in args))
+    if isinstance(expr, ex.Not):
+        arg = resolve_boolean(expr.operand, schemas)
+        return _node("not", BOOLEAN, (arg,), f"NOT {_inner(arg)}")
+    if isinstance(expr, ex.IsNull):
+        arg = resolve(expr.operand, schemas)
+        return _node("isnull", BOOLEAN, (arg,), f"{_inner(arg)} IS NULL")
+    if isinstance(expr, ex.Compare):
+        return _compare(expr, schemas)
+    if isinstance(expr, ex.Arithmetic):
+        return _arithmetic(expr.op, resolve(expr.left, schemas), resolve(expr.right, schemas))
+    if isinstance(expr, ex.Negate | ex.Abs):
+        return _unary("negate" if isinstance(expr, ex.Negate) else "abs", resolve(expr.operand, schemas))
+    if isinstance(expr, ex.Cast):
+        arg = resolve(expr.operand, schemas)
+        if arg.type.kind not in {Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.NULL}:
+            raise PredicateError(f"cannot cast {arg.text} of type {arg.type} to DOUBLE: only numbers can be cast")
+        return _double(arg)
+    raise PredicateError(
+        f"cannot use {type(expr).__name__} in a predicate: it takes columns, constants, + - * / %, abs, "
+        "CAST(… AS DOUBLE), comparisons, AND, OR, NOT and IS NULL"
+    )
+
+
+def _inner(node: Node) -> str:
+    return node.text if node.op in {"column", "literal", "abs", "double"} else f"({node.text})"
+
+
+def _column(column: ex.Column, schemas: Mapping[Side, pa.Schema]) -> Node:
+    schema = schemas[column.side]
+    found = schema.get_all_field_indices(column.name)
+    if len(found) != 1:
+        what = "has no column" if not found else "has more than one column"
+        raise PredicateError(
+            f"the {column.side} side {what} '{column.name}'."
+            f"{nearest(column.name, schema.names)} Its columns are: {', '.join(schema.names)}"
+        )
+    arrow = schema.field(found[0]).type
+    meaning = type_of(arrow)
+    reach = reach_of(arrow) if meaning.exact else 0
+    text = f"{column.side[0]}.{column.name}"
+    return Node(
+        "column", meaning, (), (column.side, column.name), sides=frozenset({column.side}), reach=reach, text=text
+    )
+
+
+def _node(op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int = 0) -> Node:
+    """Make a node; compute it at once if all its operands are constants."""
+    sides = frozenset(side for arg in args for side in arg.sides)
+    node = Node(op, meaning, args, sides=sides, reach=reach, text=text)
+    if not all(arg.op == "literal" for arg in args) or meaning.kind in {Kind.STRING, Kind.BINARY}:
+        return node
+    with np.errstate(all="ignore"):
+        values = evaluate(node, Source({}))
+    known = values.valid is None or bool(values.valid[0])
+    return literal(values.data.tolist()[0] if known else None, meaning, text)
+
+
+def _double(arg: Node) -> Node:
+    if arg.type.kind is Kind.FLOAT:
+        return arg
+    if arg.is_null:
+        return literal(None, Type(Kind.FLOAT), arg.text)
+    text = arg.text if arg.op == "literal" else f"CAST({arg.text} AS DOUBLE)"
+    return _node("double", Type(Kind.FLOAT), (arg,), text)
+
+
+def _unary(op: str, arg: Node) -> Node:
+    text = f"-{_inner(arg)}" if op == "negate" else f"abs({arg.text})"
+    if arg.type.kind not in {Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.DURATION, Kind.NULL}:
+        raise PredicateError(f"there is no {text} for type {arg.type}: it takes numbers and durations")
+    return arg if arg.is_null else _node(op, arg.type, (arg,), text, arg.reach)
+
+
+def _arithmetic(op: str, one: Node, two: Node) -> Node:
+    text = f"{_inner(one)} {op} {_inner(two)}"
+    meaning = arithmetic(op, one.type, two.type, text)
+    if one.is_null or two.is_null:
+        return literal(None, meaning, text)
+    if meaning.kind is Kind.FLOAT:  # a decimal that meets a double, or is divided, becomes a double first
+        one, two = (_double(arg) if arg.type.kind is Kind.DECIMAL else arg for arg in (one, two))
+    return _node(op, meaning, (one, two), text, _reach(op, meaning, one, two))
+
+
+def _reach(op: str, meaning: Type, one: Node, two: Node) -> int:
+    if op == "*":
+        return one.reach * two.reach
+    if op == "%":
+        return one.reach
+    return int(sum(arg.reach * 10 ** max(meaning.scale - arg.type.scale, 0) for arg in (one, two)))
+
+
+def _compare(expr: ex.Compare, schemas: Mapping[Side, pa.Schema]) -> Node:
+    one, two = resolve(expr.left, schemas), resolve(expr.right, schemas)
+    text = f"{_inner(one)} {expr.op} {_inner(two)}"
+    one, two = _parsed(one, two, text), _parsed(two, one, text)
+    check_comparable(expr.op, one.type, two.type, text)
+    if one.is_null or two.is_null:
+        return literal(None, BOOLEAN, text)
+    kinds = {one.type.kind, two.type.kind}
+    if kinds == {Kind.DECIMAL, Kind.FLOAT}:
+        one, two = _double(one), _double(two)
+    return _node(expr.op, BOOLEAN, (one, two), text)
+
+
+def _literal(value: ex.Scalar) -> Node:  # noqa: PLR0911  one line for each type reads best
+    text = repr(value) if isinstance(value, str | bytes) else str(value)
+    if value is None:
+        return literal(None, Type(Kind.NULL), "NULL")
+    if isinstance(value, bool):
+        return literal(value, BOOLEAN, text.upper())
+    if isinstance(value, int):
+        return literal(value, Type(Kind.INT), text)
+    if isinstance(value, Decimal) and value.is_finite():
+        unscaled, scale = _unscaled(value)
+        return literal(unscaled, Type(Kind.DECIMAL, scale), text)
+    if isinstance(value, float | Decimal):
+        return literal(float(value), Type(Kind.FLOAT), text)
+    if isinstance(value, str | bytes):
+        kind = Kind.STRING if isinstance(value, str) else Kind.BINARY
+        return literal(value.encode() if isinstance(value, str) else value, Type(kind), text)
+    return _time_literal(value, text)
+
+
+def _unscaled(value: Decimal) -> tuple[int, int]:
+    """Return (n, s) with value = n / 10**s and the smallest s >= 0."""
+    sign, digits, exponent = value.as_tuple()
+    unscaled, scale = int("".join(map(str, digits))) * (-1 if sign else 1), -int(exponent)
+    while scale > 0 and unscaled % 10 == 0:
+        unscaled, scale = unscaled // 10, scale - 1 if unscaled else 0
+    return unscaled * 10 ** max(-scale, 0), max(scale, 0)
+
+
+def _time_literal(value: datetime | date | time | timedelta, text: str) -> Node:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            return _ticks((value - _EPOCH) // _MICROSECOND, Kind.TIMESTAMP, text)
+        return _ticks((value.astimezone(UTC).replace(tzinfo=None) - _EPOCH) // _MICROSECOND, Kind.INSTANT, text)
+    if isinstance(value, date):
+        return literal((value - _EPOCH.date()) // timedelta(seconds=1), Type(Kind.DATE), text)
+    if isinstance(value, timedelta):
+        return _ticks(value // _MICROSECOND, Kind.DURATION, text)
+    if value.tzinfo is not None:
+        raise PredicateError(f"cannot use the time of day {text} with a time zone: give it without one")
+    since = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
+    return _ticks(since // _MICROSECOND, Kind.TIME, text)
+
+
+def _ticks(ticks: int, kind: Kind, text: str, scale: int = 6) -> Node:
+    """Make a time literal of the coarsest unit that holds it, which keeps sums with columns in the columns' unit."""
+    while scale and ticks % 1000 == 0:
+        ticks, scale = ticks // 1000, scale - 3
+    return literal(ticks, Type(kind, scale), text)
+
+
+def _parsed(node: Node, beside: Node, text: str) -> Node:
+    """Read a string constant that stands beside a time as a time."""
+    kind = beside.type.kind
+    if node.op != "literal" or not isinstance(node.value, bytes) or kind not in _PARSED:
+        return node
+    if node.type.kind is not Kind.STRING:
+        return node
+    written = node.value.decode()
+    whole, nanos = written.strip(), 0
+    fraction = _FRACTION.match(whole)
+    if fraction:
+        digits = fraction[2].rstrip("0")
+        whole = fraction[1] + fraction[3]
+        nanos = int(digits.ljust(_NANO, "0")[:_NANO])
+        if len(digits) > _NANO:
+            raise PredicateError(f"cannot use {node.text} in {text}: times have at most nine digits after the second")
+    try:
+        value = time.fromisoformat(whole) if kind is Kind.TIME else datetime.fromisoformat(whole)
+    except ValueError:
+        example = "'17:30:00'" if kind is Kind.TIME else "'2024-05-17 17:30:00'"
+        raise PredicateError(
+            f"cannot read {node.text} in {text} as a {beside.type}: write it in ISO 8601, for example {example}"
+        ) from None
+    if kind is Kind.INSTANT and value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    elif kind is not Kind.INSTANT and value.tzinfo is not None:
+        raise PredicateError(
+            f"cannot compare a {beside.type} with {node.text} in {text}: leave out the offset of the constant"
+        )
+    made = _time_literal(value, node.text)
+    return _ticks(cast("int", made.value) * 10 ** (_NANO - made.type.scale) + nanos, made.type.kind, node.text, _NANO)

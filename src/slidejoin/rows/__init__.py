@@ -1,0 +1,1 @@
+"""Where rows lie, and how they become Arrow again: chunks, records, text, buffers."""

@@ -1,0 +1,168 @@
+"""Where in memory the records of rows are, by their ordinals.
+
+Ordinals are cut into units of ``2**shift`` rows, each in one chunk. A ring of addresses has a place for every unit of
+the window, so a row is found by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
+One chunk that stays while thousands after it leave (a row whose event time lies far ahead) would make the ring as long
+as the stream: then chunks are looked up by search. So they are where two share a unit, which only rows restored from
+elsewhere do.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.kernels.rows.gathering import gather_marks
+from slidejoin.kernels.rows.records import gather_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.rows.chunk import Chunk, Records
+
+__all__ = ["Directory"]
+
+SMALLEST_RING = 16
+SPARSE = 16
+"""So many times longer than its chunks a ring may be."""
+
+
+class Directory:
+    """Addresses of chunks' records and marks.
+
+    Parameters
+    ----------
+    records : Records
+        How the columns lie in them.
+    shift : int
+        Units are of ``2**shift`` rows.
+    """
+
+    def __init__(self, records: Records, shift: int) -> None:
+        self._records = records
+        self._stride = records.dtype.itemsize
+        self._places = [
+            (offset, column.dtype.itemsize, column.dtype)
+            for offset, column in zip(records.offsets, records.columns, strict=True)
+        ]
+        self._shift = shift
+        self._bases: NDArray[np.int64] | None = None
+        self._resize(SMALLEST_RING)
+
+    def _resize(self, units: int) -> None:
+        columns = len(self._records.columns)
+        self._marked = [False] * columns
+        self._rows = np.zeros(units, np.int64)
+        self._marks = [np.zeros(units, np.int64) for _ in range(columns)]
+
+    def opened(self, chunks: Sequence[Chunk]) -> None:
+        """Take up the newest of the chunks."""
+        units = ((chunks[-1].limit - 1) >> self._shift) - (chunks[0].base >> self._shift) + 1
+        # Of a ring the older chunks are known not to share units, and each uses one at least.
+        newest = chunks if self._bases is not None else chunks[-2:]
+        shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(newest))
+        if shared or (units > SPARSE * (len(chunks) + SMALLEST_RING) and units > SPARSE * self._used(chunks)):
+            self._search(chunks)
+        elif self._bases is not None or units > self._rows.size:
+            self._bases = None
+            self._resize(1 << (2 * units - 1).bit_length())
+            for chunk in chunks:
+                self._enter(chunk)
+        else:
+            self._enter(chunks[-1])
+
+    def _used(self, chunks: Sequence[Chunk]) -> int:
+        """Return how many units chunks have, and those of the smallest ring besides."""
+        return SMALLEST_RING + sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
+
+    def marked(self, chunks: Sequence[Chunk]) -> None:
+        """Take up that the newest chunk has NULLs."""
+        if self._bases is None:
+            self._enter(chunks[-1])
+        else:
+            self._search(chunks)
+
+    def dropped(self, chunks: Sequence[Chunk]) -> None:
+        """Forget chunks that are not among these any more."""
+        if self._bases is not None and chunks:
+            self._search(chunks)
+
+    def _enter(self, chunk: Chunk) -> None:
+        places = np.arange(chunk.base >> self._shift, ((chunk.limit - 1) >> self._shift) + 1) & (self._rows.size - 1)
+        self._rows[places] = self.address(chunk)
+        for number, known in enumerate(self._marks):
+            known[places] = marks = _marks(chunk, number)
+            self._marked[number] |= marks != 0
+
+    def _search(self, chunks: Sequence[Chunk]) -> None:
+        self._bases = np.array([chunk.base for chunk in chunks], np.int64)
+        self._rows = np.array([self.address(chunk) for chunk in chunks], np.int64)
+        for number in range(len(self._marks)):
+            self._marks[number] = np.array([_marks(chunk, number) for chunk in chunks], np.int64)
+            self._marked[number] = bool(self._marks[number].any())
+
+    @property
+    def ring(self) -> NDArray[np.int64] | None:
+        """The address that the record of ordinal 0 would have, for each unit of the window; None without a ring.
+
+        The unit of an ordinal is ``(ordinal >> shift) & (ring.size - 1)``.
+        """
+        return self._rows if self._bases is None else None
+
+    @property
+    def shift(self) -> int:
+        """Units are of ``2**shift`` rows."""
+        return self._shift
+
+    @property
+    def whole(self) -> bool:
+        """Whether no column is known to have NULLs."""
+        return True not in self._marked
+
+    def address(self, chunk: Chunk) -> int:
+        """Return the address that the record of ordinal 0 would have if it were in that chunk."""
+        return int(chunk.rows.ctypes.data) - chunk.origin * self._stride
+
+    def places(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the place among the addresses of each ordinal, both (n,) int64."""
+        if self._bases is not None:
+            return np.searchsorted(self._bases, ordinals, side="right") - 1
+        return (ordinals >> self._shift) & (self._rows.size - 1)
+
+    def gather(self, numbers: Sequence[int], ordinals: NDArray[np.int64]) -> list[tuple[NDArray[Any], int]]:
+        """Return columns of these rows, (n,) of their types, texts (n, 2), and the bytes of the texts of each."""
+        wanted, places = [self._places[number] for number in numbers], []
+        out: list[NDArray[Any]] = []
+        for offset, width, dtype in wanted:
+            values = np.empty(ordinals.size, dtype)
+            out.append(values)
+            # By way of Arrow an address is asked for in a third of the time that NumPy takes.
+            places.append((offset, width, pa.py_buffer(values).address))
+        sizes = np.empty(len(out), np.int64)
+        if self._bases is None:
+            given = self._rows, self._shift, self._rows.size - 1, self._stride, ordinals
+        else:
+            # Addresses of the rows themselves, each a unit.
+            rows = self._rows[self.places(ordinals)] + ordinals * self._stride
+            given = rows, 0, -1, 0, np.arange(ordinals.size)
+        gather_rows(*given, np.array(places, np.int64), sizes)
+        return list(zip(out, sizes.tolist(), strict=True))
+
+    def marks(self, number: int, ordinals: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """Return 1 where a column is not NULL, 0 where it is, (n,) uint8; None if no chunk has a NULL there."""
+        if not self._marked[number]:
+            return None
+        out = np.empty(ordinals.size, np.uint8)
+        gather_marks(self._marks[number], self.places(ordinals), ordinals, out)
+        return out
+
+
+def _marks(chunk: Chunk, number: int) -> int:
+    """Return the address that ordinal 0 would have in a column's marks, 0 without any."""
+    marks = chunk.valid[number]
+    return 0 if marks is None else int(marks.ctypes.data) - chunk.origin

@@ -1,0 +1,313 @@
+"""The rows themselves, in chunks by arrival.
+
+Columns of fixed width, strings and binary are copied into records in chunks of their own memory, a few kilobytes to
+some megabytes each, and read back by address: a push costs a copy, whatever the window holds. The memory of a chunk
+that has left serves the next one, so a window that moves on touches no new pages. The other columns stay Arrow tables,
+neighbours copied together within a chunk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
+from slidejoin.rows.directory import Directory
+from slidejoin.rows.gather import Gather
+from slidejoin.rows.piece import Piece
+from slidejoin.rows.text import Heap, long_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Payload"]
+
+SMALLEST_LIMIT = 4096
+LARGEST_LIMIT = 1 << 16
+"""Rows of a chunk: only whole chunks expire, so small ones for small windows."""
+
+SHARE = 32
+"""A chunk is at most this part of the window."""
+
+
+class Payload:
+    """Rows by their ordinals.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the rows as they are held.
+    merge : bool, default True
+        Whether rows are copied into chunks. If not, each appended piece is a chunk of its own and stays as it is.
+    """
+
+    def __init__(self, schema: pa.Schema, merge: bool = True) -> None:
+        self.schema = schema
+        self.merge = merge
+        self.chunks: list[Chunk] = []
+        self._records = records_of(schema if merge else pa.schema([]))
+        self._fixed = self._records.columns
+        self._no_nulls = (None,) * len(self._fixed)
+        self._number = {column.name: number for number, column in enumerate(self._fixed)}
+        self._others = [name for name in schema.names if name not in self._number]
+        # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
+        self._keeps_pieces = bool(self._others) or not self._fixed
+        self._width = self._records.dtype.itemsize
+        self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
+        self._directory = Directory(self._records, self._shift)
+        self._spare: list[tuple[NDArray[np.void], Heap]] = []
+        self._gather: Gather | None = None
+        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+        self._other_bytes = self._long_bytes = 0
+        self.rows = 0
+        """Rows kept."""
+
+    # -- coming --------------------------------------------------------------------------------------------------
+
+    def append(self, piece: Piece, live_rows: int) -> None:
+        """Add the newest rows; `live_rows` are kept in all, by which the size of chunks is chosen."""
+        self.append_rows(piece.base, piece.table, piece.time_max, live_rows)
+
+    def append_rows(self, base: int, table: pa.Table, time_max: int | None, live_rows: int) -> None:
+        """Add the newest rows, with columns as in the schema and in its order, the first with the ordinal `base`.
+
+        `time_max` is their largest event time in ticks, if there are such.
+        """
+        if not self.merge:
+            self._append_whole(Piece(base, table, time_max))
+            return
+        sources = [(column, table.column(column.place)) for column in self._fixed]
+        values = [None if column.text else column.source(data) for column, data in sources]
+        nulls = [validity_of(data) if data.null_count else None for _, data in sources]
+        self._fill(base, table.num_rows, time_max, live_rows, values, nulls, table)
+
+    @property
+    def plain(self) -> tuple[Fixed, ...]:
+        """The columns, if records hold all of them and no texts; else nothing."""
+        if not self.merge or self._keeps_pieces or any(column.text for column in self._fixed):
+            return ()
+        return self._fixed
+
+    def append_values(
+        self, base: int, values: Sequence[NDArray[np.generic]], rows: int, time_max: int | None, live_rows: int
+    ) -> None:
+        """Add the newest rows as `append_rows` does, given as the `plain` columns' values (rows,), none of them NULL.
+
+        A third of the time for few rows.
+        """
+        self._fill(base, rows, time_max, live_rows, values, self._no_nulls, None)
+
+    def room(self, rows: int) -> Chunk | None:
+        """Return the chunk whose records take so many more rows, without NULLs; None if a new one is needed first.
+
+        Whoever writes them there, the `plain` columns, tells `wrote`.
+        """
+        chunk = self.chunks[-1] if self.chunks else None
+        return chunk if chunk is not None and chunk.whole and chunk.end + rows <= chunk.limit else None
+
+    def wrote(self, rows: int) -> None:
+        """Take notice of so many rows that were written into the newest chunk, see `room`."""
+        self.chunks[-1].end += rows
+        self.rows += rows
+
+    def _fill(
+        self,
+        base: int,
+        rows: int,
+        time_max: int | None,
+        live_rows: int,
+        values: Sequence[NDArray[np.generic] | None],
+        nulls: Sequence[NDArray[np.uint8] | None],
+        table: pa.Table | None,
+    ) -> None:
+        """Copy rows into chunks: `values` and `nulls` of each column, None without; the rest is in the table."""
+        start = 0
+        while start < rows:
+            chunk = self._open(base + start, live_rows)
+            count = min(rows - start, chunk.limit - chunk.end)
+            end, place = start + count, chunk.end - chunk.origin
+            part = None if table is None or count == rows else table.slice(start, count)
+            for number, data in enumerate(values):
+                into = chunk.values[number][place : place + count]
+                if data is not None:
+                    into[:] = data if count == rows else data[start:end]
+                elif table is not None:
+                    texts = (table if part is None else part).column(self._fixed[number].place)
+                    self._long_bytes += chunk.heap.put(texts, into)
+                known = nulls[number]
+                if known is not None or chunk.valid[number] is not None:
+                    marks = np.ones(count, np.uint8) if known is None else known[start:end]
+                    if chunk.mark(number, chunk.end, marks):
+                        self._directory.marked(self.chunks)
+            if self._keeps_pieces and table is not None:
+                self._other_bytes += chunk.add((table if part is None else part).select(self._others))
+                self._gather = None
+            chunk.end += count
+            if time_max is not None:
+                chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
+            start = end
+        self.rows += rows
+
+    def skip_to(self, ordinal: int) -> None:
+        """Leave out the ordinals before that one: the rows to come begin a chunk of their own."""
+        if self.chunks and self.chunks[-1].end < ordinal:
+            self.chunks[-1].limit = self.chunks[-1].end
+
+    def _append_whole(self, piece: Piece) -> None:
+        chunk = Chunk(piece.base, piece.base, piece.end, self._records.memory(0), Heap([]))
+        chunk.pieces.append(piece)
+        chunk.end, chunk.time_max = piece.end, piece.time_max
+        self.chunks.append(chunk)
+        self.rows += piece.rows
+        self._other_bytes += piece.nbytes
+        self._gather = None
+
+    def _open(self, base: int, live_rows: int) -> Chunk:
+        """Return the chunk that takes the row with this ordinal."""
+        if self.chunks and self.chunks[-1].end < self.chunks[-1].limit:
+            return self.chunks[-1]
+        wanted = max(min(live_rows // SHARE, LARGEST_LIMIT), 1)
+        units = max(1 << (wanted.bit_length() - 1) >> self._shift, 1)
+        origin = base >> self._shift << self._shift
+        capacity = units << self._shift
+        fitting = [(rows, heap) for rows, heap in self._spare if rows.size == capacity]
+        rows, heap = fitting.pop() if fitting else (self._records.memory(capacity), Heap([]))
+        self._spare = fitting
+        chunk = Chunk(base, origin, origin + capacity, rows, Heap(heap.blocks))
+        self.chunks.append(chunk)
+        self._directory.opened(self.chunks)
+        return chunk
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def arrays(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> list[pa.Array | pa.ChunkedArray]:
+        """Return the columns of the rows with these ordinals, in this order, of the types as they are held.
+
+        Ordinals are (n,) int64, n at least 1, and must lie in the window. O(n).
+        """
+        taken: dict[str, pa.Array | pa.ChunkedArray] = {}
+        others = [name for name in names if name not in self._number]
+        if others:
+            if self._gather is None:
+                self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
+            taken = dict(zip(others, self._gather.rows(others, ordinals).itercolumns(), strict=True))
+        held = [name for name in names if name in self._number]
+        if held:
+            numbers = [self._number[name] for name in held]
+            found = self._directory.gather(numbers, ordinals)
+            for name, number, (values, size) in zip(held, numbers, found, strict=True):
+                marks = self._directory.marks(number, ordinals)
+                taken[name] = arrow_of(self._fixed[number], values, marks, size)
+        return [taken[name] for name in names]
+
+    @property
+    def records(self) -> Records:
+        """What records hold, and how they lie in memory."""
+        return self._records
+
+    @property
+    def directory(self) -> Directory:
+        """Where in memory the records are."""
+        return self._directory
+
+    def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
+        """Return the rows with these ordinals, in this order, as a table; see `arrays`."""
+        if not names:
+            # A table without columns still has rows.
+            return pa.table({"": pa.nulls(ordinals.size)}).select([])
+        schema = self._schemas.get(key := tuple(names))
+        if schema is None:
+            schema = self._schemas[key] = pa.schema([self.schema.field(name) for name in names])
+        if ordinals.size == 0:
+            return empty_of(schema)
+        return pa.Table.from_arrays(self.arrays(names, ordinals), schema=schema)
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Iterate over the rows as tables, oldest first: copies, except of what was not copied on its way in."""
+        for chunk in self.chunks:
+            if chunk.base < chunk.end:
+                yield chunk.pieces[0] if not self.merge else self._piece(chunk)
+
+    def _piece(self, chunk: Chunk) -> Piece:
+        return Piece(chunk.base, chunk.table(self.schema, self._fixed), chunk.time_max)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The rows as tables, see `__iter__`."""
+        return list(self)
+
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        """First ordinal and number of rows of each stretch of consecutive ones, oldest first."""
+        found: list[tuple[int, int]] = []
+        for chunk in self.chunks:
+            if found and sum(found[-1]) == chunk.base:
+                found[-1] = (found[-1][0], chunk.end - found[-1][0])
+            elif chunk.base < chunk.end:
+                found.append((chunk.base, chunk.end - chunk.base))
+        return found
+
+    def first(self, otherwise: int) -> int:
+        """Return the ordinal of the oldest row kept, `otherwise` if there is none."""
+        return next((chunk.base for chunk in self.chunks if chunk.base < chunk.end), otherwise)
+
+    # -- leaving -------------------------------------------------------------------------------------------------
+
+    def own(self, first: int) -> None:
+        """Copy the rows from ordinal `first` on out of memory that is much larger than they are."""
+        if not self._keeps_pieces:
+            return
+        for chunk in reversed(self.chunks):
+            for number in range(len(chunk.pieces) - 1, -1, -1):
+                if chunk.pieces[number].end <= first:
+                    return
+                chunk.pieces[number] = chunk.pieces[number].owned()
+                self._gather = None
+
+    def expire(self, ordinal: int) -> None:
+        """Drop the chunks whose rows all come before that ordinal."""
+        chunks, keep = self.chunks, 0
+        while keep < len(chunks) and chunks[keep].end <= ordinal:
+            keep += 1
+        if keep:
+            self._drop(chunks[:keep], chunks[keep:])
+
+    def expire_below(self, oldest: int) -> None:
+        """Drop the chunks, wherever they stand, whose rows are all older than this event time in ticks."""
+        gone = [chunk for chunk in self.chunks if chunk.time_max is not None and chunk.time_max < oldest]
+        if gone:
+            kept = [chunk for chunk in self.chunks if chunk.time_max is None or chunk.time_max >= oldest]
+            self._drop(gone, kept)
+
+    def _drop(self, gone: list[Chunk], kept: list[Chunk]) -> None:
+        newest = self.chunks[-1]
+        for chunk in gone:
+            self.rows -= chunk.end - chunk.base
+            self._other_bytes -= sum(piece.nbytes for piece in chunk.pieces)
+            self._long_bytes -= chunk.heap.used
+            if chunk is newest and chunk.end < chunk.limit:
+                # It goes on: the rows to come need no other memory.
+                chunk.clear()
+                kept.append(chunk)
+            elif self._fixed and len(self._spare) < 2:  # noqa: PLR2004 - as many as one push may need at once
+                self._spare.append((chunk.rows, chunk.heap))
+        self.chunks, self._gather = kept, None
+        self._directory.dropped(kept)
+
+    def growth(self, table: pa.Table) -> int:
+        """Return by how many bytes these rows make it grow."""
+        if not self.merge:
+            return int(table.nbytes)
+        others = int(table.select(self._others).nbytes) if self._others else 0
+        texts = sum(long_bytes(table.column(column.place)) for column in self._fixed if column.text)
+        return int(table.num_rows) * self._width + texts + others
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows. Chunks have room for a few more, and up to two that have left wait to be used again."""
+        return self.rows * self._width + self._long_bytes + self._other_bytes

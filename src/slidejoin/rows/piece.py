@@ -1,0 +1,97 @@
+"""Consecutive rows of one side, and where their columns lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.kernels.rows.gathering import GATHER
+
+__all__ = ["Column", "Piece", "column_of"]
+
+
+class Column(NamedTuple):
+    """Where one piece's column of fixed width lies.
+
+    Attributes
+    ----------
+    values, validity : int
+        Addresses of the buffers, 0 for no bitmap.
+    offset : int
+        Of the first row in both.
+    """
+
+    values: int
+    validity: int
+    offset: int
+
+
+def column_of(column: pa.ChunkedArray) -> Column | None:
+    """Return where a column lies, None if it is not of fixed width or in several chunks."""
+    kind = column.type
+    if column.num_chunks != 1 or not pa.types.is_primitive(kind):
+        return None
+    if not pa.types.is_boolean(kind) and kind.bit_width // 8 not in GATHER:
+        return None
+    array = column.chunk(0)
+    validity, values = array.buffers()
+    known = 0 if validity is None or array.null_count == 0 else int(validity.address)
+    return Column(int(values.address), known, int(array.offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of one side, immutable.
+
+    Attributes
+    ----------
+    base : int
+        Ordinal of the first row.
+    table : pyarrow.Table
+        The rows, in arrival order.
+    time_max : int or None
+        Largest event time in ticks, None for count windows.
+    rows : int
+        How many.
+    """
+
+    base: int
+    table: pa.Table
+    time_max: int | None
+    rows: int = field(init=False)
+    _nbytes: list[int] = field(init=False, repr=False, compare=False, default_factory=list)
+    _columns: dict[str, Column | None] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.table.num_rows)
+
+    @property
+    def end(self) -> int:
+        """Ordinal after the last row."""
+        return self.base + self.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows; measured when first asked for, because that takes Arrow some microseconds a column."""
+        if not self._nbytes:
+            self._nbytes.append(int(self.table.nbytes))
+        return self._nbytes[0]
+
+    def column(self, name: str) -> Column | None:
+        """Return where a column of fixed width lies, None for another kind; asked of Arrow once."""
+        if name not in self._columns:
+            self._columns[name] = column_of(self.table.column(name))
+        return self._columns[name]
+
+    def owned(self) -> Piece:
+        """Return the piece without memory that other rows lie in: a slice keeps all of its parent alive."""
+        if self.table.get_total_buffer_size() <= 2 * self.nbytes + SLACK:
+            return self
+        return Piece(self.base, self.table.take(pa.array(np.arange(self.table.num_rows))), self.time_max)
+
+
+SLACK = 4096
+"""Bytes that a piece may keep alive beyond twice its own."""

@@ -1,0 +1,125 @@
+"""Strings and binary: two words in a row's record, and memory for those that do not fit there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.kernels.rows.records import SHORT, TEXT, put_texts, take_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Heap", "is_text", "long_bytes", "text_arrays"]
+
+SMALLEST_BLOCK = 1 << 12
+LARGEST_BLOCK = 1 << 20
+"""Bytes of a block, unless what comes at once is more: each is twice the one before."""
+
+LARGEST_OFFSET = (1 << 31) - 1
+"""Bytes that an Arrow array with offsets of 32 bits can hold; what is more becomes several arrays."""
+
+
+WIDTHS = {pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8}
+"""Bytes of the offsets of each type of text, by the types' numbers."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column is of strings or binary whose bytes lie one after the other."""
+    return kind.id in WIDTHS
+
+
+class Heap:
+    """The bytes of one chunk's long texts: blocks that never move, because records hold addresses.
+
+    Parameters
+    ----------
+    spare : list of arrays
+        Blocks that nobody uses any more; they are taken before new ones.
+    """
+
+    def __init__(self, spare: list[NDArray[np.uint8]]) -> None:
+        self._spare = spare
+        self._blocks: list[NDArray[np.uint8]] = []
+        self._room = np.zeros(2, np.int64)
+        self.used = 0
+        """Bytes of the texts."""
+
+    def put(self, column: pa.ChunkedArray, texts: NDArray[np.uint64]) -> int:
+        """Write a column into records, of which `texts` (n, 2) is one field; return the bytes that it took here."""
+        target, stride, done, before = int(texts.ctypes.data), texts.strides[0], 0, self.used
+        for array in column.chunks:
+            if len(array):
+                self._put(array, target + done * stride, stride)
+                done += len(array)
+        return self.used - before
+
+    def _put(self, array: pa.Array, target: int, stride: int) -> None:
+        offsets, data = _offsets(array), array.buffers()[2]
+        address, size = (0, 0) if data is None else (data.address, data.size)
+        start = 0
+        while True:
+            before = int(self._room[0])
+            start = put_texts(offsets, address, size, start, target, stride, self._room)
+            self.used += int(self._room[0]) - before
+            if start == len(array):
+                return
+            self._grow(int(offsets[-1] - offsets[start]))
+
+    def _grow(self, least: int) -> None:
+        block = next((block for block in self._spare if block.size >= least), None)
+        if block is None:
+            last = self._blocks[-1].size if self._blocks else SMALLEST_BLOCK // 2
+            block = np.empty(max(least, min(2 * last, LARGEST_BLOCK)), np.uint8)
+        self._spare = [spare for spare in self._spare if spare is not block]
+        self._blocks.append(block)
+        self._room[:] = block.ctypes.data, block.ctypes.data + block.size
+
+    @property
+    def blocks(self) -> list[NDArray[np.uint8]]:
+        """All memory, for another heap once the chunk has left."""
+        return self._blocks + self._spare
+
+
+def long_bytes(column: pa.ChunkedArray) -> int:
+    """Return the bytes of a column's texts that do not fit into their records."""
+    lengths = [np.diff(_offsets(array)) for array in column.chunks if len(array)]
+    return sum(int(some[some > SHORT].sum()) for some in lengths)
+
+
+def _offsets(array: pa.Array) -> NDArray[np.int64]:
+    """Return where the texts of an array of at least one begin, and where the last ends."""
+    kept = np.frombuffer(array.buffers()[1], np.dtype(f"i{WIDTHS[array.type.id]}"))
+    return kept[array.offset : array.offset + len(array) + 1].astype(np.int64)
+
+
+def text_arrays(
+    kind: pa.DataType, texts: NDArray[np.uint64], size: int | None, valid: NDArray[np.uint8] | None
+) -> pa.Array | pa.ChunkedArray:
+    """Return texts (n, 2) uint64, as they are in records, as Arrow has them.
+
+    `size` is the number of their bytes, if it is known; `valid` (n,) uint8 is 0 where they are NULL.
+    """
+    if size is None:
+        size = int(_lengths(texts).sum())
+    width = WIDTHS[kind.id]
+    if width == 4 and size > LARGEST_OFFSET and len(texts) > 1:  # noqa: PLR2004 - bytes
+        half = len(texts) // 2
+        arrays: list[pa.Array] = []
+        for rows in (slice(0, half), slice(half, None)):
+            part = text_arrays(kind, texts[rows], None, None if valid is None else valid[rows])
+            arrays += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
+        return pa.chunked_array(arrays, kind)
+    data, offsets = np.empty(size + TEXT, np.uint8), np.empty(len(texts) + 1, np.dtype(f"i{width}"))
+    written = pa.py_buffer(data)
+    take_texts[width](texts, written.address, offsets)
+    marks = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [marks, pa.py_buffer(offsets), written.slice(0, size)]
+    return pa.Array.from_buffers(kind, len(texts), buffers, -1 if marks is not None else 0)
+
+
+def _lengths(texts: NDArray[np.uint64]) -> NDArray[Any]:
+    tags = texts[:, 0] & np.uint64(255)
+    return np.where(tags == 255, texts[:, 0] >> np.uint64(8), tags)  # noqa: PLR2004 - the mark of long texts

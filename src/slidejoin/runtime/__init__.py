@@ -1,0 +1,1 @@
+"""What a process lends to every join: processor cores, threads, memory that is used again."""

@@ -1,0 +1,1 @@
+"""What runs for one bucket and micro-batch on an executor."""

@@ -1,0 +1,72 @@
+"""Counts that come together from several buckets: one line for each row, with the sum.
+
+Each copy of a row has counted the pairs that it produced in its bucket. One copy is at home: its line stays, and the
+counts of the others are added to it, within the same micro-batch. Lines pass as blocks, like rows before the join.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidejoin.spark.job.results import result_rows
+
+if TYPE_CHECKING:
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+
+__all__ = ["at_home", "partial_frame", "sum_counts"]
+
+
+def at_home(wiring: SparkJoinSpec, table: pa.Table) -> tuple[pa.Table, int]:
+    """Return the engine's count lines of rows that are at home in this bucket, where they are whole, and their sum."""
+    lines = table.filter(pc.coalesce(*(table.column(place) for place in wiring.helpers)))
+    return lines, pc.sum(lines.column(wiring.places[-1])).as_py() or 0
+
+
+def partial_frame(wiring: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
+    """Return the engine's count lines as blocks, one for each home bucket."""
+    row_id, at_home = (
+        pc.coalesce(*(table.column(place) for place in places)) for places in (wiring.helpers[:2], wiring.helpers[2:])
+    )
+    result = result_rows(wiring, table)
+    lines = result.append_column("row", row_id).append_column("at_home", at_home)
+    lines = lines.filter(pc.or_(at_home, pc.greater(result.column("match_count"), 0)))
+    count = len(wiring.buckets)
+    homes = lines.column("row").to_numpy() % count
+    order = np.argsort(homes, kind="stable")
+    ends = np.searchsorted(homes[order], np.arange(count), "right").tolist()
+    lines = lines.take(pa.array(order)).combine_chunks()
+    blocks = []
+    start = 0
+    for number, end in enumerate(ends):
+        if end > start:
+            blocks.append((wiring.buckets[number], _written(lines.slice(start, end - start))))
+        start = end
+    return pd.DataFrame(blocks, columns=["home", "block"])
+
+
+def sum_counts(blocks: pa.Table) -> pa.Table:
+    """Return the result's rows of one home bucket from its blocks."""
+    tables = [pa.ipc.open_stream(block.as_buffer()).read_all() for block in blocks.column("block")]
+    lines = pa.concat_tables(tables)
+    rows = lines.column("row").to_numpy()
+    order = np.argsort(rows, kind="stable")
+    starts = np.flatnonzero(np.diff(rows[order], prepend=rows.min() - 1))
+    sums = np.add.reduceat(lines.column("match_count").to_numpy()[order], starts)
+    # A late row is late in all of its buckets, so every row that has a line has one at home.
+    home = lines.column("at_home").to_numpy()[order]
+    kept = lines.take(pa.array(order[home])).drop_columns(["row", "at_home"])
+    place = kept.column_names.index("match_count")
+    return kept.set_column(place, "match_count", pa.array(sums)).combine_chunks()
+
+
+def _written(lines: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, lines.schema) as writer:
+        writer.write_table(lines)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,205 @@
+"""One bucket, one micro-batch: blocks in, result frames out, the window brought up to date in the state.
+
+::
+
+    blocks ─▶ rows ─┐
+    manifest ─▶ expire ─▶ segments (cache, else state) ─▶ engine ─▶ result frames
+                             └──────── new, merged, expired segments ─▶ state, manifest, cache
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from slidejoin.operator.join_operator import JoinOperator
+from slidejoin.plan.window_term import CountScope
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.bucket.counts import at_home, partial_frame
+from slidejoin.spark.bucket.limits import Room
+from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
+from slidejoin.spark.job.join_spec import plan_of
+from slidejoin.spark.job.results import result_rows, to_frame
+from slidejoin.spark.job.workers import default_folder
+from slidejoin.spark.metrics.figures import Figures
+from slidejoin.spark.state.bucket_state import BucketState
+from slidejoin.spark.state.segment_cache import SegmentCache
+from slidejoin.spark.state.segments import (
+    build_segment,
+    live_rows,
+    load_segments,
+    newest_rows,
+    oldest_of,
+    scope_of,
+    stored_schema,
+    streams_of,
+    time_max,
+)
+from slidejoin.spark.state.tiers import merge_small
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.state.bucket_state import Manifest
+    from slidejoin.spark.state.segments import Segment
+    from slidejoin.spark.state.variables import Variables
+
+__all__ = ["join_bucket"]
+
+FRAME_ROWS = 1 << 18
+"""Rows of one result frame; larger ones gain nothing and cost memory on both ends of the pipe."""
+
+
+def join_bucket(
+    wiring: SparkJoinSpec,
+    variables: Variables,
+    frames: Iterator[pd.DataFrame],
+    watermark_ms: int | None,
+    bucket: int,
+    figures: Figures | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Join what one micro-batch brought to a bucket with what the bucket has kept.
+
+    Parameters
+    ----------
+    wiring : SparkJoinSpec
+        The join.
+    variables : Variables
+        The bucket's state.
+    frames : iterator of pandas.DataFrame
+        Packed rows; of a count window with their numbers.
+    watermark_ms : int or None
+        Spark's watermark as the micro-batch began. Spark's is never below 0 and starts there: 0 means that there is
+        none yet, and a static frame gives -1. A count window has none.
+    bucket : int
+        Its id.
+    figures : Figures, optional
+        Where to write down what was done; whole when the iterator has ended.
+    """
+    now = perf_counter()
+    figures = figures or Figures(bucket)
+    plan = plan_of(wiring)
+    room = Room(wiring, bucket)
+    arrived = micro_batch_of(wiring, room.counted(frames), watermark_ms)
+    figures.came(arrived.rows)
+    now = figures.since("receive", now)
+    if not wiring.streaming:
+        yield from _joined(wiring, _engine(plan), arrived.rows, None, figures)
+        return
+    state = BucketState(variables)
+    manifest = state.manifest(wiring.described())
+    arrived = judged(wiring, arrived, manifest, figures)
+    watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
+    before = set(manifest.ids)
+    expired = _expire(state, manifest, oldest_of(plan, arrived.before))
+    room.check(manifest)
+    oldest = oldest_of(plan, arrived.after)
+    if not any(table.num_rows for table in arrived.rows.values()):
+        expired |= _expire(state, manifest, oldest)
+        if expired or manifest.version == 0 or (wiring.derived and manifest.watermark != watermark_ms):
+            _commit(state, manifest, watermark_ms)
+        figures.kept(manifest)
+        figures.since("state", now)
+        return
+    cache = SegmentCache(wiring.cache or default_folder(), manifest.origin)
+    engine = _engine(plan)
+    now = figures.since("state", now)
+    kept = {stream: _load(plan, stream, manifest, state, cache, figures) for stream in streams_of(plan)}
+    now = perf_counter()
+    loaded = {}
+    for stream, segments in kept.items():
+        load_segments(engine, stream, segments)
+        loaded[stream] = engine.windows[stream].rows_seen
+    figures.since("load", now)
+    yield from _joined(wiring, engine, arrived.rows, watermark, figures)
+    now = perf_counter()
+    # What these rows have displaced from a count window.
+    _expire(state, manifest, oldest)
+    for stream, segments in kept.items():
+        segments[:] = [segment for segment in segments if segment.entry in manifest.entries[stream]]
+        # Of a micro-batch that is larger than a count window only the end stays.
+        payload = live_rows(plan, stream, newest_rows(engine, stream, loaded[stream]), oldest.get(stream))
+        if payload.num_rows:
+            entry = state.write(payload, 0, time_max(plan, stream, payload))
+            segment = build_segment(plan, stream, payload, entry)
+            manifest.entries[stream].append(entry)
+            cache.write(segment)
+            merge_small(plan, stream, [*segments, segment], state, manifest, cache, oldest.get(stream))
+    # Files of the manifest before this one stay for one version more: an attempt at it may still be running.
+    cache.keep_only({*manifest.ids, *before})
+    _commit(state, manifest, watermark_ms)
+    figures.kept(manifest)
+    figures.since("keep", now)
+
+
+def _engine(plan: Plan) -> JoinOperator:
+    return JoinOperator(plan, merge=False, chunk_rows=FRAME_ROWS, algorithm="bi_sort")
+
+
+def _joined(
+    wiring: SparkJoinSpec, engine: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None, figures: Figures
+) -> Iterator[pd.DataFrame]:
+    """Push the rows by their event times, left first on ties, or as they are numbered; late ones are left out."""
+    scope = scope_of(engine.plan)
+    by = {}
+    for side, table in rows.items():
+        columns = by_name(table)
+        by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
+    push = engine.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
+    counted = 0
+    for table in engine.push(push, watermark, own_clock=False):
+        now, lines = perf_counter(), table
+        if wiring.homes:
+            lines, found = at_home(wiring, table)
+            counted += found
+        if lines.num_rows:  # Spark takes no frame without rows
+            frame = partial_frame(wiring, lines) if wiring.partial else to_frame(result_rows(wiring, lines))
+            now = figures.since("frames", now)
+            yield frame
+            figures.since("send", now)
+    figures.joined(engine.stats)
+    if wiring.homes:
+        figures.pairs = counted  # the engine's are those of all copies
+
+
+def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> bool:
+    """Take out of the state the segments that no row to come can see; they are not even read."""
+    any_left = False
+    for side, limit in oldest.items():
+        entries = manifest.entries[side]
+        gone = [entry for entry in entries if entry.time_max < limit]
+        for entry in gone:
+            state.remove(entry)
+        manifest.entries[side] = [entry for entry in entries if entry not in gone]
+        any_left |= bool(gone)
+    return any_left
+
+
+def _load(
+    plan: Plan, stream: Side, manifest: Manifest, state: BucketState, cache: SegmentCache, figures: Figures
+) -> list[Segment]:
+    schema = stored_schema(plan, stream)
+    segments = []
+    for entry in manifest.entries[stream]:
+        now = perf_counter()
+        segment = cache.read(entry, schema)
+        now = figures.since("cache", now)
+        if segment is None:
+            segment = build_segment(plan, stream, state.read(entry, schema), entry)
+            cache.write(segment)
+            figures.rebuilt += 1
+            figures.since("rebuild", now)
+        segments.append(segment)
+    return segments
+
+
+def _commit(state: BucketState, manifest: Manifest, watermark_ms: int | None) -> None:
+    manifest.version += 1
+    manifest.watermark = watermark_ms
+    state.update(manifest)

@@ -1,0 +1,49 @@
+"""Inputs that come out of another stateful operator: which of their rows are late.
+
+An aggregation in append mode puts out a window when the watermark has passed its end, an outer join an unmatched row
+when it has passed its time. By the watermark of that micro-batch all of that is late, so it is judged, as Spark's own
+operators do, by that of the micro-batch before: the one by which the window was brought up to date last, hence still
+complete for what comes. Rows that come straight from a source are late by the watermark of this micro-batch as ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.job.join_spec import plan_of
+from slidejoin.spark.state.segments import scope_of
+
+if TYPE_CHECKING:
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.metrics.figures import Figures
+
+__all__ = ["without_late"]
+
+
+def without_late(
+    wiring: SparkJoinSpec, rows: dict[Side, pa.Table], marks: dict[Side, int] | None, figures: Figures
+) -> dict[Side, pa.Table]:
+    """Leave out what is late of the sides that come straight from a source, and count it.
+
+    Parameters
+    ----------
+    marks : dict, optional
+        The watermark as the micro-batch began, in ticks; None if there was none.
+    """
+    if marks is None:
+        return rows
+    scope = scope_of(plan_of(wiring))
+    kept = dict(rows)
+    for side in rows.keys() - wiring.derived:
+        ticks, valid = scope.ticks(side, by_name(rows[side]))
+        late = ticks < marks[side]
+        if valid is not None:
+            late &= valid
+        if late.any():
+            kept[side] = rows[side].filter(pa.array(~late))
+            figures.late_rows += int(late.sum())
+    return kept

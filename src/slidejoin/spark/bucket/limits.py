@@ -1,0 +1,122 @@
+"""A cap on what one bucket holds, so that a query ends with a reason and not with a worker that ran out of memory.
+
+Counted are the bytes of Arrow rows: those in the state, and those that come with the micro-batch, while they come. A
+query that was refused has lost nothing: it can go on from its checkpoint with a higher limit.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from slidejoin.errors import MemoryLimitError
+from slidejoin.spark.job.checks import SparkJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.state.bucket_state import Manifest
+
+__all__ = ["BUCKET_BYTES", "Room", "parse_bytes"]
+
+BUCKET_BYTES = "spark.slidejoin.bucketBytes"
+
+POWERS = "bkmgtp"
+UNIT = 1024
+
+
+def parse_bytes(text: str | None) -> int | None:
+    """Read a size as Spark's settings have them: powers of 1024, bytes without a unit.
+
+    Raises
+    ------
+    SparkJoinError
+        If it is none, or 0.
+
+    Examples
+    --------
+    >>> parse_bytes("2g"), parse_bytes("1.5 MB"), parse_bytes("4096"), parse_bytes(None)
+    (2147483648, 1572864, 4096, None)
+    """
+    if text is None or not text.strip():
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgtp]?)(?:i?b)?", text.strip().lower())
+    size = int(float(found[1]) * UNIT ** POWERS.index(found[2] or "b")) if found else 0
+    if size < 1:
+        msg = f"{BUCKET_BYTES} is {text!r}; expected a size such as '2g' or '500m', or nothing for no limit"
+        raise SparkJoinError(msg)
+    return size
+
+
+def shown(size: int) -> str:
+    """Return a size for people.
+
+    Examples
+    --------
+    >>> shown(900), shown(2_500_000)
+    ('900 bytes', '2.4 MiB')
+    """
+    power = min(max(size.bit_length() - 1, 0) // 10, 3)
+    return f"{size} bytes" if power == 0 else f"{size / UNIT**power:.1f} {POWERS[power].upper()}iB"
+
+
+class Room:
+    """What a bucket may still take in one micro-batch.
+
+    Parameters
+    ----------
+    wiring : SparkJoinSpec
+        The join, with the limit.
+    bucket : int
+        For the message.
+    """
+
+    def __init__(self, wiring: SparkJoinSpec, bucket: int) -> None:
+        self._limit = wiring.bucket_bytes
+        self._bucket = bucket
+        self._buckets = len(wiring.buckets)
+        self._arrived = 0
+
+    def counted(self, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        """Pass on packed rows as they come, as long as they alone have room.
+
+        Raises
+        ------
+        MemoryLimitError
+            If they have not.
+        """
+        for frame in frames:
+            if self._limit is not None:
+                self._arrived += sum(len(block) for block in frame["block"] if block is not None)
+                self.check(None)
+            yield frame
+
+    def check(self, manifest: Manifest | None) -> None:
+        """See whether what has arrived has room beside what is kept.
+
+        Raises
+        ------
+        MemoryLimitError
+            If it has not; nothing has been joined or written then.
+        """
+        entries = [] if manifest is None else [entry for side in manifest.entries.values() for entry in side]
+        kept = sum(entry.size for entry in entries)
+        if self._limit is None or kept + self._arrived <= self._limit:
+            return
+        held = ""
+        if manifest is not None:
+            rows = ", ".join(
+                f"{sum(entry.rows for entry in found):,} {side}" for side, found in manifest.entries.items()
+            )
+            held = f"{shown(kept)} in {len(entries)} segments ({rows} rows) and "
+        msg = (
+            f"bucket {self._bucket} of {self._buckets} would hold {shown(kept + self._arrived)}: {held}"
+            f"{shown(self._arrived)} of this micro-batch; {BUCKET_BYTES} allows {shown(self._limit)}. Nothing is lost: "
+            "start the query again on its checkpoint with a higher limit, and workers that have the memory; or on a "
+            "new checkpoint with more partitions=, with spread= if one key or value has most of the rows, or with a "
+            "shorter window. If most of it is of this micro-batch, take less at once (maxFilesPerTrigger)"
+        )
+        raise MemoryLimitError(msg)

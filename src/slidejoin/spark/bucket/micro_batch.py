@@ -1,0 +1,104 @@
+"""What one micro-batch brought to a bucket: blocks to rows, and how far each side is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from slidejoin.sides import SIDES
+from slidejoin.spark.bucket.late_rows import without_late
+from slidejoin.spark.job.join_spec import NUMBERS, TICKS_A_MILLISECOND
+from slidejoin.spark.route.pack import CODES, NOTHING
+from slidejoin.spark.route.sequencing import Totals, told
+from slidejoin.spark.state.blocks import open_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.metrics.figures import Figures
+    from slidejoin.spark.state.bucket_state import Manifest
+
+__all__ = ["Arrived", "judged", "micro_batch_of"]
+
+SIDE_OF_CODE: dict[int, Side] = {code: side for side, code in CODES.items()}
+
+
+class MicroBatch(NamedTuple):
+    """What one micro-batch brought to a bucket.
+
+    Attributes
+    ----------
+    rows : dict from side to pyarrow.Table
+        In any order.
+    before, after : dict or None
+        How far each side is: before these rows, and behind them. None while there is no watermark.
+    """
+
+    rows: dict[Side, pa.Table]
+    before: dict[Side, int] | None
+    after: dict[Side, int] | None
+
+
+def micro_batch_of(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
+    """Open the blocks of one bucket; of a count window with the numbers that the sequencer gave the rows."""
+    return _numbered(wiring, frames) if wiring.numbered else _timed(wiring, frames, watermark_ms)
+
+
+def judged(wiring: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures: Figures) -> MicroBatch:
+    """Leave late rows out where the sides go by different watermarks; the earlier one is what then holds for both."""
+    if not wiring.derived:
+        return arrived
+    rows = without_late(wiring, arrived.rows, arrived.before, figures)
+    return MicroBatch(rows, _marks(manifest.watermark), arrived.after)
+
+
+def _timed(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
+    batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
+    for frame in frames:
+        for code, block in zip(frame["side"], frame["block"], strict=True):
+            if code in SIDES:
+                side = SIDE_OF_CODE[code]
+                batches[side].append(open_block(bytes(block), wiring.schema(side)))
+    marks = _marks(watermark_ms)
+    return MicroBatch(_tables(wiring, batches), marks, marks)
+
+
+def _numbered(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBatch:
+    blocks: list[tuple[Side, bytes, bytes]] = []
+    call = b""
+    for frame in frames:
+        for code, block, numbers in zip(frame["side"], frame["block"], frame["numbers"], strict=True):
+            if code in SIDES:
+                blocks.append((SIDE_OF_CODE[code], bytes(block), bytes(numbers)))
+            elif code == NOTHING:
+                call = bytes(numbers)
+    # How many rows there are in all is told by a row of its own, which may come last.
+    totals = Totals.from_bytes(call)
+    batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
+    for side, block, numbers in blocks:
+        batches[side].append(_with_numbers(wiring, side, block, numbers, totals))
+    return MicroBatch(_tables(wiring, batches), totals.before, totals.after)
+
+
+def _marks(watermark_ms: int | None) -> dict[Side, int] | None:
+    if watermark_ms is None or watermark_ms <= 0:
+        return None
+    return dict.fromkeys(SIDES, watermark_ms * TICKS_A_MILLISECOND)
+
+
+def _with_numbers(wiring: SparkJoinSpec, side: Side, block: bytes, numbers: bytes, totals: Totals) -> pa.RecordBatch:
+    """Return a block's rows with the numbers that the sequencer gave them."""
+    batch = open_block(block, wiring.packed(side))
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns |= {name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals), strict=True)}
+    schema = wiring.schema(side)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _tables(wiring: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
+    return {side: pa.Table.from_batches(found, schema=wiring.schema(side)) for side, found in batches.items()}

@@ -1,0 +1,142 @@
+"""What Spark pickles and runs on executors: thin shells that make the worker ready before importing anything heavy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming import StatefulProcessor
+
+from slidejoin.spark.job.workers import ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql.streaming import StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+    from slidejoin.sides import Side
+    from slidejoin.spark.metrics.reporting import FigureReporter
+
+__all__ = ["IN_ORDER", "NUMBERED", "PACKED", "PARTIAL", "JoinTask", "PackTask", "SequenceTask", "sum_task"]
+
+PACKED = "bucket bigint, side tinyint, block binary"
+"""Columns between packing and joining, as Spark calls them."""
+
+IN_ORDER = f"sequencer bigint, {PACKED}, task bigint, first bigint, places binary"
+"""Columns between packing and the sequencer of a count window."""
+
+NUMBERED = "bucket bigint, side tinyint, numbers binary, block binary"
+"""Columns between the sequencer and joining."""
+
+PARTIAL = "home bigint, block binary"
+"""Columns between joining and summing, where counts are partial."""
+
+
+class PackTask:
+    """The function of `mapInArrow`: one side's rows to blocks."""
+
+    def __init__(self, wiring: bytes, side: Side, cache: str | None) -> None:
+        self.wiring = wiring
+        self.side: Side = side
+        self.cache = cache
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack a task's rows."""
+        ready(self.cache)
+        from pyspark import TaskContext
+
+        from slidejoin.spark.job.join_spec import join_spec_of
+        from slidejoin.spark.route.pack import pack
+
+        task = TaskContext.get()
+        yield from pack(join_spec_of(self.wiring), self.side, batches, 0 if task is None else task.partitionId())
+
+
+class SequenceTask(StatefulProcessor):
+    """The processor that numbers the rows of a count window: one call for each micro-batch."""
+
+    def __init__(self, wiring: bytes, cache: str | None) -> None:
+        self.wiring = wiring
+        self.cache = cache
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        from slidejoin.spark.state.variables import SequenceVariables
+
+        self.variables = SequenceVariables(handle)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401, ARG002 - there is one
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Hand on the blocks of a micro-batch with numbers for their rows."""
+        ready(self.cache)
+        from slidejoin.spark.job.join_spec import join_spec_of
+        from slidejoin.spark.route.sequencing import sequence
+
+        wiring = join_spec_of(self.wiring)
+        yield from sequence(wiring, self.variables if wiring.streaming else None, rows)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class JoinTask(StatefulProcessor):
+    """The processor of `transformWithStateInPandas`: one call for each bucket and micro-batch."""
+
+    def __init__(self, wiring: bytes, cache: str | None, teller: FigureReporter | None = None) -> None:
+        self.wiring = wiring
+        self.cache = cache
+        self.teller = teller
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        from slidejoin.spark.state.variables import Variables, watermark_of
+
+        self.variables = Variables(handle)
+        self.watermark = watermark_of(handle)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401 - a tuple of the bucket's id, at which Spark has pointed the state
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Join one bucket's blocks with what it has kept."""
+        ready(self.cache)
+        from slidejoin.spark.bucket.join_bucket import join_bucket
+        from slidejoin.spark.job.join_spec import join_spec_of
+        from slidejoin.spark.metrics.figures import Figures, figures_frame, without_figures
+
+        wiring = join_spec_of(self.wiring)
+        watermark = None if wiring.numbered else self.watermark()
+        figures = Figures(key[0])
+        frames = join_bucket(wiring, self.variables, rows, watermark, key[0], figures)
+        if wiring.observed:
+            yield from map(without_figures, frames)
+            yield figures_frame(wiring, figures)
+            return
+        yield from frames
+        if self.teller is not None:
+            self.teller.tell(figures.to_json())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:
+    """Return what `applyInArrow` sums the counts of rows with: a plain function, as Spark counts its arguments."""
+
+    def summed(blocks: pa.Table) -> pa.Table:
+        from slidejoin.spark.job.workers import ready
+
+        ready(cache)
+        from slidejoin.spark.bucket.counts import sum_counts
+
+        return sum_counts(blocks)
+
+    return summed

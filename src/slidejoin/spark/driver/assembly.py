@@ -1,0 +1,256 @@
+"""Putting a join together on the driver: what the engine of each bucket runs, and the operators around it.
+
+::
+
+    raw rows ─▶ watermark ─▶ needed columns ─▶ mapInArrow: blocks ─┐
+                                                                    ├─▶ groupBy(bucket) ─▶ transformWithState ─▶ result
+    raw rows ─▶ watermark ─▶ needed columns ─▶ mapInArrow: blocks ─┘
+
+For a count window there is no watermark, and before the buckets another transformWithState, the sequencer.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from slidejoin.errors import PredicateError, SchemaError, nearest
+from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.plan.plan import make_plan
+from slidejoin.predicate import to_sql
+from slidejoin.predicate.expression.expr import And, Column
+from slidejoin.sides import SIDES
+from slidejoin.spark.bucket.limits import BUCKET_BYTES, parse_bytes
+from slidejoin.spark.bucket.tasks import IN_ORDER, NUMBERED, PACKED, PARTIAL, JoinTask, PackTask, SequenceTask, sum_task
+from slidejoin.spark.job.join_spec import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROW_ID, SparkJoinSpec
+from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.strategies import choose_strategy
+from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
+from slidejoin.spec.window import TimeWindow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.strategies import Strategy
+    from slidejoin.spec.join_spec import JoinSpec
+    from slidejoin.spec.window import Window
+
+__all__ = ["bound_to", "check_order", "pipeline", "result_type", "wired"]
+
+CACHE_DIR = "spark.slidejoin.cacheDir"
+TIMERS = "None"
+ZEROS = pa.py_buffer(bytes(16))
+"""A value of any type of fixed width."""
+
+
+def bound_to(
+    config: JoinSpec,
+    frames: dict[Side, DataFrame],
+    window: Window,
+    strategy: str,
+    *,
+    buckets: int,
+    spread: int = 1,
+) -> tuple[Plan, Strategy]:
+    """Bind a join to its frames, with the hidden columns that it needs.
+
+    The event times are made part of what leaves the engine, for the match time. A self-join gets columns for the roles
+    of a row, counts that come together from several buckets get an id for each row, and rows of a count window their
+    numbers.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate, selection or names that cannot be used.
+    """
+    left, right = (_schema(frames.get(side, frames["left"])) for side in SIDES)
+    chosen = choose_strategy(strategy, make_plan(config, left, right).bound, buckets, spread)
+    select = config.select
+    if select is None:
+        sides = zip(config.aliases, (left, right), strict=True)
+        select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
+    helpers, hidden, numbers = [], [], None
+    if isinstance(window, TimeWindow):
+        helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
+    else:
+        numbers = NUMBERS
+        hidden += [pa.field(name, pa.int64()) for name in NUMBERS]
+    on = config.on
+    if config.self_join:
+        parts = on.parts if isinstance(on, And) else (on,)
+        on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
+        hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
+    if config.output == "count" and (config.self_join or chosen.copies):
+        chosen = chosen.for_counts(self_join=config.self_join)
+        names = (AT_HOME,) if chosen.homes else (ROW_ID, AT_HOME)
+        hidden += [pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in names]
+        helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
+    select = (*select, *(name for name in helpers if name not in select))
+    schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
+    return make_plan(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen
+
+
+def _schema(frame: DataFrame) -> pa.Schema:
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
+
+
+def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - any of Spark's types
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except Exception:  # noqa: BLE001 - whatever Spark says of a type that Arrow has not
+        return pa.null()
+
+
+def check_order(frames: dict[Side, DataFrame], order_by: str) -> None:
+    """Check that all sides have the column of a count window's order, of types that can be put in one order.
+
+    Raises
+    ------
+    PredicateError
+        If a side has no such column, or it is of a type without a common order.
+    """
+    rows = {}
+    for side, frame in frames.items():
+        schema = _schema(frame)
+        if order_by not in schema.names:
+            names = ", ".join(schema.names)
+            msg = f"order_by={order_by!r}: the {side} side has no such column; its columns are {names}."
+            raise PredicateError(msg + nearest(order_by, schema.names))
+        kind = schema.field(order_by).type
+        if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+            msg = f"order_by={order_by!r}: that column of the {side} side is {kind}; order by a number, boolean or time"
+            raise PredicateError(msg)
+        rows[side] = pa.table({order_by: pa.Array.from_buffers(kind, 1, [None, ZEROS])})
+    try:
+        sort_values(rows, order_by)
+    except SchemaError as error:
+        raise PredicateError(str(error).replace(" batch ", " side ")) from None
+
+
+def wired(
+    plan: Plan,
+    strategy: Strategy,
+    buckets: tuple[int, ...],
+    chosen: int | None,
+    session: SparkSession,
+    *,
+    streaming: bool,
+    order_by: str | None = None,
+) -> SparkJoinSpec:
+    """Return the join as it is sent to executors.
+
+    Parameters
+    ----------
+    chosen : int or None
+        How many of the engine's columns the user selected; None for all but those that only serve for the match time.
+    order_by : str, optional
+        Of a count window, the column by which rows arrive.
+
+    Raises
+    ------
+    PredicateError
+        If the result would have two columns named ``match_time``.
+    """
+    config, window = plan.config, plan.config.window
+    columns = plan.layout.columns
+    ahead = 1 if config.output == "count" else 0
+    visible = [place for place, (_, name, _) in enumerate(columns) if name not in HIDDEN]
+    shown = len(visible) if chosen is None else chosen
+    names = [out for _, _, out in columns[:shown]]
+    places = list(range(ahead, ahead + shown))
+    if config.output == "count":
+        names, places = ["side", *names, "match_count"], [0, *places, ahead + len(columns)]
+    if MATCH_TIME in names and isinstance(window, TimeWindow):
+        msg = (
+            f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
+            f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
+        )
+        raise PredicateError(msg)
+    at = {(side, name): place + ahead for place, (side, name, _) in enumerate(columns)}
+    times = [at[side, window.on(side)] for side in SIDES] if isinstance(window, TimeWindow) else []
+    helpers = [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
+    return SparkJoinSpec(
+        config=config,
+        left=plan.kept_schema("left"),
+        right=plan.kept_schema("right"),
+        strategy=strategy,
+        buckets=buckets,
+        names=tuple(names),
+        places=tuple(places),
+        times=tuple(times),
+        helpers=tuple(helpers),
+        streaming=streaming,
+        cache=session.conf.get(CACHE_DIR, None),
+        observed=streaming and str(session.conf.get(OBSERVE, None)).lower() == "true",
+        bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
+        order_by=order_by,
+        orders=tuple(plan.schema(side).field(order_by).type for side in SIDES) if order_by else (),
+    )
+
+
+def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: SparkJoinSpec) -> StructType:
+    """Return the schema of the result: the inputs' own types, and of a time window the match time behind them."""
+    kinds = {}
+    for side, name, out in plan.layout.columns:
+        if name in HIDDEN:
+            continue
+        kinds[out] = frames.get(side, frames["left"]).schema[name].dataType
+    if plan.config.output == "count":
+        kinds |= {"side": StringType(), "match_count": LongType()}
+    fields = [StructField(name, kinds[name]) for name in wiring.names]
+    return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if wiring.times else fields)
+
+
+def pipeline(frames: dict[Side, DataFrame], wiring: SparkJoinSpec, result: StructType) -> DataFrame:
+    """Put pack and join behind the frames; streaming ones are marked already."""
+    pickled = pickle.dumps(wiring)
+    packed = None
+    for side, frame in frames.items():
+        needed = [F.col(_quoted(name)) for name in wiring.given(side).names]
+        columns = IN_ORDER if wiring.numbered else PACKED
+        blocks = frame.select(*needed).mapInArrow(PackTask(pickled, side, wiring.cache), columns)
+        packed = blocks if packed is None else packed.unionAll(blocks)
+    if packed is None:
+        msg = "a join has at least one side"
+        raise TypeError(msg)
+    if wiring.numbered:
+        sequencer = SequenceTask(pickled, wiring.cache)
+        packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
+    name = join_name(_predicate(wiring.config))
+    observed, told = wiring.observed, None
+    if wiring.streaming and not observed:
+        told = teller(packed.sparkSession, name)
+    out: StructType | str = PARTIAL if wiring.partial else result
+    if observed:
+        out = (
+            f"{PARTIAL}, {COLUMN} string"
+            if wiring.partial
+            else StructType([*result, StructField(COLUMN, StringType())])
+        )
+    task = JoinTask(pickled, wiring.cache, told)
+    joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", TIMERS)
+    if observed:
+        joined = joined.observe(OBSERVED + name, F.collect_list(COLUMN).alias(COLUMN))
+        joined = joined.where(F.col(COLUMN).isNull()).drop(COLUMN)
+    return joined.groupBy("home").applyInArrow(sum_task(wiring.cache), result) if wiring.partial else joined
+
+
+def _predicate(config: JoinSpec) -> str:
+    """Return the predicate as the user gave it, without the roles that a self-join gets behind it."""
+    on = config.on
+    if config.self_join and isinstance(on, And):
+        parts = on.parts[: -len(SIDES)]
+        on = And(parts) if len(parts) > 1 else parts[0]
+    return to_sql(on, config.aliases)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,123 @@
+"""Event time: marking raw rows with a watermark, before anything else is done to them.
+
+Marked are the rows as they come, not the packed blocks: Spark drops a whole block whose stamp is at or below the
+watermark, and passes late rows inside newer blocks. A second ``withWatermark`` further down ends the query in its
+second micro-batch, so an input that has a mark keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import TimestampType
+
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spec.window import Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from slidejoin.sides import Side
+    from slidejoin.spec.window import TimeWindow
+
+__all__ = ["DELAY", "check_time_column", "marked", "marks_of"]
+
+DELAY = "spark.watermarkDelayMs"
+"""Spark's own name for the mark, in the metadata of a column: the delay in milliseconds."""
+
+MILLISECOND = 1_000_000
+
+
+def marks_of(frame: DataFrame) -> dict[str, int]:
+    """Return the event-time columns of a frame and their delays in milliseconds."""
+    return {field.name: int(field.metadata[DELAY]) for field in frame.schema.fields if DELAY in field.metadata}
+
+
+def check_time_column(frame: DataFrame, side: Side, column: str) -> None:
+    """Check that a side has the event-time column, as a timestamp with time zone.
+
+    Raises
+    ------
+    PredicateError
+        If it is missing or of another type.
+    """
+    names = frame.columns
+    if column not in names:
+        msg = f"the {side} side has no event-time column {column!r}; its columns are {', '.join(names)}."
+        raise PredicateError(msg + nearest(column, names))
+    kind = frame.schema[column].dataType
+    if not isinstance(kind, TimestampType):
+        msg = (
+            f"event-time column {column!r} of the {side} side is {kind.simpleString()}; watermarks on Spark need a "
+            f'timestamp: df.withColumn("{column}", df["{column}"].cast("timestamp"))'
+        )
+        raise PredicateError(msg)
+
+
+def lateness_ms(window: TimeWindow) -> int:
+    """Return the window's lateness in milliseconds, the unit of Spark's watermarks.
+
+    Raises
+    ------
+    SparkJoinError
+        If it is no whole number of milliseconds, or a plain number.
+    """
+    lateness = window.lateness
+    if not isinstance(lateness, Span):
+        if lateness == 0:
+            return 0
+        msg = f"event times are timestamps, so lateness is a timedelta or text such as '10 minutes'; got {lateness}"
+        raise SparkJoinError(msg)
+    if lateness.nanoseconds % MILLISECOND:
+        msg = f"Spark's watermarks are whole milliseconds, got lateness {lateness}"
+        raise SparkJoinError(msg)
+    return lateness.nanoseconds // MILLISECOND
+
+
+def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -> tuple[DataFrame, int]:
+    """Return a streaming frame whose event-time column carries a mark, and its delay in milliseconds.
+
+    `earlier` says how many marks there are further up, one behind another, whether columns show them or not.
+
+    Raises
+    ------
+    SparkJoinError
+        If only other columns are marked, or were, or one behind another, or the mark's delay contradicts the window's
+        lateness.
+    """
+    column, lateness = window.on(side), lateness_ms(window)
+    marks = marks_of(frame)
+    if earlier > 1:
+        msg = (
+            f"the {side} side is marked with withWatermark more than once, one behind another, and Spark would end the "
+            "query for that in its second micro-batch; leave all but one out. What comes out of a join, as match_time, "
+            "or out of an aggregation is marked already"
+        )
+        raise SparkJoinError(msg)
+    if not marks:
+        if earlier:
+            msg = (
+                f"the {side} side was marked with withWatermark before, on a column that has been left out or computed "
+                f"anew since, so that none shows the mark; Spark takes no second one, on {column!r}. Keep the marked "
+                "column as it is (withColumnRenamed keeps the mark, an expression loses it) and let the window be over "
+                "it, or leave that withWatermark out"
+            )
+            raise SparkJoinError(msg)
+        return frame.withWatermark(column, f"{lateness} milliseconds"), lateness
+    if column not in marks:
+        msg = (
+            f"the {side} side has its watermark on {', '.join(map(repr, marks))}, the window is over {column!r}; mark "
+            "that column instead, or take the marked one as the window's event time (of a column of windows: "
+            f"df.withColumn({column!r}, window_time({next(iter(marks))!r})))"
+        )
+        raise SparkJoinError(msg)
+    delay = marks[column]
+    # A lateness of 0 is what a window has that says nothing: then the mark decides.
+    if lateness not in (0, delay):
+        msg = (
+            f"the {side} side is marked with a watermark of {delay} ms on {column!r}, the window says lateness="
+            f"{window.lateness!s}; leave one of them out, or make them equal"
+        )
+        raise SparkJoinError(msg)
+    return frame, delay

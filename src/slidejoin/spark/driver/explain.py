@@ -1,0 +1,237 @@
+"""`explain_join`: how a join would run on Spark, and why, before it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import PredicateError, nearest
+from slidejoin.operator.ingest.batches import to_table
+from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.predicate import to_sql
+from slidejoin.predicate.expression.expr import And, Column
+from slidejoin.sides import SIDES
+from slidejoin.spark.driver.stream_join import wired_join
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.join_spec import HIDDEN
+from slidejoin.spark.route.placing import copies_of
+from slidejoin.spark.state.blocks import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from slidejoin.predicate import Expr, Expression
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.window import Window
+
+__all__ = ["JoinExplanation", "explain_join"]
+
+SAMPLE_ROWS = 100_000
+"""Most rows of a sample that are looked at."""
+
+UNEVEN = 1.5
+"""From how many means in the fullest bucket on a spread is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinExplanation:
+    """How a join would run on Spark; as text, all of it.
+
+    Attributes
+    ----------
+    strategy, why : str
+        Which rows meet where, and what speaks for that.
+    buckets : int
+    copies : dict
+        For each side, to how many buckets a row is sent, where it is kept while it is in the window.
+    loads : tuple of float
+        For each bucket, the rows that it gets and keeps, in means of all buckets.
+    sample : dict or None
+        For each side, the rows from which `copies` and `loads` were counted; None if they are what even hashes give.
+    spreads : dict
+        From the sample, what the fullest bucket would get with each other `spread`, in means.
+    plan : str
+        What every bucket does.
+    """
+
+    strategy: str
+    why: str
+    buckets: int
+    copies: dict[Side, float]
+    loads: tuple[float, ...]
+    sample: dict[Side, int] | None
+    spreads: dict[int, float]
+    plan: str
+
+    def __str__(self) -> str:
+        """Return the explanation for people."""
+        sides = ", ".join(f"{copies:.3g} for each {side} row" for side, copies in self.copies.items())
+        lines = [f"strategy: {self.strategy}", f"because {self.why}", f"buckets: {self.buckets}"]
+        lines.append(f"rows sent, and kept while in the window: {sides}")
+        if self.sample is None:
+            if max(self.loads) - min(self.loads) < 0.005:  # noqa: PLR2004 - would be printed alike
+                lines.append("expected load: the same in every bucket, where keys are many and none is hot")
+            else:
+                lines.append(f"expected load, where hashes are even: {self._loads()}")
+        else:
+            rows = " and ".join(f"{count:,} {side}" for side, count in self.sample.items())
+            lines.append(f"load, counted from {rows} rows: {self._loads()}")
+            lines += [
+                f"with spread={spread} the fullest bucket would have {largest:.2f} of the mean"
+                for spread, largest in self.spreads.items()
+            ]
+        lines.append("in each bucket:")
+        return "\n".join([*lines, *(f"  {line}" for line in self.plan.splitlines())])
+
+    def _loads(self) -> str:
+        each = ", ".join(f"{load:.2f}" for load in self.loads)
+        return f"{each} of the mean" if len(self.loads) > 1 else "one bucket has all"
+
+
+def explain_join(
+    left: DataFrame,
+    right: DataFrame | None = None,
+    *,
+    on: str | Expr | Expression,
+    window: Window,
+    order_by: str | None = None,
+    how: str = "inner",
+    output: str = "pairs",
+    select: Iterable[str] | None = None,
+    suffix: str = "_right",
+    self_join: bool = False,
+    aliases: tuple[str, str] = ("l", "r"),
+    strategy: str = "auto",
+    spread: int = 1,
+    partitions: int | None = None,
+    sample: object = None,
+) -> JoinExplanation:
+    """Tell how `stream_join` would run with these arguments, and why; nothing is started.
+
+    Parameters
+    ----------
+    left, right, on, window, order_by, how, output, select, suffix, self_join, aliases, strategy, spread, partitions
+        As for `stream_join`.
+    sample : table, or two of them, optional
+        Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
+        or a static DataFrame; two of them, left and right, unless it is a self-join. The first 100,000 rows of each are
+        looked at. Without a sample the loads are those of even hashes.
+
+    Returns
+    -------
+    JoinExplanation
+        Print it.
+
+    Raises
+    ------
+    PredicateError, SparkJoinError, ValueError
+        As `stream_join`; for a sample that is none or lacks a column too.
+
+    Examples
+    --------
+    >>> from slidejoin.spark import explain_join
+    >>> print(explain_join(trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=…))  # doctest: +SKIP
+    """
+    _, plan, wiring = wired_join(
+        left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+    )  # fmt: skip
+    chosen, buckets = wiring.strategy, len(wiring.buckets)
+    sides: tuple[Side, ...] = ("left",) if self_join else SIDES
+    spreads: dict[int, float] = {}
+    tables = None
+    if sample is None:
+        of_left, of_right = (np.array(loads) for loads in chosen.grid(buckets).loads(chosen.cells))
+        of_left = of_right if chosen.homes else of_left
+        loads = of_left + of_right
+        copies = dict(zip(SIDES, (float(of_left.sum()), float(of_right.sum())), strict=True))
+        if self_join:  # in one bucket a row meets itself: it goes there once
+            copies = {"left": float(loads.sum()) - 1}
+    else:
+        tables = dict(zip(sides, _samples(sample, sides, wiring), strict=True))
+        counts = {side: _counted(wiring, side, table) for side, table in tables.items()}
+        loads = np.sum(list(counts.values()), axis=0)
+        copies = {side: float(count.sum()) / max(tables[side].num_rows, 1) for side, count in counts.items()}
+        if loads.max() > UNEVEN * loads.mean() and chosen.name in {"hash", "cell"}:
+            for other in range(1, isqrt(buckets) + 1):
+                if other != spread:
+                    tried = replace(wiring, strategy=replace(chosen, spread=other, homes=False))
+                    found = np.sum([_counted(tried, side, table) for side, table in tables.items()], axis=0)
+                    spreads[other] = float(found.max() / found.mean())
+    return JoinExplanation(
+        strategy=str(chosen),
+        why=chosen.why,
+        buckets=buckets,
+        copies=copies,
+        loads=tuple((loads / (loads.mean() or 1)).tolist()),
+        sample=None if tables is None else {side: table.num_rows for side, table in tables.items()},
+        spreads=spreads,
+        plan=_plan_text(plan),
+    )
+
+
+def _counted(wiring: SparkJoinSpec, side: Side, table: pa.Table) -> Any:  # noqa: ANN401 - an array
+    count = len(wiring.buckets)
+    return np.bincount(copies_of(wiring, side, table)[0] % count, minlength=count)
+
+
+def _samples(sample: Any, sides: tuple[Side, ...], wiring: SparkJoinSpec) -> list[pa.Table]:  # noqa: ANN401 - any kind of table
+    given = sample if isinstance(sample, (tuple, list)) else [sample]
+    if len(given) != len(sides):
+        expected = "one, since it is a self-join" if len(sides) == 1 else "two, (left rows, right rows)"
+        msg = f"sample: got {len(given)} table{'s' if len(given) != 1 else ''}, expected {expected}"
+        raise SparkJoinError(msg)
+    return [_sampled(one, side, wiring) for one, side in zip(given, sides, strict=True)]
+
+
+def _sampled(sample: Any, side: Side, wiring: SparkJoinSpec) -> pa.Table:  # noqa: ANN401 - any kind of table
+    if hasattr(sample, "isStreaming"):
+        if sample.isStreaming:
+            msg = f"sample: the {side} one is a streaming DataFrame, whose rows are to come; give a static one"
+            raise SparkJoinError(msg)
+        sample = sample.limit(SAMPLE_ROWS).toArrow()
+    table = to_table(sample, side, None).slice(0, SAMPLE_ROWS)
+    schema = pa.schema([field for field in wiring.schema(side) if field.name not in HIDDEN])
+    for name in schema.names:
+        if name not in table.column_names:
+            msg = f"sample: the {side} rows have no column {name!r}, which the join needs."
+            raise PredicateError(msg + nearest(name, table.column_names))
+    try:
+        return canonical(table, schema)
+    except pa.ArrowException as error:
+        msg = f"sample: the {side} rows are not of the types of the DataFrame: {error}"
+        raise PredicateError(msg) from error
+
+
+def _plan_text(plan: Plan) -> str:
+    """Return what a bucket does, without the hidden columns."""
+    config = plan.config
+    if isinstance(config.on, And):
+        parts = tuple(part for part in config.on.parts if not (isinstance(part, Column) and part.name in HIDDEN))
+        config = replace(config, on=parts[0] if len(parts) == 1 else And(parts))
+    names = (name for name in config.select or () if name.partition(".")[2] not in HIDDEN)
+    left, right = (
+        pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
+    )
+    shown = make_plan(replace(config, select=tuple(names)), left, right)
+    first, *others = shown.terms
+    lines = [
+        f"{config.how} join on {to_sql(config.on, config.aliases)}",
+        f"window: {config.window!r}",
+        f"index: sorted runs on {first.label}",
+        *(f"compared beside the key: {term.label}" for term in others),
+        *(f"filter before the index: {side} rows" for side in SIDES if shown.bound.filters_side(side)),
+    ]
+    rest = shown.bound.filter(shown.loose)
+    if shown.bound.never:
+        lines.append("a constant part is never true: no pair can match")
+    if rest is not None:
+        lines.append(f"filter on candidate pairs: {to_sql(rest.expr, config.aliases)}")
+    return "\n".join(lines)

@@ -1,0 +1,241 @@
+"""`stream_join`: the join as PySpark users see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from slidejoin.spark.driver.assembly import bound_to, check_order, pipeline, result_type, wired
+from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
+from slidejoin.spark.driver.upstream import upstream_of
+from slidejoin.spark.job.buckets import bucket_ids
+from slidejoin.spark.job.checks import (
+    SparkJoinError,
+    check_packages,
+    check_session,
+    check_state_store,
+    is_local,
+    shuffle_partitions,
+)
+from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.workers import compile_ahead
+from slidejoin.spec.join_spec import make_join_spec
+from slidejoin.spec.window import CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slidejoin.plan.plan import Plan
+    from slidejoin.predicate import Expr, Expression
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.window import Window
+
+__all__ = ["stream_join", "wired_join"]
+
+
+def stream_join(
+    left: DataFrame,
+    right: DataFrame | None = None,
+    *,
+    on: str | Expr | Expression,
+    window: Window,
+    order_by: str | None = None,
+    how: str = "inner",
+    output: str = "pairs",
+    select: Iterable[str] | None = None,
+    suffix: str = "_right",
+    self_join: bool = False,
+    aliases: tuple[str, str] = ("l", "r"),
+    strategy: str = "auto",
+    spread: int = 1,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
+
+    Parameters
+    ----------
+    left, right : pyspark.sql.DataFrame
+        Both streaming or both static. A self-join takes `left` alone.
+    on : str or expression
+        What must hold for a pair, as for `slidejoin.StreamJoin`.
+    window : TimeWindow or CountWindow
+        Which pairs are in scope. The event-time columns of a time window are timestamps. An input that is marked with
+        ``withWatermark`` on that column keeps its mark; a `lateness` that says otherwise is an error.
+    order_by : str, optional
+        For a count window, which needs it: the column, of both sides, by which the rows of a micro-batch arrive. It
+        has no NULLs. One task puts all rows of a micro-batch in this order.
+    how : {"inner"}
+        Join type. The others are not in this version.
+    output : {"pairs", "count"}
+        One row for each pair; or one row for each input row with the number of pairs that it produced, which with
+        ``grid``, ``broadcast``, a spread or a self-join by ``cell`` takes one more exchange.
+    select, suffix, self_join, aliases
+        As for `slidejoin.StreamJoin`.
+    strategy : {"auto", "hash", "cell", "grid", "broadcast"}
+        Which rows meet where: by the key of an equality; by the cell of a value in a band of constant width; in a
+        square grid of buckets, for any predicate; the right side everywhere, for a small one. ``auto`` takes the first
+        of these that the predicate allows and that sends fewer rows than the last.
+    spread : int
+        With ``hash`` and ``cell``: each key or cell gets `spread` times `spread` buckets, against one that has a large
+        part of all rows. Every row is then sent and kept `spread` times.
+    partitions : int, optional
+        Number of buckets, a fixed parameter of the query. Default: ``spark.sql.shuffle.partitions``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The result's columns and, of a time window, behind them ``match_time``, the later of the pair's two event times
+        (of a count: the row's own), marked as event time: windowed aggregations and further joins can follow. A
+        streaming result is written in append mode.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate, event-time column, selection or names that cannot be used.
+    SparkJoinError
+        For frames, an order, a watermark, a strategy or a session that do not fit the join; it says what to do.
+    ValueError
+        For other arguments out of their range.
+
+    Notes
+    -----
+    Rows arrive in the order of micro-batches, and inside one by event time, left first on ties. A row is late if it is
+    below the watermark with which its micro-batch began; what comes out of another stateful operator, such as an
+    aggregation or a join, only if it is below the one of the micro-batch before, as these put out rows when the
+    watermark passes them. Rows with a NULL event time are left out. A static frame is one large micro-batch in which
+    nothing is late.
+
+    With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
+    nothing is late.
+
+    With a local master, kernels that no process on this machine has compiled yet are compiled before this returns, on
+    all cores; on a cluster the first worker of a node does that.
+
+    Examples
+    --------
+    >>> from slidejoin.spark import stream_join
+    >>> matches = stream_join(
+    ...     trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=sj.TimeWindow("10 minutes", on="ts")
+    ... )  # doctest: +SKIP
+    >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
+    """
+    check_packages()
+    frames, plan, wiring = wired_join(
+        left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+    )  # fmt: skip
+    session, streaming = left.sparkSession, left.isStreaming
+    delay = 0
+    if streaming:
+        check_state_store(session)
+        check_session(session)
+    if streaming and isinstance(window, TimeWindow):
+        derived = []
+        for side, frame in tuple(frames.items()):
+            upstream = upstream_of(frame)
+            frames[side], ms = marked(frame, side, window, upstream.marks)
+            delay = max(delay, ms)
+            derived += [side] if upstream.stateful else []
+        wiring = replace(wiring, derived=frozenset(derived))
+    if is_local(session):
+        compile_ahead(wiring.cache)
+    joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
+    if not streaming or not wiring.times:
+        return joined
+    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
+    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+
+
+def wired_join(
+    left: DataFrame,
+    right: DataFrame | None,
+    *,
+    on: str | Expr | Expression,
+    window: Window,
+    order_by: str | None,
+    how: str,
+    output: str,
+    select: Iterable[str] | None,
+    suffix: str,
+    self_join: bool,
+    aliases: tuple[str, str],
+    strategy: str,
+    spread: int,
+    partitions: int | None,
+) -> tuple[dict[Side, DataFrame], Plan, SparkJoinSpec]:
+    """Check what `stream_join` was given and return the frames, the plan of each bucket and what its tasks get."""
+    config = make_join_spec(
+        on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, threads=1,
+    )  # fmt: skip
+    if config.output == "positions":
+        msg = (
+            "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
+            "with select= and a column that names the row"
+        )
+        raise SparkJoinError(msg)
+    _check_order_by(window, order_by)
+    frames = _frames(left, right, self_join=self_join)
+    if isinstance(window, TimeWindow):
+        for side, frame in frames.items():
+            check_time_column(frame, side, window.on(side))
+    if order_by is not None:
+        check_order(frames, order_by)
+    chosen = None if select is None else len(config.select or ())
+    buckets = _buckets(partitions, left.sparkSession)
+    plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
+    wiring = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
+    return frames, plan, wiring
+
+
+def _check_order_by(window: Window, order_by: object) -> None:
+    if isinstance(window, TimeWindow) and order_by is not None:
+        msg = (
+            f"order_by={order_by!r} is for a CountWindow; rows of a TimeWindow arrive by its event time, "
+            f"{window.left_on!r} and {window.right_on!r}, and are joined by it. Leave order_by out"
+        )
+        raise SparkJoinError(msg)
+    if isinstance(window, CountWindow) and (not isinstance(order_by, str) or not order_by):
+        got = "no order_by" if order_by is None else f"order_by={order_by!r}"
+        msg = (
+            f"{window!r} counts rows as they arrive, and Spark reads the rows of a micro-batch in no order: give "
+            f"order_by='column', a column of both sides; got {got}. Or use a TimeWindow, which needs none"
+        )
+        raise SparkJoinError(msg)
+
+
+def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dict[Side, DataFrame]:
+    if self_join:
+        if right is not None:
+            msg = "a self-join takes one DataFrame, as left; leave right out"
+            raise SparkJoinError(msg)
+        return {"left": left}
+    if right is None:
+        msg = "give two DataFrames, left and right, or one with self_join=True"
+        raise SparkJoinError(msg)
+    if left.isStreaming != right.isStreaming:
+        kinds = ["streaming" if frame.isStreaming else "static" for frame in (left, right)]
+        msg = (
+            f"left is {kinds[0]} and right is {kinds[1]}; give two streaming or two static DataFrames. A static table "
+            "can be read as a stream: spark.readStream.schema(df.schema).parquet(…)"
+        )
+        raise SparkJoinError(msg)
+    return {"left": left, "right": right}
+
+
+def _buckets(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
+    if partitions is None:
+        return bucket_ids(shuffle_partitions(session))
+    if not _is_count(partitions):
+        msg = f"partitions must be a whole number of buckets, at least 1, or None; got {partitions!r}"
+        raise SparkJoinError(msg)
+    return bucket_ids(partitions)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

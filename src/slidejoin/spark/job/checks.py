@@ -1,0 +1,176 @@
+"""What a session must have before a join can run on it, each with an error that says what to set.
+
+Settings are checked, never changed: the state store and the shuffle partitions belong to the whole session.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from slidejoin.errors import SlideJoinError
+from slidejoin.spark.job.settings import CHANGELOG, PROVIDER, RETAINED, ROCKSDB, SHUFFLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkJoinError", "check_java", "check_packages", "check_session", "check_state_store", "is_connect"]
+
+log = logging.getLogger(__name__)
+
+NEEDED = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2", "protobuf": "6.33.5"}
+"""Oldest versions that work; transformWithStateInPandas speaks protobuf, which pyspark[sql] does not install."""
+
+OLDEST_JAVA = 17
+TASKS_A_CORE = 4
+MANY_VERSIONS = 100
+
+
+class SparkJoinError(SlideJoinError, ValueError):
+    """The join cannot be built on Spark as asked, or the session lacks what it needs."""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def check_packages() -> None:
+    """Check the Python packages that the pipeline needs beside slidejoin's own.
+
+    Raises
+    ------
+    SparkJoinError
+        Naming each package that is missing or too old, and the command that installs them.
+    """
+    wrong = []
+    for package, oldest in NEEDED.items():
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            wrong.append(f"{package} is missing")
+            continue
+        if _version(found) < _version(oldest):
+            wrong.append(f"{package} is {found}")
+    if wrong:
+        needed = ", ".join(f"{package} {oldest}" for package, oldest in NEEDED.items())
+        msg = (
+            f"{'; '.join(wrong)}. Joins on Spark need at least {needed}, on the driver and on every executor: "
+            "pip install 'slidejoin[spark]'"
+        )
+        raise SparkJoinError(msg)
+
+
+def check_java() -> int:
+    """Find Java, the way that Spark does, and return its major version.
+
+    Raises
+    ------
+    SparkJoinError
+        If there is none, or one older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = os.path.join(home, "bin", "java") if home else shutil.which("java")  # noqa: PTH118 - a command, not a path
+    where = "JAVA_HOME" if home else "PATH"
+    how = f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
+    if not program or not shutil.which(program):
+        msg = f"no Java found by {where}; {how}"
+        raise SparkJoinError(msg)
+    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java itself
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    major = 0
+    if found:
+        major = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    if major < OLDEST_JAVA:
+        msg = f"Java {major or 'of unknown version'} found by {where}; {how}"
+        raise SparkJoinError(msg)
+    return major
+
+
+def check_state_store(session: SparkSession) -> None:
+    """Check that the session keeps state in RocksDB, the only provider that arbitrary stateful processing runs on.
+
+    Raises
+    ------
+    SparkJoinError
+        If another provider is set.
+    """
+    provider = session.conf.get(PROVIDER, "")
+    if provider is None or "RocksDB" not in provider:
+        msg = (
+            f"{PROVIDER} is {provider or 'not set'}; streaming joins keep their windows in RocksDB. "
+            f'Set it before the query starts: spark.conf.set("{PROVIDER}", "{ROCKSDB}"); '
+            f'with it goes spark.conf.set("{CHANGELOG}", "true"), which makes small micro-batches cheap. '
+            "The setting holds for the whole session, so it is not changed here."
+        )
+        raise SparkJoinError(msg)
+
+
+def shuffle_partitions(session: SparkSession) -> int:
+    """Return how many partitions the session's state stores have."""
+    return int(session.conf.get(SHUFFLE, "200") or 200)
+
+
+def cores(session: SparkSession) -> int | None:
+    """Return how many tasks run at once, None where that cannot be asked (Spark Connect)."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
+        return None
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect, which has no Java machine, context or accumulators at hand."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether the executors are in the driver's own process; not known to be so with Spark Connect."""
+    try:
+        return str(session.sparkContext.master).startswith("local")
+    except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
+        return False
+
+
+def is_here(session: SparkSession) -> bool:
+    """Whether all executors are on this machine; not known to be so with Spark Connect."""
+    try:
+        return _reaches_here_alone(str(session.sparkContext.master))
+    except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
+        return False
+
+
+def _reaches_here_alone(master: str) -> bool:
+    """Tell whether no other machine can have registered with a master of that address.
+
+    Examples
+    --------
+    >>> [_reaches_here_alone(one) for one in ("local[2]", "spark://127.0.0.1:7077", "spark://10.0.0.7:7077", "yarn")]
+    [True, True, False, False]
+    """
+    return master.startswith(("local", "spark://127.", "spark://localhost:"))
+
+
+def check_session(session: SparkSession) -> None:
+    """Warn about settings that make each micro-batch slow, and tell of one that makes the checkpoint large."""
+    partitions, known = shuffle_partitions(session), cores(session)
+    if known is not None and partitions > TASKS_A_CORE * known:
+        log.warning(
+            "%s is %d on %d cores: every micro-batch opens that many state stores, which takes longer than the join "
+            "itself. Set it to about the number of cores before the query first starts; the checkpoint pins it.",
+            SHUFFLE,
+            partitions,
+            known,
+        )
+    kept = int(session.conf.get(RETAINED, None) or MANY_VERSIONS)
+    if kept >= MANY_VERSIONS:
+        log.info(
+            "%s is %d: the checkpoint keeps the rows of that many micro-batches beside the window. A restart needs the "
+            "last one; 10 do for most.",
+            RETAINED,
+            kept,
+        )

@@ -1,0 +1,176 @@
+"""What the tasks of one join need to know: pickled once, the same on every executor and in every micro-batch."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.predicate import to_sql
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.strategies import Strategy
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = [
+    "AT_HOME",
+    "HIDDEN",
+    "LEFT_ROLE",
+    "NUMBERS",
+    "RIGHT_ROLE",
+    "ROW_ID",
+    "Wiring",
+    "join_spec_of",
+    "plan_of",
+]
+
+
+LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
+"""In a self-join a row may act as left in one bucket and as right in another: these say what it does here."""
+
+ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
+"""Where rows are counted in several buckets, or go to several: which row of the micro-batch a copy is of, and whether
+its line comes from here."""
+
+NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
+"""In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
+
+HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, *NUMBERS})
+
+TICKS_A_MILLISECOND = 1000
+"""Event times on Spark are timestamps of microseconds, watermarks are milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkJoinSpec:
+    """One join, ready to be sent to executors.
+
+    Attributes
+    ----------
+    config : JoinSpec
+        What the engine of each bucket runs, with one thread; `select` names every column that leaves the engine.
+    left, right : pyarrow.Schema
+        Of the packed rows: only columns that are compared or put out.
+    strategy : Strategy
+        Which rows meet in which bucket.
+    buckets : tuple of int
+        Ids of the buckets.
+    names : tuple of str
+        Names of the result's columns, without the match time.
+    places : tuple of int
+        Where each of them is among the engine's output columns; there may be more, that only serve for the match time.
+    times : tuple of int
+        Places of the left and the right event time among the engine's output columns.
+    helpers : tuple of int
+        Places of both sides' `ROW_ID` and of both sides' `AT_HOME` where counts are partial, of `AT_HOME` alone where
+        rows have homes; else empty.
+    streaming : bool
+        False for static frames: then nothing is kept between calls.
+    cache : str or None
+        The node's cache folder, None for the default.
+    bucket_bytes : int or None
+        What a bucket may hold, see `slidejoin.spark.bucket.limits`; None for no limit.
+    order_by : str or None
+        The column that rows of a count window arrive by; None for time windows.
+    orders : tuple of pyarrow.DataType
+        Its type on the left and on the right; empty for time windows.
+    observed : bool
+        Whether the figures of each bucket come with the result, for Spark to observe.
+    derived : frozenset of str
+        Sides whose rows come out of another stateful operator, see `slidejoin.spark.bucket.late_rows`.
+    """
+
+    config: JoinSpec
+    left: pa.Schema
+    right: pa.Schema
+    strategy: Strategy
+    buckets: tuple[int, ...]
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    times: tuple[int, ...]
+    helpers: tuple[int, ...]
+    streaming: bool
+    cache: str | None
+    order_by: str | None = None
+    orders: tuple[pa.DataType, ...] = ()
+    bucket_bytes: int | None = None
+    observed: bool = False
+    derived: frozenset[Side] = frozenset()
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows are numbered between packing and joining."""
+        return self.order_by is not None
+
+    @property
+    def homes(self) -> bool:
+        """Whether a row's count is whole in one of the buckets that it goes to."""
+        return self.strategy.homes
+
+    @property
+    def partial(self) -> bool:
+        """Whether a row's count comes together from several buckets."""
+        return bool(self.helpers) and not self.homes
+
+    def schema(self, side: Side) -> pa.Schema:
+        """Return the schema of that side's rows in a bucket."""
+        return self.left if side == "left" else self.right
+
+    def packed(self, side: Side) -> pa.Schema:
+        """Return the schema of that side's blocks: what a row gets later is not in it."""
+        if not self.numbered:
+            return self.schema(side)
+        fields = [field for field in self.schema(side) if field.name not in NUMBERS]
+        if all(field.name in HIDDEN for field in fields):
+            fields.insert(0, self.order_field(side))  # rows without a column would have no number
+        return pa.schema(fields)
+
+    def given(self, side: Side) -> pa.Schema:
+        """Return the schema of what tasks read of that side's rows: no hidden columns, but the one of the order."""
+        fields = {field.name: field for field in self.packed(side) if field.name not in HIDDEN}
+        if self.numbered:
+            fields.setdefault(self.order_by or "", self.order_field(side))
+        return pa.schema(list(fields.values()))
+
+    def order_field(self, side: Side) -> pa.Field:
+        """Return the column of that side by which rows of a count window arrive."""
+        return pa.field(self.order_by or "", self.orders[SIDES.index(side)])
+
+    def described(self) -> dict[str, Any]:
+        """Return everything that a state must have been made with to be of use, as plain JSON values."""
+        config = self.config
+        return {
+            "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
+            "window": repr(config.window),
+            "order_by": self.order_by,
+            "how": config.how,
+            "output": config.output,
+            "self_join": config.self_join,
+            "left columns": _columns(self.left),
+            "right columns": _columns(self.right),
+            "strategy": str(self.strategy),
+            "partitions": len(self.buckets),
+        }
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+@lru_cache(maxsize=16)
+def join_spec_of(pickled: bytes) -> SparkJoinSpec:
+    """Return the join that a task was sent, the same object in all tasks of a process."""
+    wiring: SparkJoinSpec = pickle.loads(pickled)  # noqa: S301 - written by this job's own driver, as all of its tasks are
+    return wiring
+
+
+@lru_cache(maxsize=16)
+def plan_of(wiring: SparkJoinSpec) -> Plan:
+    """Bind the join to its schemas, once in each process."""
+    return make_plan(wiring.config, wiring.left, wiring.right, numbers=NUMBERS if wiring.numbered else None)

@@ -1,0 +1,57 @@
+"""Output tables of the engine as the frames that Spark takes, and the schema of the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+
+__all__ = ["MATCH_TIME", "result_rows", "to_frame"]
+
+MATCH_TIME = "match_time"
+
+
+def result_rows(wiring: SparkJoinSpec, table: pa.Table) -> pa.Table:
+    """Return the result's columns, and of a time window behind them the later of the two event times.
+
+    For ``output="count"`` a row has one event time, the other is NULL: the same rule gives it.
+    """
+    columns = [table.column(place) for place in wiring.places]
+    if not wiring.times:
+        return pa.Table.from_arrays(columns, names=list(wiring.names))
+    left, right = (table.column(place) for place in wiring.times)
+    # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
+    match_time = pc.max_element_wise(left.cast(pa.int64()), right.cast(pa.int64()), skip_nulls=True).cast(left.type)
+    return pa.Table.from_arrays([*columns, match_time], names=[*wiring.names, MATCH_TIME])
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Return a pandas frame on top of Arrow memory, which Spark takes back without a copy.
+
+    Nested columns go as Python objects: Spark converts those value by value, and does not know pandas' NA there.
+    """
+    whole = table.combine_chunks()
+    nested = [field.name for field in whole.schema if pa.types.is_nested(field.type)]
+    frame: pd.DataFrame = whole.to_pandas(types_mapper=pd.ArrowDtype)
+    for name in nested:
+        values = [_plain(value, whole.schema.field(name).type) for value in whole.column(name).to_pylist()]
+        frame[name] = pd.Series(values, dtype=object, index=frame.index)
+    return frame
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - any value of any nested type
+    """Turn Arrow's lists of map entries into dicts, at any depth."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {_plain(key, kind.key_type): _plain(item, kind.item_type) for key, item in value}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_plain(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _plain(value[field.name], field.type) for field in kind}
+    return value

@@ -1,0 +1,160 @@
+"""Which rows are to meet where, decided when the join is built, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from slidejoin.errors import nearest
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.grids import Grid, cut, square_enough
+
+if TYPE_CHECKING:
+    from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.predicate.ranges.terms import RangeTerm
+    from slidejoin.sides import Side
+
+__all__ = ["BANDS_A_CELL", "STRATEGIES", "Strategy", "cell_width", "choose_strategy"]
+
+STRATEGIES = ("auto", "hash", "cell", "grid", "broadcast")
+
+BANDS_A_CELL = 4
+"""Width of a cell in band widths: a right row is then copied 1.25 times on average.
+
+Cells of 1, 2, 4 and 8 bands make 2, 1.5, 1.25 and 1.12 copies. What the fullest of 8 buckets has, in means, with
+windows of 2^20 rows: 1.02 with any of them while a row finds 2 or 200 partners among Gaussian, shifting and Pareto
+keys; Zipf at 200: 1.06, 1.08, 1.12, 1.15; and at 20,000, where a band has 2 % of the window, Gaussian 1.04, 1.21, 1.71,
+1.72, Zipf 1.61, 1.88, 2.16, 2.45. Narrower cells would cost all joins copies, for those whose output dwarfs them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How rows are routed.
+
+    Attributes
+    ----------
+    name : str
+        hash, cell, grid or broadcast.
+    terms : tuple of int
+        Numbers of the predicate's terms that route.
+    width : int or float
+        Of a cell, on the axis of the left key.
+    cells : float
+        Over how many cells a right row's band lies on average.
+    spread : int
+        Columns of the grid that each key or cell has, and buckets that it uses of each.
+    homes : bool
+        Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.route.homes`.
+    why : str
+        What speaks for it.
+    """
+
+    name: str
+    terms: tuple[int, ...] = ()
+    width: int | float = 0
+    cells: float = field(default=1, compare=False)
+    spread: int = 1
+    homes: bool = False
+    why: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        """Return the strategy as it is compared with that of a checkpoint."""
+        width = f" of width {self.width}, in turns" if self.name == "cell" else ""
+        homes = ", counted at home" if self.homes else ""
+        return f"{self.name}{width}{homes}{f', spread {self.spread}' if self.spread > 1 else ''}"
+
+    @property
+    def copies(self) -> bool:
+        """Whether a row may go to several buckets, even if it is not of a self-join."""
+        return self.name != "hash" or self.spread > 1
+
+    def for_counts(self, *, self_join: bool) -> Strategy:
+        """Return the strategy by which rows are counted: with homes where they are to be had."""
+        return replace(self, homes=self.name == "cell" and self.spread == 1 and not self_join)
+
+    def grid(self, buckets: int) -> Grid:
+        """Return how so many buckets are laid out."""
+        if self.name == "grid":
+            return square_enough(buckets)
+        return cut(buckets, self.spread, 0 if self.name == "broadcast" else self.spread)
+
+
+def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int = 1) -> Strategy:
+    """Return the strategy of that name for a predicate, or for ``auto`` the cheapest that it allows.
+
+    Raises
+    ------
+    SparkJoinError
+        For an unknown name, a strategy for which the predicate has no term, or a spread that does not fit.
+    """
+    if name not in STRATEGIES:
+        msg = f"strategy must be one of {', '.join(map(repr, STRATEGIES))}; got {name!r}."
+        raise SparkJoinError(msg + nearest(str(name), STRATEGIES))
+    _check_spread(spread, buckets)
+    equal = tuple(number for number, term in enumerate(bound.terms) if term.shape == "equality")
+    bands = [number for number, term in enumerate(bound.terms) if term.shape == "band" and term.band_width is not None]
+    asked = f"strategy={name!r} was asked for" if name != "auto" else ""
+    if name == "hash" or (name == "auto" and equal):
+        if not equal:
+            msg = (
+                "strategy 'hash' needs an equality between the sides, such as l.key = r.key; "
+                f"the predicate has {_terms(bound)}. Use strategy='auto', 'cell', 'grid' or 'broadcast'"
+            )
+            raise SparkJoinError(msg)
+        why = asked or "the predicate has an equality, so a row of either side has one place"
+        return Strategy("hash", equal, spread=spread, why=why)
+    if name == "cell" or (name == "auto" and bands):
+        if not bands:
+            msg = (
+                "strategy 'cell' needs a band of constant width between the sides, such as "
+                f"l.x BETWEEN r.x - 5 AND r.x + 5; the predicate has {_terms(bound)}. Use strategy='auto', 'grid' or "
+                "'broadcast'"
+            )
+            raise SparkJoinError(msg)
+        band, width = bound.terms[bands[0]].band_width or 0, cell_width(bound.terms[bands[0]], "left")
+        why = asked or "no equality, but a band of constant width, which few cells hold"
+        return Strategy("cell", (bands[0],), width, 1 + float(band) / float(width), spread, why=why)
+    return _of_all(name, bound, buckets, spread, asked)
+
+
+def cell_width(term: RangeTerm, side: Side) -> int | float:
+    """Return the width of a cell on the axis of a side's keys."""
+    band = term.widths[0 if side == "left" else 1] if term.widths is not None else 0
+    return band * BANDS_A_CELL or 1
+
+
+def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: str) -> Strategy:
+    """Return grid or broadcast, in which any two rows meet."""
+    grid = square_enough(buckets)
+    sent = sum(sum(loads) for loads in grid.loads(1))
+    if name == "auto":
+        asked = (
+            f"the predicate has no equality and no band of constant width; for a row of each side, a grid sends "
+            f"{sent:.3g} copies and broadcast {1 + buckets}"
+        )
+        name = "grid" if sent < 1 + buckets else "broadcast"
+    if spread > 1:
+        msg = (
+            f"spread={spread} gives each key or cell several buckets; strategy {name!r} has neither: it spreads all "
+            f"rows as they come, and the predicate has {_terms(bound)}. Leave spread out"
+        )
+        raise SparkJoinError(msg)
+    return Strategy(name, why=asked)
+
+
+def _check_spread(spread: object, buckets: int) -> None:
+    if not isinstance(spread, int) or isinstance(spread, bool) or spread < 1:
+        msg = f"spread must be a whole number, at least 1, which spreads nothing; got {spread!r}"
+        raise SparkJoinError(msg)
+    if spread * spread > buckets:
+        most = int(buckets**0.5)
+        msg = (
+            f"spread={spread} gives each key or cell {spread} x {spread} buckets of its own, but there are {buckets}; "
+            f"use partitions={spread * spread} or more, or spread={most} or less"
+        )
+        raise SparkJoinError(msg)
+
+
+def _terms(bound: BoundPredicate) -> str:
+    return ", ".join(term.label for term in bound.terms) or "no comparison that gives ranges"

@@ -1,0 +1,168 @@
+"""Making a Python worker ready: all kernels compiled and on disk, each once on a node.
+
+With a local master the driver has compiled them before a query starts, and workers load what is there. On another node
+the first worker compiles with the help of further processes, the others wait at a lock. A worker that finds no place to
+keep compiled kernels compiles for itself.
+
+This module imports none of them, and neither does `tasks`, which is what Spark unpickles.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import getpass
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryFile, mkdtemp
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["compile_ahead", "compiling_ahead", "default_folder", "ready", "without_compiling"]
+
+log = logging.getLogger(__name__)
+_ready = False
+_calls = 0
+
+STARTING = 8
+"""Calls of a process after which all that it needs is loaded."""
+
+TABLES = ("ascending", "cells", "probing_cells", "pushing")
+"""Modules of kernels that no bucket calls, half of the time that all take: the operator keeps sorted runs only, and
+those of count windows have ordinals to compare too."""
+
+COMPILE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from slidejoin.spark.job.workers import compile_ahead
+compile_ahead(json.loads(sys.argv[2]))
+"""
+
+
+def default_folder() -> str:
+    """Return the folder used where ``spark.slidejoin.cacheDir`` is not set: one for each user of the node."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # containers run users that have no name
+        user = str(os.getuid())
+    return str(Path(tempfile.gettempdir()) / f"slidejoin-{user}")
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = (folder / "kernels.lock").open("a")
+    except OSError as error:
+        log.warning("no lock in %s (%s); kernels are loaded without it", folder, error)
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ready(cache: str | None) -> None:
+    """Have the kernels on disk, once in each process; those that a join calls are loaded then.
+
+    Parameters
+    ----------
+    cache : str, optional
+        The node's cache folder, where the lock lies; the default one if None.
+    """
+    global _calls, _ready  # noqa: PLW0603 - facts about the process
+    _calls += 1
+    if _calls <= STARTING:
+        # Spark collects garbage after every task, which without this looks at every object of every library: a fifth
+        # of a worker's processor time. Not for ever, since what is frozen in a cycle is never freed.
+        gc.freeze()
+    if _ready:
+        return
+    # Once on the driver is enough: every worker would say it again.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    compile_ahead(cache)
+    _ready = True
+
+
+def compile_ahead(cache: str | None) -> None:
+    """Compile what is not on disk; if another process does that now, wait for it.
+
+    Parameters
+    ----------
+    cache : str, optional
+        The node's cache folder, where the lock lies; the default one if None.
+    """
+    folder = Path(cache or default_folder())
+    try:
+        _compile(folder)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        _compile_elsewhere(folder)
+
+
+@contextmanager
+def compiling_ahead(cache: str | None) -> Iterator[None]:
+    """Let another process call `compile_ahead` meanwhile, if anything is to be compiled; it ends with the block."""
+    if not import_module("slidejoin.kernels.jit.warming").uncompiled(TABLES):
+        yield
+        return
+    command = [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(cache)]
+    # A group of its own, because it has helpers, and they are to end with it.
+    with subprocess.Popen(  # noqa: S603 - this interpreter, this package
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the second
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def without_compiling() -> Iterator[None]:
+    """Import kernels without compiling them, as the driver does, which calls few."""
+    with import_module("slidejoin.kernels.jit.compiling").compiled_later():
+        yield
+
+
+def _compile(folder: Path) -> None:
+    warming = import_module("slidejoin.kernels.jit.warming")
+    if warming.uncompiled(TABLES):
+        with _one_at_a_time(folder):
+            warming.compile_all(leave_out=TABLES)
+
+
+def _compile_elsewhere(folder: Path) -> None:
+    """Keep kernels in the node's cache folder, neither the package nor the home folder being writable.
+
+    Where that cannot be written either, in a folder of this process alone.
+    """
+    import numba
+
+    kept = folder / "kernels"
+    try:
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        TemporaryFile(dir=kept).close()
+    except OSError as error:
+        log.warning("%s cannot keep compiled kernels (%s); this worker compiles for itself", kept, error)
+        kept = Path(mkdtemp(prefix="slidejoin-kernels-"))
+    numba.config.CACHE_DIR = str(kept)
+    for name in [name for name in sys.modules if name.startswith("slidejoin.kernels.")]:
+        del sys.modules[name]
+    _compile(folder)

@@ -1,0 +1,1 @@
+"""Figures of each bucket, and their way to the driver."""

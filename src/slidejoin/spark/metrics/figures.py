@@ -1,0 +1,102 @@
+"""What one bucket did with one micro-batch, in figures: gathered where it is joined, told to the driver."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.metrics.reporting import COLUMN
+
+if TYPE_CHECKING:
+    from slidejoin.operator.stats import Stats
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.state.bucket_state import Manifest
+
+__all__ = ["Figures", "figures_frame", "without_figures"]
+
+
+@dataclass(slots=True)
+class Figures:
+    """One bucket, one micro-batch.
+
+    Attributes
+    ----------
+    bucket : int
+        Its id.
+    rows_left, rows_right : int
+        Rows that came, late ones too; of a self-join all are left.
+    late_rows, null_time_rows : int
+        Those of them that were left out.
+    pairs : int
+        Pairs found, or counted.
+    window_left, window_right, window_bytes : int
+        What the state holds behind the micro-batch; rows, and bytes without sorted keys.
+    segments, rebuilt : int
+        Segments that the state holds, and those of the window that were sorted again, as the cache did not have them.
+    seconds : dict of str to float
+        By step, see `slidejoin.spark.JoinProgress`.
+    """
+
+    bucket: int = 0
+    rows_left: int = 0
+    rows_right: int = 0
+    late_rows: int = 0
+    null_time_rows: int = 0
+    pairs: int = 0
+    window_left: int = 0
+    window_right: int = 0
+    window_bytes: int = 0
+    segments: int = 0
+    rebuilt: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def since(self, step: str, start: float) -> float:
+        """Add the time since `start`, of `time.perf_counter`, to a step, and return the time now."""
+        now = perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - start
+        return now
+
+    def came(self, rows: dict[Side, pa.Table]) -> None:
+        """Take note of the rows that came."""
+        self.rows_left, self.rows_right = rows["left"].num_rows, rows["right"].num_rows
+
+    def joined(self, stats: Stats) -> None:
+        """Take note of what the engine did, which was made for this micro-batch."""
+        self.late_rows, self.null_time_rows = self.late_rows + stats.late_rows, stats.null_time_rows
+        self.pairs = stats.pairs
+        for step, seconds in stats.seconds.items():
+            self.seconds[step] = self.seconds.get(step, 0.0) + seconds
+
+    def kept(self, manifest: Manifest) -> None:
+        """Take note of what the state holds now."""
+        self.window_left, self.window_right = (
+            sum(entry.rows for entry in manifest.entries[side]) for side in ("left", "right")
+        )
+        entries = [entry for found in manifest.entries.values() for entry in found]
+        self.window_bytes, self.segments = sum(entry.stored for entry in entries), len(entries)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures as plain JSON values, seconds to the microsecond."""
+        plain = asdict(self)
+        plain["seconds"] = {step: round(seconds, 6) for step, seconds in self.seconds.items()}
+        return plain
+
+
+def figures_frame(wiring: SparkJoinSpec, figures: Figures) -> pd.DataFrame:
+    """Return the row with a bucket's figures, where Spark observes them."""
+    columns = ["home", "block"] if wiring.partial else [*wiring.names, *([MATCH_TIME] if wiring.times else [])]
+    told = json.dumps(figures.to_json(), separators=(",", ":"))
+    return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
+
+
+def without_figures(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the column of the figures to result rows, which have none."""
+    nothing = pd.Series(pa.nulls(len(frame), pa.string()), dtype=pd.ArrowDtype(pa.string()), index=frame.index)
+    return frame.assign(**{COLUMN: nothing})

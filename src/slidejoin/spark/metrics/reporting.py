@@ -1,0 +1,130 @@
+"""The way of a bucket's figures from the executor to the driver, beside the result.
+
+::
+
+    bucket ─▶ accumulator, sent once by each task that succeeded ─▶ board of this process ─▶ `watch`
+
+A column of the result that Spark observes would do too, and be in Spark's own progress, but costs every result row some
+100 ns: a setting asks for that. Workers import this module before they are ready.
+"""
+
+from __future__ import annotations
+
+import itertools
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark import AccumulatorParam, TaskContext
+
+from slidejoin.spark.job.checks import is_connect
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+__all__ = ["COLUMN", "OBSERVE", "OBSERVED", "Board", "Teller", "board", "join_name", "teller"]
+
+OBSERVE = "spark.slidejoin.observe"
+"""Setting: ``true`` lets Spark observe the figures."""
+
+OBSERVED = "slidejoin "
+"""How the names begin under which Spark's progress then has them."""
+
+COLUMN = "__slidejoin_figures"
+"""Of what then comes out of the buckets: NULL, but in one row of each, which has nothing else and is left out."""
+
+BATCHES_KEPT, FIGURES_KEPT = 64, 20_000
+"""Micro-batches, and figures of buckets, of all queries, that wait for Spark's progress event, if anybody watches."""
+
+_numbers = itertools.count(1)
+
+
+class ReportedFigures(NamedTuple):
+    """What one bucket told of one micro-batch."""
+
+    query: str
+    batch: int
+    join: str
+    figures: dict[str, Any]
+
+
+class Board:
+    """The driver's side: the last figures of a bucket of a join in a micro-batch; a second attempt says it again."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._told: dict[tuple[str, int], dict[str, dict[int, dict[str, Any]]]] = {}
+
+    def put(self, every: list[ReportedFigures]) -> None:
+        """Take note of what tasks told."""
+        with self._lock:
+            for told in every:
+                joins = self._told.setdefault((told.query, told.batch), {})
+                joins.setdefault(told.join, {})[told.figures["bucket"]] = told.figures
+            kept = 0
+            for age, key in enumerate(reversed(list(self._told))):
+                kept += sum(map(len, self._told[key].values()))
+                if age >= BATCHES_KEPT or (age and kept > FIGURES_KEPT):
+                    del self._told[key]
+
+    def joins(self, query: str, batch: int) -> dict[str, list[dict[str, Any]]]:
+        """Return what was told of one micro-batch, by join; it stays, others may ask too."""
+        with self._lock:
+            joins = self._told.get((query, batch), {})
+            return {join: list(buckets.values()) for join, buckets in joins.items()}
+
+
+class _Param(AccumulatorParam[Any]):
+    """Lists in a task, the board in the driver."""
+
+    def zero(self, value: Any) -> list[ReportedFigures]:  # noqa: ANN401, ARG002 - Spark's interface
+        return []
+
+    def addInPlace(self, value1: Any, value2: list[ReportedFigures]) -> Any:  # noqa: ANN401, N802 - Spark's interface
+        if isinstance(value1, Board):
+            value1.put(value2)
+            return value1
+        return value1 + value2
+
+
+board = Board()
+"""Of this process, whatever number of sessions and joins it has."""
+
+_accumulators: list[Accumulator[Any]] = []
+
+
+class FigureReporter(NamedTuple):
+    """What a task tells by.
+
+    Attributes
+    ----------
+    join : str
+        Number and predicate of the join.
+    accumulator : pyspark.Accumulator
+        That of the driver.
+    """
+
+    join: str
+    accumulator: Accumulator[Any]
+
+    def tell(self, figures: dict[str, Any]) -> None:
+        """Tell of a bucket, in a task of a streaming query."""
+        task = TaskContext.get()
+        query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
+        batch = None if task is None else task.getLocalProperty("streaming.sql.batchId")
+        if query is not None and batch is not None:
+            self.accumulator.add([ReportedFigures(query, int(batch), self.join, figures)])
+
+
+def teller(session: SparkSession, join: str) -> FigureReporter | None:
+    """Return what the tasks of a join tell by; None on Spark Connect, which has no accumulators."""
+    if is_connect(session):
+        return None
+    if not _accumulators:
+        _accumulators.append(session.sparkContext.accumulator(board, _Param()))
+    return FigureReporter(join, _accumulators[0])
+
+
+def join_name(predicate: str) -> str:
+    """Return a name that no other join of this process has."""
+    return f"{next(_numbers)}: {predicate}"

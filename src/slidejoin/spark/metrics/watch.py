@@ -1,0 +1,262 @@
+"""Seeing what joins do while they run: `watch`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from slidejoin.spark.job.checks import SparkJoinError, is_connect
+from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, board
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+__all__ = ["JoinProgress", "Watch", "watch"]
+
+log = logging.getLogger(__name__)
+
+SUMS = (
+    "rows_left", "rows_right", "late_rows", "null_time_rows", "pairs", "window_left", "window_right", "window_bytes",
+    "segments", "rebuilt",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JoinProgress:
+    """One micro-batch of one join.
+
+    Rows are counted where they are joined: a row that goes to three buckets counts three times, and one that can match
+    nothing, as its key is NULL, goes to none.
+
+    Attributes
+    ----------
+    query_id, run_id : str
+        Of the streaming query; the second changes when it is started again.
+    query_name : str or None
+        Its name, if it has one.
+    batch_id : int
+        Spark's number of the micro-batch.
+    join : str
+        Number and predicate of the join: a query may have several.
+    input_rows : int
+        Rows that the query read, each once for each time that it was read.
+    rows_left, rows_right : int
+        Rows that came to the join, late ones too; of a self-join all are left.
+    late_rows, null_time_rows : int
+        Those of them that were left out, below the watermark or without event time.
+    pairs : int
+        Pairs found, or counted.
+    window_left, window_right : int
+        Rows that the state holds now. A self-join keeps its rows once, as left.
+    window_bytes, segments : int
+        Their bytes, without sorted keys, and the number of segments.
+    rebuilt : int
+        Segments of the window that were sorted again, as the node's cache did not have them, or not whole.
+    buckets : int
+        Number of buckets.
+    skew_rows, skew_window : float
+        What the largest bucket has of the rows that came, and of those that are kept, as a multiple of the mean; 1 if
+        there are none.
+    seconds : dict of str to float
+        Time of all buckets together by step, in part spent at the same time: ``receive`` (waiting for blocks and
+        opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``, the join's own
+        steps as in `slidejoin.Stats`, ``frames`` (result rows made ready), ``send`` (Spark takes them), ``keep`` (new
+        segments into state and cache).
+    slowest_bucket : float
+        Seconds of the bucket that took longest.
+    batch_seconds : float
+        Time of the whole micro-batch.
+    """
+
+    query_id: str
+    run_id: str
+    query_name: str | None
+    batch_id: int
+    join: str
+    input_rows: int
+    rows_left: int
+    rows_right: int
+    late_rows: int
+    null_time_rows: int
+    pairs: int
+    window_left: int
+    window_right: int
+    window_bytes: int
+    segments: int
+    rebuilt: int
+    buckets: int
+    skew_rows: float
+    skew_window: float
+    seconds: dict[str, float]
+    slowest_bucket: float
+    batch_seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures as plain JSON values."""
+        return asdict(self)
+
+
+class Watch:
+    """What `watch` returns: the last figures of all joins of a session, until it is stopped.
+
+    As a context manager it stops at the end of the block.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        The session.
+    callback : callable, optional
+        Called with each `JoinProgress`.
+    keep : int
+        How many are kept.
+    """
+
+    def __init__(self, spark: SparkSession, callback: Callable[[JoinProgress], object] | None, keep: int) -> None:
+        self._spark = spark
+        self._callback = callback
+        self._recent: deque[JoinProgress] = deque(maxlen=keep)
+        self._listener: StreamingQueryListener | None = _Listener(self._take)
+        spark.streams.addListener(self._listener)
+
+    @property
+    def recent(self) -> list[JoinProgress]:
+        """The last ones, oldest first."""
+        return list(self._recent)
+
+    def stop(self) -> None:
+        """Hear of no further micro-batch; what was seen stays."""
+        if self._listener is not None:
+            self._spark.streams.removeListener(self._listener)
+            self._listener = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _take(self, progress: Any) -> None:  # noqa: ANN401 - a StreamingQueryProgress, of classic Spark or of Connect
+        for found in progresses(progress):
+            self._recent.append(found)
+            if self._callback is None:
+                continue
+            try:
+                self._callback(found)
+            except Exception:
+                log.exception("the callback of slidejoin.spark.watch failed; the query goes on")
+
+
+def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None = None, *, keep: int = 100) -> Watch:
+    """See what the joins of a session's streaming queries do, micro-batch by micro-batch.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        The session that runs the queries.
+    callback : callable, optional
+        Called with a `JoinProgress` for each join and micro-batch, in a thread of Spark's, a little after the
+        micro-batch has ended. An error in it is logged, and the query goes on.
+    keep : int
+        How many of them `Watch.recent` keeps.
+
+    Returns
+    -------
+    Watch
+        With the last ones in `recent`; ``stop()``, or the end of a ``with`` block, ends it.
+
+    Raises
+    ------
+    SparkJoinError
+        On Spark Connect, where ``spark.slidejoin.observe`` is not ``true``: figures have no other way there.
+
+    Examples
+    --------
+    >>> from slidejoin.spark import watch
+    >>> with watch(spark, lambda seen: print(seen.batch_id, seen.pairs, seen.late_rows)):  # doctest: +SKIP
+    ...     query.awaitTermination()
+    """
+    if is_connect(spark) and str(spark.conf.get(OBSERVE, None)).lower() != "true":
+        msg = (
+            "Spark Connect has no accumulators, by which joins tell their figures, so nothing would be seen; set "
+            f'spark.conf.set("{OBSERVE}", "true") before stream_join and watch: then they come with the result'
+        )
+        raise SparkJoinError(msg)
+    return Watch(spark, callback, keep)
+
+
+def progresses(progress: Any) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
+    """Return what one progress of Spark's says of each join in the query."""
+    joins = board.joins(str(progress.id), progress.batchId)
+    for name, row in progress.observedMetrics.items():
+        if name.startswith(OBSERVED) and row[COLUMN]:
+            # By bucket: a sink that runs the result twice has told everything twice.
+            buckets = {told["bucket"]: told for told in map(json.loads, row[COLUMN])}
+            joins[name.removeprefix(OBSERVED)] = list(buckets.values())
+    return [_summed(progress, join, joins[join]) for join in sorted(joins)]
+
+
+def _summed(progress: Any, join: str, buckets: Sequence[dict[str, Any]]) -> JoinProgress:  # noqa: ANN401
+    seconds: dict[str, float] = {}
+    for bucket in buckets:
+        for step, spent in bucket["seconds"].items():
+            seconds[step] = seconds.get(step, 0.0) + spent
+    return JoinProgress(
+        query_id=str(progress.id),
+        run_id=str(progress.runId),
+        query_name=progress.name,
+        batch_id=progress.batchId,
+        join=join,
+        input_rows=progress.numInputRows,
+        **{name: sum(bucket[name] for bucket in buckets) for name in SUMS},
+        buckets=len(buckets),
+        skew_rows=_skew([bucket["rows_left"] + bucket["rows_right"] for bucket in buckets]),
+        skew_window=_skew([bucket["window_left"] + bucket["window_right"] for bucket in buckets]),
+        seconds={step: round(spent, 6) for step, spent in seconds.items()},
+        slowest_bucket=round(max(sum(bucket["seconds"].values()) for bucket in buckets), 6),
+        batch_seconds=progress.batchDuration / 1000,
+    )
+
+
+def _skew(rows: Sequence[int]) -> float:
+    """Return the largest of some numbers as a multiple of their mean.
+
+    Examples
+    --------
+    >>> _skew([1, 2, 3]), _skew([0, 0])
+    (1.5, 1.0)
+    """
+    return max(rows) * len(rows) / sum(rows) if any(rows) else 1.0
+
+
+class _Listener(StreamingQueryListener):
+    def __init__(self, take: Callable[[Any], None]) -> None:
+        self._take = take
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
+        """Wait for micro-batches."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Hand on what a micro-batch told."""
+        self._take(event.progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing was joined."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Other queries may follow."""

@@ -1,0 +1,119 @@
+"""Rows to blocks: each task turns its rows into one Arrow block for each bucket, so that rows never pass singly.
+
+A row costs transformWithState about 4 µs whatever it does, a block costs no more than a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.route.placing import placed
+from slidejoin.spark.state.blocks import canonical, to_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+
+__all__ = ["CODES", "NOTHING", "NUMBER", "ORDERS", "pack"]
+
+PACKED_SCHEMA = pa.schema([("bucket", pa.int64()), ("side", pa.int8()), ("block", pa.binary())])
+IN_ORDER_SCHEMA = pa.schema(
+    [("sequencer", pa.int64()), *PACKED_SCHEMA, ("task", pa.int64()), ("first", pa.int64()), ("places", pa.binary())]
+)
+"""For the sequencer, which is one: of which task's rows a block is, and their places from its first one on."""
+
+CODES: dict[Side, int] = {"left": 0, "right": 1}
+ORDERS: dict[Side, int] = {"left": 2, "right": 3}
+"""Codes of blocks that are the order column of all rows that a task packed at once, for the sequencer."""
+
+NOTHING = -1
+"""Code of a row without a block: every task calls every bucket, so that windows expire where no row arrives."""
+
+NUMBER = np.dtype("<i4")
+"""Of a row within its task or its micro-batch; what was before that is told once."""
+
+LARGEST_BLOCK = (1 << 31) - 1
+
+FLUSH_BYTES = 64 << 20
+"""A task with more input than this writes several blocks for each bucket: a static table may be one partition."""
+
+
+def pack(
+    wiring: SparkJoinSpec, side: Side, batches: Iterator[pa.RecordBatch], task: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Turn a task's rows of one side into blocks, and call every bucket, or the sequencer, which then does that.
+
+    Parameters
+    ----------
+    task : int
+        Its number among those of this side.
+    """
+    calls = wiring.buckets[:1] if wiring.numbered else wiring.buckets
+    yield _packed(wiring, list(calls), NOTHING, pa.nulls(len(calls), pa.binary()))
+    schema = wiring.given(side)
+    held: list[pa.Table] = []
+    packed = size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(canonical(batch, schema))
+            size += held[-1].nbytes
+        if size >= FLUSH_BYTES:
+            yield from _flushed(wiring, side, held, packed, task)
+            packed += sum(table.num_rows for table in held)
+            held, size = [], 0
+    yield from _flushed(wiring, side, held, packed, task)
+
+
+def _flushed(
+    wiring: SparkJoinSpec, side: Side, held: list[pa.Table], first: int, task: int
+) -> Iterator[pa.RecordBatch]:
+    if not held:
+        return
+    table = pa.concat_tables(held).combine_chunks()
+    of = (task, first)
+    if wiring.order_by is not None:
+        order = table.select([wiring.order_by])
+        # Says here already which side has NULLs or NaNs there.
+        sort_values({side: order}, wiring.order_by)
+        yield _packed(wiring, [wiring.buckets[0]], ORDERS[side], _as_value(to_block(order)), of)
+        table = table.select([name for name in table.column_names if name in wiring.packed(side).names])
+    copies, rows, buckets = placed(wiring, side, table, task, first)
+    ends = np.searchsorted(buckets, np.arange(len(wiring.buckets)), "right").tolist()
+    start = 0
+    for number, end in enumerate(ends):
+        if end > start:
+            block = _as_value(to_block(copies.slice(start, end - start)))
+            places = rows[start:end].astype(NUMBER).tobytes() if wiring.numbered else b""
+            yield _packed(wiring, [wiring.buckets[number]], CODES[side], block, of, places)
+        start = end
+
+
+def _packed(
+    wiring: SparkJoinSpec,
+    buckets: list[int],
+    side: int,
+    blocks: pa.Array,
+    of: tuple[int, int] = (0, 0),
+    places: bytes = b"",
+) -> pa.RecordBatch:
+    columns = [pa.array(buckets, pa.int64()), pa.array(np.full(len(buckets), side, np.int8)), blocks]
+    if not wiring.numbered:
+        return pa.RecordBatch.from_arrays(columns, schema=PACKED_SCHEMA)
+    same = [pa.array(np.full(len(buckets), number)) for number in (0, *of)]
+    columns = [same[0], *columns, *same[1:], pa.array([places] * len(buckets), pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=IN_ORDER_SCHEMA)
+
+
+def _as_value(block: pa.Buffer) -> pa.Array:
+    """Return an array of one binary value, without a copy."""
+    if block.size > LARGEST_BLOCK:
+        msg = f"a block of {block.size} bytes for one bucket does not fit Spark's binary; use more input partitions"
+        raise SparkJoinError(msg)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, block.size], np.int32)), block])

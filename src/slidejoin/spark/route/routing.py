@@ -1,0 +1,183 @@
+"""Which rows meet in which bucket: a pure function of the row and of the join's fixed parameters.
+
+Every pair meets in exactly one bucket, to which either row goes once. Rows are put into groups, and each group has its
+place in a grid of buckets, see `slidejoin.spark.job.grids`:
+
+=========  ====================================  ===================================  ==============================
+strategy   group of a left row                   groups of a right row                grid
+=========  ====================================  ===================================  ==============================
+hash       hash of the equality's keys           the same                             one bucket; spread=g: g x g
+cell       the cell of its key on the axis       the cells that its band overlaps     one bucket; spread=g: g x g
+grid       one for all                           the same                             all buckets, as good as square
+broadcast  one for all                           the same                             all buckets in one column
+=========  ====================================  ===================================  ==============================
+
+Packing comes before the state, and a micro-batch that runs again after a crash must go where it went the first time;
+so nothing here depends on other rows, on counters or on chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pat
+
+from slidejoin.predicate.truth.hashes import hashed, mix
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.ranges.terms import RangeTerm
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.grids import Grid
+    from slidejoin.spark.job.strategies import Strategy
+
+__all__ = ["Routes", "route", "row_hash"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Where rows go: row ``rows[i]`` of a table to bucket number ``buckets[i]``, each (k,) int64."""
+
+    rows: NDArray[np.int64]
+    buckets: NDArray[np.int64]
+
+
+def route(
+    plan: Plan, strategy: Strategy, buckets: int, side: Side, table: pa.Table, *, everyone: bool = False
+) -> Routes:
+    """Return the buckets of one side's rows.
+
+    Rows that can match nothing go nowhere; with `everyone`, which strategies without copies allow, to any one bucket.
+    `table` has the columns of that side's packed schema.
+    """
+    columns = by_name(table)
+    kept = plan.bound.prefilter(side, columns)
+    rows = np.arange(table.num_rows) if kept is None or everyone else np.flatnonzero(kept)
+    grid = strategy.grid(buckets)
+    by_row = grid.depth != 1 if side == "left" else grid.columns > 1
+    hashes = row_hash(table) if by_row or everyone else None
+    terms = [plan.bound.terms[number] for number in strategy.terms]
+    groups = Groups()
+    if strategy.name == "hash":
+        numbers, valid = _equal_keys(terms, side, columns, table.num_rows)
+        if valid is not None:
+            if everyone and hashes is not None:
+                numbers = np.where(valid, numbers, hashes)
+            else:
+                rows = rows[valid[rows]]
+        groups = Groups(numbers[rows])
+    elif strategy.name == "cell":
+        rows, groups = _cells(terms[0], strategy.width, side, columns, rows)
+    chosen = None if hashes is None else hashes[rows]
+    return _left(grid, rows, groups, chosen) if side == "left" else _right(grid, rows, groups, chosen)
+
+
+def _left(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[np.int64] | None) -> Routes:
+    """Give each row one bucket in every column."""
+    found = []
+    for column, (start, size) in enumerate(zip(grid.starts, grid.sizes, strict=True)):
+        turns = 0 if groups.first is None else turns_of(groups.first, groups.cells, size, column, grid)
+        if hashes is not None and grid.depth != 1:
+            turns = (turns + grid.ranks(hashes, size)) % size
+        found.append(np.broadcast_to(start + turns, rows.shape))
+    return Routes(np.tile(rows, grid.columns), np.concatenate(found))
+
+
+def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[np.int64] | None) -> Routes:
+    """Give each row all buckets of its groups in its one column."""
+    column: Any = 0
+    start: Any = 0
+    size: Any = grid.sizes[0]
+    if grid.columns > 1 and hashes is not None:
+        column = grid.columns_of(hashes)
+        start, size = np.array(grid.starts)[column], np.array(grid.sizes)[column]
+    if groups.first is None or not grid.depth:
+        return _whole_columns(rows, start, size)
+    wide = np.zeros(rows.size, np.bool_) if groups.wide is None else groups.wide
+    found = reached(grid, groups, start, size, column)
+    chosen = found >= 0
+    # Row by row, so that rows whose event times ascend do so in every bucket.
+    found_rows, found_buckets = np.repeat(rows, chosen.sum(axis=1)), found[chosen]
+    if wide.any():
+        every = _whole_columns(rows[wide], *(np.broadcast_to(part, rows.shape)[wide] for part in (start, size)))
+        return Routes(np.concatenate([found_rows, every.rows]), np.concatenate([found_buckets, every.buckets]))
+    return Routes(found_rows, found_buckets)
+
+
+def _whole_columns(rows: NDArray[np.int64], start: Any, size: Any) -> Routes:  # noqa: ANN401 - a number, or one for each row
+    size = np.broadcast_to(size, rows.shape)
+    before = np.cumsum(size) - size
+    places = np.arange(int(size.sum())) - np.repeat(before, size)
+    return Routes(np.repeat(rows, size), places + np.repeat(np.broadcast_to(start, rows.shape), size))
+
+
+def _equal_keys(
+    terms: list[RangeTerm], side: Side, columns: Mapping[str, Any], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Return numbers that are the same for both rows of every pair, and which rows may have a partner."""
+    numbers, valid = np.zeros(n, np.int64), None
+    for term in terms:
+        keys = term.route(side, columns)
+        if keys is None:
+            msg = f"term {term.label} is no equality"
+            raise TypeError(msg)
+        numbers = mix(numbers ^ keys.values)
+        if keys.valid is not None:
+            valid = keys.valid if valid is None else valid & keys.valid
+    return numbers, valid
+
+
+def _cells(
+    term: RangeTerm, width: float, side: Side, columns: Mapping[str, Any], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Groups]:
+    """Return the rows that have a cell, and their cells."""
+    if side == "left":
+        keys = term.key("left", columns)
+        if keys.valid is not None:
+            rows = rows[keys.valid[rows]]
+        return rows, Groups(cell_of(term, "left", keys.values[rows], width), cells=True)
+    ranges = term.ranges("right", columns)
+    lo, hi = ranges.lo[0], ranges.hi[0]
+    rows = rows[lo[rows] <= hi[rows]]
+    # Both ends go the same monotone way to their cells, so a partner's key lies in a cell between theirs.
+    first, last = (cell_of(term, "left", end[rows], width) for end in (lo, hi))
+    wide = last - first >= MOST_CELLS
+    return rows, Groups(first, np.where(wide, first, last), wide, cells=True)
+
+
+def row_hash(table: pa.Table) -> NDArray[np.int64]:
+    """Return a hash of each row, (n,) int64; nested columns do not count."""
+    numbers = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        words = _words(column.combine_chunks())
+        if words is not None:
+            numbers = mix(numbers ^ words)
+    return numbers
+
+
+def _words(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64] | None:
+    array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    kind = array.type
+    if pat.is_boolean(kind):
+        array, kind = array.cast(pa.int8()), pa.int8()
+    if pat.is_null(kind):
+        return None
+    if pat.is_primitive(kind):
+        whole = array.view({8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width])
+        words: NDArray[np.int64] = whole.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return words
+    if pat.is_decimal(kind):
+        array = array.view(pa.binary(kind.byte_width))
+    elif not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_binary(kind) or pat.is_large_binary(kind)):
+        return None
+    values = hashed(array)
+    return values.data if values.valid is None else np.where(values.valid, values.data, 0)

@@ -1,0 +1,242 @@
+"""One order over both streams: what a count window needs beside the rows, found by one task without reading them.
+
+::
+
+    tasks ─▶ blocks by bucket, the order column ─▶ sequencer ─▶ the same blocks with their rows' numbers ─▶ buckets
+                                                       │
+                                             state: rows seen of each side
+
+A row's numbers are its ordinal on its side and how many rows of the other side had arrived before it. Within a
+micro-batch rows arrive by the order column, left first on ties, further ties by input task and place within it. That
+depends on what the tasks packed alone, not on the order in which their blocks come, so a second attempt numbers alike.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from slidejoin.errors import StateError
+from slidejoin.operator.ingest.arrival import arrange
+from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.sides import SIDES, other
+from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
+from slidejoin.spark.state.blocks import open_block
+from slidejoin.spark.state.bucket_state import FORMAT, check_same_join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.state.variables import SequenceVariables
+
+__all__ = ["Numbers", "Totals", "number_rows", "sequence", "told"]
+
+FRAME_BYTES = 64 << 20
+
+
+class Numbers(NamedTuple):
+    """Numbers of one side's rows, in the order of its rows: (n,) int64 each.
+
+    Attributes
+    ----------
+    ordinals
+        Their places among the rows of their side.
+    seen
+        How many rows of the other side (in a self-join: of the same) had arrived before.
+    """
+
+    ordinals: NDArray[np.int64]
+    seen: NDArray[np.int64]
+
+
+class Totals(NamedTuple):
+    """Rows seen of each side, before and after a micro-batch; in a self-join the one stream's are on both sides."""
+
+    before: dict[Side, int]
+    after: dict[Side, int]
+
+    def to_bytes(self) -> bytes:
+        """Return the four numbers as bytes."""
+        every = [total[side] for total in self for side in SIDES]
+        return np.array(every, "<i8").tobytes()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Totals:
+        """Read what `to_bytes` wrote."""
+        left, right, left_after, right_after = np.frombuffer(data, "<i8").tolist()
+        return Totals({"left": left, "right": right}, {"left": left_after, "right": right_after})
+
+
+def number_rows(
+    left: int, right: int, by: tuple[NDArray[np.generic], NDArray[np.generic]], *, self_join: bool = False
+) -> dict[Side, Numbers]:
+    """Return the numbers of one micro-batch's rows, from 0.
+
+    Parameters
+    ----------
+    left, right : int
+        Rows of each side.
+    by : pair of arrays
+        A sortable value for each of them, of one dtype.
+
+    Examples
+    --------
+    >>> found = number_rows(2, 3, (np.array([7, 5]), np.array([5, 6, 5])))
+    >>> [[numbers.tolist() for numbers in found[side]] for side in ("left", "right")]
+    [[[1, 0], [3, 0]], [[0, 2, 1], [1, 1, 1]]]
+    """
+    arrivals = arrange(left, right, by)
+    found: dict[Side, Numbers] = {}
+    for side in SIDES:
+        places, rank = arrivals.places(side), arrivals.rank(side)
+        ascending = np.arange(places.size)
+        seen = rank if self_join else rank - ascending
+        if arrivals.straight:
+            found[side] = Numbers(ascending, seen)
+            continue
+        numbers = Numbers(np.empty_like(ascending), np.empty_like(ascending))
+        numbers.ordinals[places], numbers.seen[places] = ascending, seen
+        found[side] = numbers
+    return found
+
+
+@dataclass(slots=True)
+class _Part:
+    """What the sequencer has of the rows that one task of one side packed at once.
+
+    Attributes
+    ----------
+    order : bytes
+        The order column, as a block.
+    blocks : list of (bucket, places, block)
+        Which of these rows, (n,) `NUMBER` as bytes, went to a bucket.
+    start : int
+        How many rows of the micro-batch's side are in earlier parts.
+    """
+
+    order: bytes = b""
+    blocks: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    start: int = 0
+
+
+_Parts = dict[tuple[int, int], _Part]
+"""By task and first row, whichever way they came."""
+
+
+def sequence(
+    wiring: SparkJoinSpec, variables: SequenceVariables | None, frames: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Hand on what the tasks packed of one micro-batch, with numbers for its rows, and call every bucket.
+
+    Parameters
+    ----------
+    variables : SequenceVariables or None
+        The sequencer's state; None for static frames, which are all there is.
+    frames : iterator of pandas.DataFrame
+        Packed rows with their order columns.
+    """
+    before = _seen(wiring, variables)
+    parts = _gathered(frames)
+    rows = {side: _ordered(wiring, side, parts[side]) for side in SIDES}
+    by = sort_values({side: table for side, table in rows.items() if table.num_rows}, wiring.order_by or "")
+    found = number_rows(rows["left"].num_rows, rows["right"].num_rows, by, self_join=wiring.config.self_join)
+    streams: dict[Side, Side] = {side: "left" if wiring.config.self_join else side for side in SIDES}
+    after = {side: before[side] + rows[stream].num_rows for side, stream in streams.items()}
+    call = Totals(before, after).to_bytes()
+    yield _frame([(bucket, NOTHING, call, None) for bucket in wiring.buckets])
+    lines: list[tuple[int, int, bytes, bytes | None]] = []
+    size = 0
+    for side in SIDES:
+        for _, part in sorted(parts[side].items()):
+            # Handed on one by one and let go of, as all of them are as large as the micro-batch.
+            while part.blocks:
+                bucket, places, block = part.blocks.pop()
+                at = np.frombuffer(places, NUMBER) + part.start
+                numbers = np.stack([column[at] for column in found[side]]).astype(NUMBER)
+                lines.append((bucket, CODES[side], numbers.tobytes(), block))
+                size += len(block)
+                if size >= FRAME_BYTES:
+                    yield _frame(lines)
+                    lines, size = [], 0
+    if lines:
+        yield _frame(lines)
+    if variables is not None:
+        variables.totals.update((json.dumps({"format": FORMAT, **after}),))
+
+
+def told(numbers: bytes, side: Side, totals: Totals) -> Numbers:
+    """Return the numbers of a block's rows in the whole stream, (n,) int64 each."""
+    own, others = np.frombuffer(numbers, NUMBER).reshape(2, -1).astype(np.int64)
+    return Numbers(own + totals.before[side], others + totals.before[other(side)])
+
+
+def _seen(wiring: SparkJoinSpec, variables: SequenceVariables | None) -> dict[Side, int]:
+    """Return the rows seen before this micro-batch.
+
+    Raises
+    ------
+    StateError
+        If the state is damaged, of an unknown format or belongs to another join than this one.
+    """
+    nothing: dict[Side, int] = {"left": 0, "right": 0}
+    if variables is None:
+        return nothing
+    described, kept, found = wiring.described(), variables.join.get(), variables.totals.get()
+    if found is None:
+        variables.join.update((json.dumps(described, sort_keys=True),))
+        return nothing
+    check_same_join(json.loads(kept[0]) if kept else {}, described)
+    try:
+        plain = json.loads(found[0])
+        known = plain["format"]
+        if known == FORMAT:
+            return {side: int(plain[side]) for side in SIDES}
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"the sequencer's state is damaged: {error!r}"
+        raise StateError(msg) from error
+    msg = (
+        f"the sequencer's state has format {known}, this version of slidejoin reads format {FORMAT}; "
+        "the changelog says which version reads it"
+    )
+    raise StateError(msg)
+
+
+def _gathered(frames: Iterator[pd.DataFrame]) -> dict[Side, _Parts]:
+    parts: dict[Side, _Parts] = {"left": {}, "right": {}}
+    blocks = {code: side for side, code in CODES.items()}
+    orders = {code: side for side, code in ORDERS.items()}
+    for frame in frames:
+        for code, task, first, bucket, places, block in zip(
+            *(frame[name] for name in ("side", "task", "first", "bucket", "places", "block")), strict=True
+        ):
+            if code in blocks:
+                part = parts[blocks[code]].setdefault((int(task), int(first)), _Part())
+                part.blocks.append((int(bucket), bytes(places), bytes(block)))
+            elif code in orders:
+                parts[orders[code]].setdefault((int(task), int(first)), _Part()).order = bytes(block)
+    return parts
+
+
+def _ordered(wiring: SparkJoinSpec, side: Side, parts: _Parts) -> pa.Table:
+    """Return the order column of all rows of one side, and say where in it each part starts."""
+    schema = pa.schema([wiring.order_field(side)])
+    batches, start = [], 0
+    for _, part in sorted(parts.items()):
+        batch = open_block(part.order, schema)
+        part.start = start
+        start += batch.num_rows
+        batches.append(batch)
+    return pa.Table.from_batches(batches, schema=schema)
+
+
+def _frame(lines: list[tuple[int, int, bytes, bytes | None]]) -> pd.DataFrame:
+    return pd.DataFrame(lines, columns=["bucket", "side", "numbers", "block"])

@@ -1,0 +1,88 @@
+"""Rows as bytes: Arrow record batches of a schema that both ends know, so it is not written again and again."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import StateError
+from slidejoin.spark.state.compact import from_compact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["canonical", "open_block", "open_sealed", "seal", "to_block"]
+
+MAGIC = 0x31534A53
+HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
+"""16 bytes before what is sealed."""
+
+
+def canonical(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the schema's columns of a batch in the schema's types: zones, large types and the like are unified."""
+    columns = []
+    for field in schema:
+        column = batch.column(field.name)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    if not columns:
+        return pa.table({"": pa.nulls(batch.num_rows)}).select([])
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def to_block(table: pa.Table) -> pa.Buffer:
+    """Write a table as one record batch without its schema."""
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        batches = [
+            pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
+        ]
+    if len(batches) > 1:
+        # Only columns beyond 2 GiB of characters stay in several pieces.
+        msg = (
+            f"{table.num_rows} rows of one bucket do not fit one Arrow batch; use smaller micro-batches or more buckets"
+        )
+        raise StateError(msg)
+    return batches[0].serialize()
+
+
+def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Read what `to_block` wrote, without a copy."""
+    return pa.ipc.read_record_batch(pa.py_buffer(block) if isinstance(block, bytes) else block, schema)
+
+
+def seal(block: pa.Buffer) -> bytes:
+    """Put a checksum before bytes that have to outlive their writer."""
+    data = memoryview(block)
+    header = np.array([(MAGIC, zlib.crc32(data), len(data))], HEADER)
+    return b"".join([header.tobytes(), data])
+
+
+def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str) -> pa.Table:
+    """Read sealed rows, see `slidejoin.spark.state.compact`, that may come in several parts.
+
+    Raises
+    ------
+    StateError
+        If a part is missing or the bytes are not those that were written; `what` names the segment.
+    """
+    pieces = list(parts)
+    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if len(data) < HEADER.itemsize:
+        msg = f"{what} is damaged: it has {len(data)} bytes, fewer than its header"
+        raise StateError(msg)
+    header = np.frombuffer(data, HEADER, 1)[0]
+    body = memoryview(data)[HEADER.itemsize :]
+    if header["magic"] != MAGIC:
+        msg = f"{what} is not a segment of slidejoin, or of another format"
+        raise StateError(msg)
+    if header["size"] != len(body) or header["crc"] != zlib.crc32(body):
+        msg = f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written"
+        raise StateError(msg)
+    try:
+        return from_compact(pa.py_buffer(body), schema)
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{what} cannot be read as rows of the join's schema: {error}"
+        raise StateError(msg) from error

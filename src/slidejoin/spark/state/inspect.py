@@ -1,0 +1,272 @@
+"""What a checkpoint's state holds: its joins, their buckets and segments, read by Spark's own state reader."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.errors import StateError
+from slidejoin.spark.job.checks import is_connect
+from slidejoin.spark.state.bucket_state import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Row, SparkSession
+
+    from slidejoin.sides import Side
+
+__all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"]
+
+JOIN = frozenset({"join", "manifest", "segments"})
+SEQUENCER = frozenset({"join", "totals"})
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One segment of a bucket.
+
+    Attributes
+    ----------
+    side : {"left", "right"}
+        The stream that its rows are of; a self-join keeps all as left.
+    id : str
+        Its name, as errors and cache files have it.
+    rows, bytes : int
+        Rows, and bytes in the state.
+    merged : int
+        How often its rows have been merged with others.
+    """
+
+    side: Side
+    id: str
+    rows: int
+    bytes: int
+    merged: int
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInfo:
+    """What one bucket keeps.
+
+    Attributes
+    ----------
+    bucket, partition : int
+        Its id, and the state store that it lies in.
+    version : int
+        Micro-batches that changed it.
+    watermark_ms : int or None
+        The watermark of the last one, in milliseconds since 1970; None for count windows, 0 while there was none.
+    segments : tuple of SegmentInfo
+        Left ones first, each side's oldest first.
+    """
+
+    bucket: int
+    partition: int
+    version: int
+    watermark_ms: int | None
+    segments: tuple[SegmentInfo, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.bytes for segment in self.segments)
+
+    def rows(self, side: Side) -> int:
+        """Return how many rows of one stream are kept."""
+        return sum(segment.rows for segment in self.segments if segment.side == side)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInfo:
+    """One join of a query.
+
+    Attributes
+    ----------
+    operator : int
+        Spark's number of the stateful operator in the query.
+    described : mapping of str to value
+        The join that the state belongs to: predicate, window, columns, strategy, partitions and so on.
+    stores : int
+        State stores, which is what ``spark.sql.shuffle.partitions`` was when the query first started.
+    buckets : tuple of BucketInfo
+        By their ids.
+    arrived : mapping of side to int, or None
+        Of a count window: rows that have arrived on each side.
+    sequencer : int or None
+        Of a count window: Spark's number of the operator that numbers them.
+    """
+
+    operator: int
+    described: Mapping[str, Any]
+    stores: int
+    buckets: tuple[BucketInfo, ...]
+    arrived: Mapping[Side, int] | None = None
+    sequencer: int | None = None
+
+    @property
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """Segments of all buckets."""
+        return tuple(segment for bucket in self.buckets for segment in bucket.segments)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all buckets."""
+        return sum(bucket.bytes for bucket in self.buckets)
+
+    def rows(self, side: Side) -> int:
+        """Return how many rows of one stream are kept in all buckets, a copy in each of them counted."""
+        return sum(bucket.rows(side) for bucket in self.buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointInfo:
+    """The joins of a streaming query, as its checkpoint has them.
+
+    Attributes
+    ----------
+    checkpoint : str
+        Its folder.
+    batch : int
+        The micro-batch after which the state was like this.
+    first_batch, last_batch : int
+        The oldest and the newest version of the state that can be read, and that the query could go on from.
+    joins : tuple of JoinInfo
+        By their operators' numbers.
+    """
+
+    checkpoint: str
+    batch: int
+    first_batch: int
+    last_batch: int
+    joins: tuple[JoinInfo, ...]
+
+
+def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = None) -> CheckpointInfo:
+    """Read what the joins of a streaming query keep, from the query's checkpoint.
+
+    Nothing is changed, and no rows are read but those that list the segments. The query may be running meanwhile.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        Any session; its state store settings do not matter.
+    checkpoint : str
+        What the query has as ``checkpointLocation``.
+    batch : int, optional
+        After which micro-batch; the last one that was committed by default.
+
+    Returns
+    -------
+    CheckpointInfo
+        The joins, their buckets and their segments.
+
+    Raises
+    ------
+    StateError
+        If there is no checkpoint, none with a join of slidejoin, no such micro-batch, or the state is damaged.
+
+    Examples
+    --------
+    >>> from slidejoin.spark import inspect_state
+    >>> info = inspect_state(spark, "/data/matches.checkpoint")  # doctest: +SKIP
+    >>> [(bucket.bucket, bucket.rows("left"), bucket.bytes) for bucket in info.joins[0].buckets]  # doctest: +SKIP
+    [(0, 51200, 1638400), (2, 51177, 1637664)]
+    """
+    operators = _operators(spark, checkpoint)
+    first, last = int(operators[0]["minBatchId"]), int(operators[0]["maxBatchId"])
+    if batch is not None and not first <= batch <= last:
+        msg = f"{checkpoint} has the state after micro-batches {first} to {last}, not after {batch}"
+        raise StateError(msg)
+    at = last if batch is None else batch
+    joins = [_join(spark, checkpoint, row, at) for row in operators if _variables(row) >= JOIN]
+    if not joins:
+        others = ", ".join(sorted({str(row["operatorName"]) for row in operators}))
+        msg = f"{checkpoint} has no state of a slidejoin join; its stateful operators are {others}"
+        raise StateError(msg)
+    sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if _variables(row) == SEQUENCER]
+    return CheckpointInfo(checkpoint, at, first, last, tuple(_counted(join, sequencers) for join in joins))
+
+
+def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
+    # With Spark Connect the folder is the server's.
+    if ":/" not in checkpoint and not is_connect(spark) and not Path(checkpoint).is_dir():
+        msg = f"nothing at {checkpoint}; expected the checkpoint folder of a streaming query"
+        raise StateError(msg)
+    try:
+        rows: list[Row] = spark.read.format("state-metadata").load(checkpoint).orderBy("operatorId").collect()
+    except Exception as error:
+        msg = f"{checkpoint} cannot be read as the checkpoint of a streaming query: {_first_line(error)}"
+        raise StateError(msg) from error
+    if not rows:
+        msg = (
+            f"{checkpoint} is no checkpoint of a streaming query with state; expected the folder that the query has as "
+            "checkpointLocation, with offsets, commits and state in it"
+        )
+        raise StateError(msg)
+    if int(rows[0]["maxBatchId"]) < 0:
+        msg = f"{checkpoint} has no micro-batch that was committed, so there is no state yet"
+        raise StateError(msg)
+    return rows
+
+
+def _variables(row: Row) -> set[str]:
+    try:
+        return {variable["stateName"] for variable in json.loads(row["operatorProperties"])["stateVariables"]}
+    except (KeyError, TypeError, ValueError):
+        return set()  # operators of Spark itself have other properties, or none
+
+
+def _values(spark: SparkSession, checkpoint: str, operator: int, variable: str, batch: int) -> list[Row]:
+    reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
+    try:
+        found: list[Row] = reader.option("stateVarName", variable).load(checkpoint).collect()
+    except Exception as error:
+        msg = f"the state of operator {operator} in {checkpoint} cannot be read: {_first_line(error)}"
+        raise StateError(msg) from error
+    return found
+
+
+def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInfo:
+    operator = int(row["operatorId"])
+    described = {value["value"][0] for value in _values(spark, checkpoint, operator, "join", batch)}
+    if len(described) > 1:
+        msg = f"the buckets of operator {operator} in {checkpoint} belong to {len(described)} different joins"
+        raise StateError(msg)
+    buckets = []
+    for value in _values(spark, checkpoint, operator, "manifest", batch):
+        manifest = Manifest.from_bytes(value["value"][0])
+        segments = tuple(
+            SegmentInfo(side, entry.id, entry.rows, entry.stored, entry.level)
+            for side, entries in manifest.entries.items()
+            for entry in entries
+        )
+        key = int(value["key"][0])
+        buckets.append(BucketInfo(key, value["partition_id"], manifest.version, manifest.watermark, segments))
+    whole = json.loads(described.pop()) if described else {}
+    return JoinInfo(operator, whole, int(row["numPartitions"]), tuple(sorted(buckets, key=lambda one: one.bucket)))
+
+
+def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tuple[int, Any, Any]:
+    """Return a sequencer's operator, which join it belongs to, and the rows that it has seen."""
+    operator = int(row["operatorId"])
+    kept = (_values(spark, checkpoint, operator, variable, batch) for variable in ("join", "totals"))
+    described, seen = (json.loads(values[0]["value"][0]) if values else {} for values in kept)
+    return operator, described, seen
+
+
+def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:
+    """Add what the sequencer of a count window knows; of joins that are described alike, the first takes the first."""
+    for sequencer in sequencers:
+        operator, described, seen = sequencer
+        if described == join.described:
+            sequencers.remove(sequencer)
+            arrived: dict[Side, int] = {"left": int(seen["left"]), "right": int(seen["right"])}
+            return replace(join, arrived=arrived, sequencer=operator)
+    return join
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

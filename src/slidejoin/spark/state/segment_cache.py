@@ -1,0 +1,184 @@
+"""Files on the node that spare the work of sorting a segment again: disposable, and never trusted blindly.
+
+A Python worker is not tied to a bucket and dies when it is idle, so what it has sorted is kept in files beside the
+state, one for each segment, mapped into memory by whoever needs them next. A segment's id is random and belongs to
+one attempt, so a file can be stale only by being superfluous. What is missing, cut short or altered is rebuilt from
+the state; what cannot be written is not.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import time
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.spark.state.blocks import open_block, to_block
+from slidejoin.spark.state.segments import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from slidejoin.spark.state.segments import Entry
+
+__all__ = ["SegmentCache"]
+
+log = logging.getLogger(__name__)
+
+MAGIC = b"SLJCACH2"
+ALIGN = 64
+HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u4"), ("crc", "<u4")])
+"""Before the index: the whole length, the index's length, and a checksum of all that follows."""
+
+DAYS_KEPT = 7
+
+_checked: dict[str, tuple[int, int, int]] = {}
+"""Files whose checksum this process has verified, by inode, time of writing and size."""
+
+
+class SegmentCache:
+    """The files of one bucket's state.
+
+    Parameters
+    ----------
+    root : str
+        The node's cache folder.
+    origin : str
+        The random name that the bucket's state got when it was begun, see `Manifest`: two joins never share it.
+    """
+
+    def __init__(self, root: str, origin: str) -> None:
+        self.folder = Path(root) / "segments" / origin
+
+    def read(self, entry: Entry, schema: pa.Schema) -> Segment | None:
+        """Return a segment, or None if there is no whole file of it."""
+        path = self._path(entry.id)
+        try:
+            source = pa.memory_map(str(path), "r")
+            data = source.read_buffer()
+            if not _is_whole(path, data):
+                log.warning("the cache file %s is damaged; it is built again from the state", path)
+                return None
+            owner, payload, arrays = _laid_out(data, schema)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            log.warning("the cache file %s cannot be read (%s); it is built again from the state", path, error)
+            return None
+        if owner != entry.id or payload.num_rows != entry.rows:
+            log.warning("the cache file %s holds other rows; it is built again from the state", path)
+            return None
+        return Segment.from_arrays(entry, payload, arrays)
+
+    def write(self, segment: Segment) -> None:
+        """Keep a segment; a file appears whole or not at all."""
+        path = self._path(segment.entry.id)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            if not self.folder.is_dir():
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _sweep(self.folder.parent)
+            with part.open("wb") as file:
+                file.writelines(_pieces(segment))
+            part.replace(path)
+        except OSError as error:
+            log.warning("the cache folder %s takes no file (%s); the segment will be sorted again", self.folder, error)
+            with suppress(OSError):
+                part.unlink()
+
+    def keep_only(self, ids: Collection[str]) -> None:
+        """Delete the files of segments that are in none of the manifests still needed."""
+        try:
+            paths = list(self.folder.iterdir())
+        except OSError:
+            return
+        for path in paths:
+            if path.name.split(".")[0] not in ids:
+                with suppress(OSError):
+                    path.unlink()
+                _checked.pop(str(path), None)
+
+    def _path(self, segment: str) -> Path:
+        return self.folder / f"{segment}.segment"
+
+
+def _sweep(root: Path) -> None:
+    """Delete what queries left behind that ended long ago; a living one would only sort again."""
+    oldest = time.time() - DAYS_KEPT * 86_400
+    for folder in root.iterdir():
+        try:
+            if folder.stat().st_mtime < oldest:
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _pieces(segment: Segment) -> list[Any]:
+    parts: list[Any] = []
+    index: dict[str, Any] = {}
+    at = 0
+
+    def add(name: str, data: Any, **described: Any) -> None:  # noqa: ANN401 - whatever has a buffer
+        nonlocal at
+        view = memoryview(data)
+        # An empty buffer cannot be cast.
+        view = view.cast("B") if view.nbytes else memoryview(b"")
+        index[name] = {"at": at, "size": len(view), **described}
+        parts.append(view)
+        gap = -len(view) % ALIGN
+        parts.append(bytes(gap))
+        at += len(view) + gap
+
+    add("payload", to_block(segment.payload))
+    for name, array in segment.arrays().items():
+        whole = np.ascontiguousarray(array)
+        add(name, whole.reshape(-1).view(np.uint8), dtype=whole.dtype.str, shape=list(whole.shape))
+    text = json.dumps({"id": segment.entry.id, "parts": index}).encode()
+    text += b" " * (-(HEAD.itemsize + len(text)) % ALIGN)
+    crc = zlib.crc32(text)
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    head = np.array([(MAGIC, HEAD.itemsize + len(text) + at, len(text), crc)], HEAD)
+    return [head.tobytes(), text, *parts]
+
+
+def _is_whole(path: Path, data: pa.Buffer) -> bool:
+    if data.size < HEAD.itemsize:
+        return False
+    head = np.frombuffer(data, HEAD, 1)[0]
+    if head["magic"] != MAGIC or head["total"] != data.size:
+        return False
+    stat = path.stat()
+    seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    if _checked.get(str(path)) != seen:
+        if zlib.crc32(memoryview(data)[HEAD.itemsize :]) != head["crc"]:
+            return False
+        _checked[str(path)] = seen
+    return True
+
+
+def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[str, NDArray[Any]]]:
+    size = int(np.frombuffer(data, HEAD, 1)[0]["index"])
+    index = json.loads(memoryview(data)[HEAD.itemsize : HEAD.itemsize + size].tobytes())
+    start = HEAD.itemsize + size
+    arrays: dict[str, NDArray[Any]] = {}
+    payload = None
+    for name, place in index["parts"].items():
+        piece = data.slice(start + place["at"], place["size"])
+        if name == "payload":
+            payload = pa.Table.from_batches([open_block(piece, schema)])
+        else:
+            arrays[name] = np.frombuffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
+    if payload is None:
+        raise KeyError("payload")
+    return index["id"], payload, arrays

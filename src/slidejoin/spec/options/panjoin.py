@@ -1,0 +1,117 @@
+"""What can be set of the structures of PanJoin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slidejoin.spec.options.base import Options
+
+__all__ = ["BiSort", "RapTable", "WibTree"]
+
+MOST_SIGMA = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RapTable(Options):
+    """What can be set of `slidejoin.index.partitions.rap_table`.
+
+    Attributes
+    ----------
+    partitions : int, optional
+        Partitions of a subwindow, the paper's P. Default: one for every 32 rows of it.
+    sigma : float
+        Rows of an entry of the table, over those that a partition has if rows are spread evenly: above 1.
+    subwindows : int
+        Into how many the window is divided: the more, the less memory the oldest one takes for rows that have left, and
+        the more of them a probe has to search.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "rap_table"
+    what: ClassVar[str] = "partitions by splitters that adapt (PanJoin, section III-B)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.partitions.rap_table", "RapTableIndex")
+
+    partitions: int | None = None
+    sigma: float = 1.25
+    subwindows: int = 2
+
+    def __post_init__(self) -> None:
+        self._check("partitions", 1, 1 << 24, optional=True)
+        self._check("subwindows", 1, 1 << 10)
+        sigma: object = self.sigma
+        if isinstance(sigma, bool) or not isinstance(sigma, (int, float)) or not 1 < sigma <= MOST_SIGMA:
+            msg = f"sigma of rap_table must be a number above 1 and up to {MOST_SIGMA}; got {sigma!r}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WibTree(Options):
+    """What can be set of `slidejoin.index.partitions.wib_tree`.
+
+    Attributes
+    ----------
+    partitions : int, optional
+        Leaves of a full subwindow, about, the paper's P. Default: one for every 32 rows of it.
+    fan_out : int
+        Elements of an inner node.
+    subwindows : int
+        Into how many the window is divided: the more, the less memory the oldest one takes for rows that have left, and
+        the more of them a probe has to search.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "wib_tree"
+    what: ClassVar[str] = "a wide B+-tree with unsorted leaves (PanJoin, section III-C)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.partitions.wib_tree", "WibTreeIndex")
+
+    partitions: int | None = None
+    fan_out: int = 64
+    subwindows: int = 2
+
+    def __post_init__(self) -> None:
+        self._check("partitions", 1, 1 << 24, optional=True)
+        self._check("fan_out", 4, 1 << 12)
+        self._check("subwindows", 1, 1 << 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiSort(Options):
+    """What can be set of `slidejoin.index.sorted_runs.bi_sort`, the sorted runs that ``auto`` chooses from, too.
+
+    Attributes
+    ----------
+    buffer_size : int, optional
+        Rows that collect in one small run, into which each push is merged, before that run is merged with older ones:
+        the paper's B. With 1 every push is a run at once, and runs are merged by `fan_out` alone. Default: 1, but
+        where one comparison of whole numbers is all that is asked in a count window 4,096 for small pushes, 16,384 for
+        larger ones, for rows are put in order where the others lie then.
+    fan_out : int, optional
+        Neighbouring runs are merged while the older has fewer than so many times the newer's rows: the larger, the
+        fewer runs a probe meets, and the more often a row is moved. Default: by what both cost, see
+        `slidejoin.index.sorted_runs.levels`.
+
+    Raises
+    ------
+    ValueError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "bi_sort"
+    what: ClassVar[str] = "sorted runs (PanJoin, section III-D)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.sorted_runs.bi_sort", "BiSort")
+
+    buffer_size: int | None = None
+    fan_out: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("buffer_size", 1, 1 << 20, optional=True)
+        self._check("fan_out", 1, 1 << 10, optional=True)

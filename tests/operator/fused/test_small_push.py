@@ -1,0 +1,192 @@
+"""Small pushes in one call give what the engine's own way gives, and are taken so where they can be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slidejoin as sj
+from slidejoin.operator.fused import small_push as brief
+from slidejoin.rows import payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIELDS = {"k": pa.int64(), "i": pa.int64(), "b": pa.int8(), "h": pa.int16(), "f": pa.float32(), "t": pa.timestamp("us")}
+SCHEMA = pa.schema(list(FIELDS.items()))
+KEYS = st.one_of(st.integers(-4, 12), st.integers(-4, 12), st.sampled_from([2**63 - 1, -(2**63), 2**40]))
+OPTIONS: dict[str, dict[str, Any]] = {
+    "positions": {"output": "positions"},
+    "one column": {"select": ["r.i"]},
+    "widths": {"select": ["r.f", "l.b", "l.t", "r.h", "l.k", "r.k"]},
+}
+
+
+class Watched:
+    """A join whose pushes in one call are counted."""
+
+    def __init__(self, **options: Any) -> None:
+        self.join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
+        engine = self.join._state.engine
+        assert engine is not None
+        assert engine.express is not None
+        self.taken, known = 0, engine.express._cells._brief
+        assert known is not None
+        push = known.push
+
+        def watched(*args: Any) -> pa.Table | None:
+            out = push(*args)
+            self.taken += out is not None
+            return out
+
+        known.push = watched  # type: ignore[method-assign]
+
+
+def long_way(**options: Any) -> sj.StreamJoin:
+    join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
+    assert join._state.engine is not None
+    join._state.engine.express = None
+    return join
+
+
+def batch(keys: list[int], order: list[int], gap: int | None = None) -> pa.Table:
+    """Return rows whose other columns follow from key and order; with a NULL in one of the others at `gap`."""
+    small = [key % 100 for key in keys]
+    columns: list[list[Any]] = [keys, order, [*small], [*small], [float(one) for one in small], [*order]]
+    if gap is not None and keys:
+        columns[2 + gap % 4][gap % len(keys)] = None
+    arrays = [pa.array(values, pa.int64()).cast(pa.int64()) for values in columns[:2]]
+    arrays += [pa.array(values, kind) for values, kind in zip(columns[2:], list(FIELDS.values())[2:], strict=True)]
+    return pa.table(arrays, schema=SCHEMA)
+
+
+@st.composite
+def pushes(draw: st.DrawFn) -> list[dict[str, Any]]:
+    made = []
+    for _ in range(draw(st.integers(1, 8))):
+        push: dict[str, Any] = {"order_by": draw(st.sampled_from([None, "i", "k", "i"]))}
+        for side in ("left", "right"):
+            keys = draw(st.lists(KEYS, max_size=draw(st.sampled_from([0, 3, 3, 30]))))
+            order = draw(st.lists(st.integers(0, 9), min_size=len(keys), max_size=len(keys)))
+            if draw(st.integers(0, 3)):
+                keys, order = sorted(keys), sorted(order)
+            rows = batch(keys, order, draw(st.sampled_from([None] * 9 + [draw(st.integers(0, 20))])))
+            form = draw(st.sampled_from(["whole", "slice", "chunks", "nothing"]))
+            if form == "slice":
+                rows = pa.concat_tables([batch([1], [1]), rows, batch([2], [2])]).combine_chunks().slice(1, len(keys))
+            elif form == "chunks":
+                rows = pa.concat_tables([rows.slice(0, 1), rows.slice(1)])
+            if form != "nothing":
+                push[side] = rows
+        made.append(push)
+    return made
+
+
+def same(ours: pa.Table, theirs: pa.Table) -> None:
+    ours.validate(full=True)
+    assert ours.schema.equals(theirs.schema)
+    order = [(name, "ascending") for name in ours.column_names]
+    assert ours.sort_by(order).equals(theirs.sort_by(order))
+
+
+@pytest.fixture(params=["as it is", "tiny"])
+def limits(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Once with chunks and room for results so small that they run out all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "tiny":
+            patch.setattr(brief, "BLOCK_PLACES", 60)
+            patch.setattr(payload, "SMALLEST_LIMIT", 8)
+        yield
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("on", ["l.k BETWEEN r.k - 2 AND r.k + 3", "l.k = r.k"])
+@pytest.mark.parametrize("options", OPTIONS)
+@settings(max_examples=settings.default.max_examples // 4)
+@given(made=pushes(), size=st.integers(1, 40), slide=st.integers(1, 3), order=st.sampled_from(["probe", "none"]))
+def test_both_ways_are_one(
+    on: str, options: str, made: list[dict[str, Any]], size: int, slide: int, order: str
+) -> None:
+    window = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
+    common = {"on": on, "window": window, "order": order, **OPTIONS[options]}
+    short, long = Watched(**common).join, long_way(**common)
+    kept = []
+    for push in made:
+        ours, theirs = short.push(**push), long.push(**push)
+        same(ours, theirs)
+        kept.append((ours, theirs))
+        names = {"pairs", "rows_left", "rows_right", "window_left", "window_right"}
+        assert all(short.stats.to_json()[name] == long.stats.to_json()[name] for name in names)
+    for ours, theirs in kept:  # nothing that came later was written over them
+        same(ours, theirs)
+    again = sj.StreamJoin.restore(short.snapshot())
+    last = {"left": batch([1, 2, 3], [0, 0, 0]), "right": batch([3, 4], [0, 0])}
+    same(again.push(**last), long.push(**last))
+
+
+@pytest.mark.parametrize("order_by", [None, "i"])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_most_small_pushes_are_taken_in_one_call(options: str, order_by: str | None) -> None:
+    common: dict[str, Any] = {"on": "ABS(l.k - r.k) <= 1", "window": sj.CountWindow(9000), **OPTIONS[options]}
+    short, long = Watched(**common), long_way(**common)
+    random = np.random.default_rng(3)
+    for number in range(600):
+        rows = 4 if number % 50 else 2000  # large ones in between
+        left, right = (batch(random.integers(0, 9000, rows).tolist(), [number] * rows) for _ in "lr")
+        same(short.join.push(left, right, order_by=order_by), long.push(left, right, order_by=order_by))
+    assert short.taken > 500
+
+
+def test_probes_come_in_arrival_order() -> None:
+    join = Watched(on="l.k = r.k", window=sj.CountWindow(50), output="positions")
+    for _ in range(3):
+        join.join.push(batch([1, 2, 3], [0, 2, 4]), batch([3, 2, 1], [1, 3, 5]), order_by="i")
+    out = join.join.push(batch([1, 3], [0, 2]), batch([3, 1], [1, 3]), order_by="i").to_pydict()
+    # The first left row finds three rights; then a right one its partners, and so on.
+    probes = [max((left - 9) * 2, (right - 9) * 2 + 1) for left, right in zip(out["left"], out["right"], strict=True)]
+    assert probes == sorted(probes)
+    assert len(probes) == 3 + 3 + 4 + 4
+    assert join.taken > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"output": "count"},
+        {"on": "l.f = r.f"},
+        {"window": sj.TimeWindow(5, on="i")},
+    ],
+)
+def test_other_joins_are_not_served(options: dict[str, Any]) -> None:
+    options = {"on": "l.k = r.k", "window": sj.CountWindow(5), **options}
+    express = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.engine.express
+    assert express is None or express._cells is None or express._cells._brief is None
+
+
+def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = Watched(on="l.k = r.k", window=sj.CountWindow(5), output="positions").join
+    rows = batch([1], [1])
+    join.push(rows, rows)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(brief, "push_briefly", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        join.push(rows, rows)
+    with pytest.raises(sj.JoinClosedError, match="interrupted by KeyboardInterrupt"):
+        join.push(rows, rows)
+
+
+def test_a_result_that_is_kept_keeps_little_more() -> None:
+    join = Watched(on="l.k = r.k", window=sj.CountWindow(50), output="positions")
+    rows = batch([1, 2, 3, 4], [1, 2, 3, 4])
+    kept = [join.join.push(rows, rows) for _ in range(50)]
+    assert join.taken > 40
+    assert all(table.get_total_buffer_size() <= 16 * brief.BLOCK_PLACES for table in kept)
+    assert all(table.nbytes == 16 * table.num_rows for table in kept)

@@ -1,0 +1,257 @@
+"""What is taken as a batch, and that the window never shares memory which its owner may write into."""
+
+from __future__ import annotations
+
+import array
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+from slidejoin.operator.ingest.batches import same_schema, to_table
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.float64())])
+PLAIN = {"a": [1, 2], "b": [0.5, 1.5]}
+
+
+class Stream:
+    """Something with ``__arrow_c_stream__`` and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class OneArray:
+    """Something with ``__arrow_c_array__`` and nothing else."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
+TABLE = pa.table(PLAIN, SCHEMA)
+GIVEN: dict[str, Any] = {
+    "table": TABLE,
+    "chunks": pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1, 0), TABLE.slice(1)]),
+    "metadata": TABLE.replace_schema_metadata({"k": "v"}),
+    "required": TABLE.cast(pa.schema([pa.field(f.name, f.type, nullable=False, metadata={"m": "n"}) for f in SCHEMA])),
+    "batch": TABLE.to_batches()[0],
+    "dict": PLAIN,
+    "tuples": {"a": (1, 2), "b": (0.5, 1.5)},
+    "numpy": {"a": np.array([1, 2]), "b": np.array([0.5, 1.5])},
+    "strided": {"a": np.array([1, 0, 2])[::2], "b": np.array([1.5, 0.5])[::-1]},
+    "arrow": {"a": TABLE.column(0), "b": TABLE.column(1).chunk(0)},
+    "series": {"a": pd.Series([1, 2]), "b": pl.Series([0.5, 1.5])},
+    "buffers": {"a": array.array("q", [1, 2]), "b": range(2)},
+    "pandas": pd.DataFrame(PLAIN, index=[7, 8]),
+    "polars": pl.DataFrame(PLAIN),
+    "stream": Stream(TABLE),
+    "array": OneArray(TABLE.to_batches()[0]),
+    "reader": lambda: pa.RecordBatchReader.from_batches(SCHEMA, TABLE.to_batches()),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_is_taken(name: str, known: bool) -> None:
+    batch = GIVEN[name]() if name == "reader" else GIVEN[name]
+    if name == "buffers" and not known:
+        batch = batch | {"b": [0.0, 1.0]}
+    table = to_table(batch, "left", SCHEMA if known else None)
+    assert table.schema.equals(SCHEMA) or name == "required"
+    assert table.schema.types == SCHEMA.types
+    assert table.column("a").to_pylist() == [1, 2]
+    assert table.column("b").to_pylist() == ([0.0, 1.0] if name == "buffers" else [0.5, 1.5])
+
+
+def test_values_of_a_dict_take_the_known_types() -> None:
+    schema = pa.schema([("a", pa.int16()), ("b", pa.timestamp("ms"))])
+    assert to_table({"a": [1], "b": [None]}, "left", schema).schema.equals(schema)
+
+
+def test_masks_become_null() -> None:
+    masked = np.ma.masked_array([1, 2, 3], [False, True, False])
+    assert to_table({"a": masked}, "left", None).column("a").to_pylist() == [1, None, 3]
+
+
+class Own:
+    """An array of another library, which shows its memory to NumPy."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.values
+
+
+@pytest.mark.parametrize("kind", ["numpy", "series", "frame", "foreign"])
+def test_arrays_may_be_written_into_after_the_push(kind: str) -> None:
+    values = np.arange(5)
+    frame = pd.DataFrame({"a": values}, copy=False)
+    made = {"numpy": values, "series": pd.Series(values, copy=False), "foreign": Own(values)}
+    batch = frame if kind == "frame" else {"a": made[kind]}
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10), select=["l.a"])
+    join.push(left=batch)
+    values[:] = 99
+    if kind == "frame":
+        frame.loc[:, "a"] = 98
+    assert join.push(right={"a": [0, 1, 2, 3, 4, 98, 99]}).column("a").to_pylist() == [0, 1, 2, 3, 4]
+    join.push(left={"a": np.arange(5)} if kind != "frame" else pd.DataFrame({"a": np.arange(5)}))
+    assert join.push(right={"a": [4]}).num_rows == 2
+
+
+READ = "the right batch cannot be read as columns: "
+BAD: list[tuple[Any, str]] = [
+    (5, r"the right batch is a int; give a pyarrow Table or RecordBatch, a pandas or Polars frame, a dict of arrays"),
+    ([1], "the right batch is a list"),
+    ({"a": 1}, READ),
+    ({"a": object()}, READ),
+    ({"a": [object()]}, READ),
+    ({"a": [1, "x"]}, READ),
+    ({"a": np.zeros((2, 2))}, READ),
+    ({1: [1]}, READ + "names of columns are text, got 1"),
+    ({"a": [1], "b": [1, 2]}, READ + "columns have different lengths: a 1, b 2"),
+    (pa.table([[1], [2]], ["a", "a"]), "the right batch has more than one column named 'a'; rename them"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), READ),
+]
+
+
+@pytest.mark.parametrize(("batch", "text"), BAD, ids=range(len(BAD)))
+def test_what_is_refused_and_nothing_taken(batch: Any, text: str) -> None:
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10))
+    join.push(left={"a": [1]})
+    with pytest.raises(sj.SchemaError, match=text):
+        join.push(right=batch)
+    assert join.stats.rows_right == 0
+    assert join.push(right={"a": [1]}).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("got", "text"),
+    [
+        ({"a": pa.int64()}, "the left batch lacks column 'b'; it has a."),
+        ({"a": pa.int64(), "bb": pa.float64()}, "lacks column 'b'; it has a, bb. Did you mean 'bb'?"),
+        ({"a": pa.int64(), "b": pa.float64(), "c": pa.int8()}, "has column 'c', which earlier batches lack: a, b"),
+        ({"a": pa.int32(), "b": pa.float64()}, "column 'a' of the left batch is int32, expected int64 as in the first"),
+        ({"b": pa.float64(), "a": pa.int64()}, "has its columns in another order: b, a; expected a, b"),
+        ({}, "lacks column 'a'; it has no columns."),
+    ],
+    ids=str,
+)
+def test_other_schemas(got: dict[str, pa.DataType], text: str) -> None:
+    same_schema(SCHEMA, SCHEMA, "left")
+    with pytest.raises(sj.SchemaError) as error:
+        same_schema(pa.schema(list(got.items())), SCHEMA, "left")
+    assert text in str(error.value)
+
+
+def test_several_chunks_and_empty_batches_of_every_kind() -> None:
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10), schemas=(SCHEMA, SCHEMA))
+    empty = [SCHEMA.empty_table(), pa.table({n: pa.chunked_array([], SCHEMA.field(n).type) for n in SCHEMA.names})]
+    empty += [pa.record_batch(SCHEMA.empty_table().columns and [[], []], schema=SCHEMA), {"a": [], "b": []}]
+    empty += [pl.DataFrame(schema={"a": pl.Int64, "b": pl.Float64}), TABLE.slice(2)]
+    empty += [pd.DataFrame({"a": np.array([], np.int64), "b": np.array([], float)})]
+    for batch in empty:
+        assert join.push(left=batch, right=batch, order_by="a").num_rows == 0
+        assert join.push(left=batch).num_rows == join.push(right=batch).num_rows == 0
+    assert (join.stats.rows_left, join.stats.rows_right) == (0, 0)
+    chunks = GIVEN["chunks"]
+    assert join.push(left=chunks, right=chunks).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        (pa.int64(), [1.9], "column 'a': values are double, expected int64"),
+        (pa.int64(), [Decimal("1.5")], "column 'a': values are decimal128(2, 1), expected int64"),
+        (pa.int64(), [True], "column 'a': values are bool, expected int64"),
+        (pa.int16(), [70_000], "column 'a': Integer value 70000 not in range"),
+        (pa.timestamp("s"), [datetime(2020, 1, 1, 0, 0, 0, 5)], "would lose data"),
+        (pa.date32(), [datetime(2020, 1, 1, 1)], "column 'a': values are timestamp[us], expected date32[day]"),
+        (pa.null(), [1], "values are int64, but all values of the first batch were NULL; give schemas= with the types"),
+    ],
+    ids=["float", "decimal", "boolean", "range", "unit", "date", "null"],
+)
+def test_python_values_are_never_cut_to_fit(kind: pa.DataType, values: list[Any], text: str) -> None:
+    schema = pa.schema([("a", kind)])
+    with pytest.raises(sj.SchemaError, match="the left batch cannot be read as columns: ") as error:
+        to_table({"a": values}, "left", schema)
+    assert text in str(error.value)
+
+
+def test_python_values_that_fit_another_type_are_taken() -> None:
+    schema = pa.schema([("i", pa.uint8()), ("f", pa.float64()), ("d", pa.decimal128(5, 1)), ("u", pa.uint64())])
+    table = to_table({"i": [None], "f": [1], "d": [2], "u": [2**64 - 1]}, "left", schema)
+    assert table.schema == schema
+    assert table.to_pylist() == [{"i": None, "f": 1.0, "d": Decimal("2.0"), "u": 2**64 - 1}]
+
+
+@pytest.mark.parametrize("one", [pa.table({"a": [1]}), {"a": [1]}, None, 5], ids=["table", "dict", "None", "number"])
+def test_join_streams_wants_iterables_of_batches(one: Any) -> None:
+    with pytest.raises(sj.SchemaError, match="join_streams takes an iterable of left batches, got"):
+        list(sj.join_streams(one, [], on="l.a = r.a", window=sj.CountWindow(1)))
+
+
+@pytest.mark.parametrize("schemas", [(pa.schema([]),), pa.schema([("a", pa.int64())]), ({"a": int},) * 2, 5], ids=repr)
+def test_schemas_are_a_pair(schemas: Any) -> None:
+    with pytest.raises(ValueError, match="schemas must be a pair of pyarrow schemas"):
+        sj.StreamJoin("l.a = r.a", sj.CountWindow(1), schemas=schemas)
+
+
+def test_a_self_join_has_one_schema() -> None:
+    with pytest.raises(ValueError, match="a self-join has one schema, given twice; got two that differ"):
+        sj.StreamJoin(
+            "l.a = r.b",
+            sj.CountWindow(1),
+            self_join=True,
+            schemas=(pa.schema([("a", pa.int64())]), pa.schema([("b", pa.int64())])),
+        )
+
+
+NUMPY_SCHEMA = pa.schema([("i", pa.int64()), ("f", pa.float32())])
+ARRAYS: dict[str, Any] = {"i": np.array([1, 2]), "f": np.array([0.5, np.nan], np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (ARRAYS, {"i": [1, 2], "f": [0.5, "nan"]}),
+        ({"i": np.array([1, 0, 2])[::2], "f": ARRAYS["f"]}, {"i": [1, 2], "f": [0.5, "nan"]}),
+        ({"i": ARRAYS["i"].astype(np.int8), "f": [None, 2]}, {"i": [1, 2], "f": [None, 2.0]}),
+        ({"i": np.empty(0, np.int64), "f": np.empty(0, np.float32)}, {"i": [], "f": []}),
+    ],
+    ids=["exact", "strided", "others", "empty"],
+)
+def test_arrays_of_numpy_are_read_alike(batch: Any, expected: dict[str, list[Any]]) -> None:
+    table = to_table(batch, "left", NUMPY_SCHEMA)
+    table.validate(full=True)
+    assert table.schema.equals(NUMPY_SCHEMA, check_metadata=True)
+    got = {name: ["nan" if value != value else value for value in values] for name, values in table.to_pydict().items()}
+    assert got == expected
+
+
+def test_a_dict_in_another_order_is_still_refused() -> None:
+    with pytest.raises(sj.SchemaError, match="the left batch has its columns in another order: f, i; expected i, f"):
+        to_table({"f": ARRAYS["f"], "i": ARRAYS["i"]}, "left", NUMPY_SCHEMA)
+    with pytest.raises(sj.SchemaError, match="columns have different lengths: i 1, f 2"):
+        to_table({"i": np.array([1]), "f": ARRAYS["f"]}, "left", NUMPY_SCHEMA)
+
+
+def test_a_table_of_the_same_schema_is_passed_on() -> None:
+    assert to_table(TABLE, "left", SCHEMA) is TABLE
+    named = SCHEMA.with_metadata({"k": "v"})
+    assert to_table(TABLE, "left", named).schema.equals(named, check_metadata=True)

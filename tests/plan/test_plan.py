@@ -1,0 +1,96 @@
+"""What is indexed, what is kept, and what identifies a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slidejoin as sj
+from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.spec.join_spec import make_join_spec
+
+SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.string()), ("ts", pa.int64()), ("big", pa.binary())])
+
+
+def plan(on: str = "l.a = r.a", window: Any = None, **options: Any) -> Plan:
+    left, right = options.pop("schemas", (SCHEMA, SCHEMA))
+    return make_plan(make_join_spec(on=on, window=window or sj.CountWindow(9), **options), left, right)
+
+
+@pytest.mark.parametrize(
+    ("on", "window", "shapes"),
+    [
+        ("l.a < r.b AND l.a = r.a", None, ["equality", "ranges"]),
+        ("l.a <> r.b AND l.b < r.b AND l.c = r.c", None, ["equality", "ranges", "not-equal"]),
+        ("l.a < r.a AND l.b BETWEEN r.b - 1 AND r.b + 1", None, ["band", "ranges"]),
+        ("l.a < r.a", sj.TimeWindow(5, on="ts"), ["scope", "ranges"]),
+        ("l.a + r.a = 5 OR l.b = 3", None, ["all"]),
+        ("l.a = 1", None, ["all"]),
+    ],
+)
+def test_the_narrowest_term_is_indexed(on: str, window: Any, shapes: list[str]) -> None:
+    assert [term.shape for term in plan(on, window).terms] == shapes
+
+
+def test_only_columns_that_are_put_out_or_compared_are_kept() -> None:
+    narrow = plan("l.a < r.b", select=["r.c"])
+    assert (narrow.kept_schema("left").names, narrow.kept_schema("right").names) == (["a"], ["b", "c"])
+    timed = plan("l.a < r.b", sj.TimeWindow(5, left_on="ts", right_on="a"), select=[])
+    assert (timed.kept_schema("left").names, timed.kept_schema("right").names) == (["a", "ts"], ["a", "b"])
+    nothing = plan("1 = 1", select=[])
+    assert nothing.kept_schema("left").names == ["a"]
+    itself = plan("l.a < r.b", select=["r.c"], self_join=True)
+    assert itself.kept_schema("left").names == itself.kept_schema("right").names == ["a", "b", "c"]
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 40))
+def test_rows_leave_in_whole_blocks(size: int, slide: int, arrived: int) -> None:
+    if slide > size:
+        return
+    first = plan(window=sj.CountWindow(left=size, right=9, slide=slide)).seen_from("left", np.array([arrived]))[0]
+    blocks = range(0, arrived + slide, slide)
+    assert first == max(block for block in blocks if all(o < arrived - size for o in range(block)))
+    assert plan(window=sj.TimeWindow(1, on="ts")).seen_from("left", np.array([arrived])).tolist() == [0]
+
+
+def test_fingerprint() -> None:
+    base = plan().fingerprint
+    assert plan(threads=1, memory_limit=10**9, algorithm="bi_sort").fingerprint == base
+    others = [
+        plan("l.a = r.b"),
+        plan(window=sj.CountWindow(8)),
+        plan(order="strict"),
+        plan(select=["l.a"]),
+        plan(suffix="_2"),
+        plan(output="count"),
+        plan(schemas=(SCHEMA, SCHEMA.remove(2))),
+        plan(schemas=(SCHEMA.set(0, pa.field("a", pa.int32())), SCHEMA)),
+    ]
+    prints = {other.fingerprint for other in others}
+    assert len(prints) == len(others)
+    assert base not in prints
+
+
+@pytest.mark.parametrize(
+    ("on", "lines"),
+    [
+        ("l.a = r.a", ["inner join on ", "window: CountWindow(left=9", "on equality l.a ~ r.a, the only range term"]),
+        (
+            "l.a = r.a AND l.b < r.b",
+            ["on equality l.a ~ r.a, expected to be narrower than: ", "compared beside the key: "],
+        ),
+        ("l.a + r.a > 5 OR l.b = 1", ["no comparison between the sides gives a range, so every pair is tried"]),
+        ("l.a = r.a AND l.b > 1", ["filter before the index: left rows"]),
+        ("l.a = r.a AND 1 = 2", ["a constant part is never true: no pair can match"]),
+        ("l.a = r.a AND l.b * r.b = 4", ["filter on candidate pairs: "]),
+    ],
+)
+def test_explain(on: str, lines: list[str]) -> None:
+    text = plan(on).explain()
+    for line in lines:
+        assert line in text, text
