@@ -80,7 +80,7 @@ def compile_all(processes: int | None = None, leave_out: Collection[str] = ()) -
     processes : int, optional
         As for `warm_up`.
     leave_out : collection of str
-        Modules whose kernels are not wanted.
+        Modules whose kernels are not wanted, such as ``"cells.table"``.
 
     Returns
     -------
@@ -102,14 +102,14 @@ def uncompiled(leave_out: Collection[str] = ()) -> list[Any]:
         Modules whose kernels are not wanted.
     """
     with compiled_later():
-        for module in pkgutil.iter_modules(slidejoin.kernels.__path__):
-            import_module(f"slidejoin.kernels.{module.name}")
+        for module in pkgutil.walk_packages(slidejoin.kernels.__path__, f"{slidejoin.kernels.__name__}."):
+            import_module(module.name)
     if numba.config.DISABLE_JIT:
         return []
     missing = [
         kernel
         for kernel, _ in _kernels()
-        if kernel.__module__.rpartition(".")[2] not in leave_out and not file_of(kernel).is_file()
+        if kernel.__module__.removeprefix(f"{slidejoin.kernels.__name__}.") not in leave_out and not file_of(kernel).is_file()
     ]
     # Those that take long first, as far as the size of their code tells, so that the processes end together.
     return sorted(missing, key=lambda kernel: -len(kernel.py_func.__code__.co_code))

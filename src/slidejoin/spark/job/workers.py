@@ -38,7 +38,7 @@ _calls = 0
 STARTING = 8
 """Calls of a process after which all that it needs is loaded."""
 
-TABLES = ("ascending", "cells", "probing_cells", "pushing")
+TABLES = ("cells.probing", "cells.table", "fused.pushing", "sorted_runs.ascending")
 """Modules of kernels that no bucket calls, half of the time that all take: the operator keeps sorted runs only, and
 those of count windows have ordinals to compare too."""
 
