@@ -68,6 +68,8 @@ _HOME = {
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
     """Load `name` from the module that defines it, once (PEP 562)."""
     home = _HOME.get(name)
+    if name == "options":
+        return import_module("slidejoin.options")
     if home is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)

@@ -113,7 +113,7 @@ class PendingRows:
                 "right": empty_of(plan.schema("right")),
             }
             rows[self.side] = pa.concat_tables(self.tables)
-            for _ in engine.push(engine.prepare(rows)):
+            for _ in engine.push_iter(engine.prepare(rows)):
                 pass
         stats = engine.stats
         stats.rows_left, stats.rows_right = self.stats.rows_left, self.stats.rows_right

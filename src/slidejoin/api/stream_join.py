@@ -13,7 +13,7 @@ from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.predicate import to_sql
-from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.arrow_buffers import concatenated, empty_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import make_join_spec
 
@@ -154,34 +154,19 @@ class StreamJoin:
         JoinClosedError
             After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
-        soon = self._push_express(left, right, order_by)
-        if soon is not None:
-            return soon
-        tables = list(self.push_iter(left, right, order_by=order_by))
-        if tables and not tables[0].schema.names:
-            # Tables without columns lose their rows when they are put together.
-            return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
-        return pa.concat_tables(tables) if tables else self._empty()
-
-    def _push_express(self, left: object, right: object, order_by: str | None) -> pa.Table | None:
-        """Push the short way, or do nothing and return None if that does not serve here."""
-        engine = self._state.engine
-        if engine is None or engine.express is None:
-            return None
         self._check_open()
-        express, tables = engine.express, self._tables({"left": left, "right": right})
+        tables, given = self._read(left, right)
+        engine = self._state.engine
+        if engine is None or self._state.config.memory_limit is not None:
+            out = list(self._push_iter(tables, given, order_by))
+            return concatenated(out, out[0].schema if out else self._empty().schema)
+        # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
+        before = engine.taken
         try:
-            soon = express.briefly(tables, order_by)
+            return engine.push(tables, order_by)
         except BaseException as error:
-            self._broken = repr(error)
-            raise
-        push = express.look_at(tables, order_by) if soon is None else None
-        if push is None:
-            return soon
-        try:
-            return push()
-        except BaseException as error:
-            self._broken = repr(error)
+            if engine.taken != before:
+                self._broken = repr(error)
             raise
 
     def push_iter(
@@ -193,10 +178,11 @@ class StreamJoin:
         without putting out what they produce. Until then the join takes no other rows. See `push`.
         """
         self._check_open()
+        return self._push_iter(*self._read(left, right), order_by)
+
+    def _push_iter(self, tables: dict[Side, pa.Table], given: list[Side], order_by: str | None) -> Iterator[pa.Table]:
+        """Check rows that were read, and return an iterator over what they produce; `given` are the sides of a batch."""
         state = self._state
-        batches: dict[Side, object] = {"left": left, "right": right}
-        given = [side for side in SIDES if batches[side] is not None]
-        tables = self._tables(batches)
         by = None if order_by is None else sort_values(tables, order_by)
         schemas = state.schemas | {side: tables[side].schema for side in given}
         if state.config.self_join and "left" in schemas:
@@ -219,7 +205,7 @@ class StreamJoin:
 
     def _work(self, engine: JoinOperator, push: Push) -> Generator[pa.Table]:
         try:
-            yield from engine.push(push)
+            yield from engine.push_iter(push)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -294,11 +280,13 @@ class StreamJoin:
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def _tables(self, batches: dict[Side, object]) -> dict[Side, pa.Table]:
+    def _read(self, left: object, right: object) -> tuple[dict[Side, pa.Table], list[Side]]:
+        """Read the batches, each once, and return a table of each side and the sides that have a batch."""
         state = self._state
-        if state.config.self_join and batches["right"] is not None:
+        if state.config.self_join and right is not None:
             msg = "a self-join takes its rows once, as left; got a right batch as well"
             raise SchemaError(msg)
+        batches: dict[Side, object] = {"left": left, "right": right}
         tables: dict[Side, pa.Table] = {}
         for side in SIDES:
             known, batch = state.schemas.get(side), batches[side]
@@ -306,7 +294,7 @@ class StreamJoin:
                 tables[side] = pa.table({}) if known is None else empty_of(known)
             else:
                 tables[side] = to_table(batch, side, known)
-        return tables
+        return tables, [side for side in SIDES if batches[side] is not None]
 
     def _check_open(self) -> None:
         self._check_idle()

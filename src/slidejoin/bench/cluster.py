@@ -235,7 +235,7 @@ def _join(plan: Plan, streams: Streams, window: int, half: int) -> float:
             for block, schema in zip(blocks, plan.schemas, strict=True)
         )
         by = values_in(left["i"], np.int64), values_in(right["i"], np.int64)
-        for _ in engine.push(engine.prepare({"left": left, "right": right}, by)):
+        for _ in engine.push_iter(engine.prepare({"left": left, "right": right}, by)):
             pass  # each table is what the bucket puts out
         took.append(perf_counter() - start)
 

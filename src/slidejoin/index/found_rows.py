@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from slidejoin.kernels.candidates.found_rows import keep_passing, put_pairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
-    from slidejoin.index.structure import Structure
+    from slidejoin.index.probe import Probes
 
 __all__ = ["FoundByPosition"]
 
@@ -26,6 +25,25 @@ KEPT_A_PROBE = 32
 others are found a second time when pairs are asked for, so that memory does not depend on how many match."""
 
 
+class Stored(Protocol):
+    """The further dimensions of rows, see `slidejoin.index.structure.RowsByOrdinal`."""
+
+    values: NDArray[np.int64]
+
+
+class Walked(Protocol):
+    """A structure that finds rows one by one, see `slidejoin.index.structure.Structure`."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Find the rows of probes from `begin` on, up to `end` or as many as there is room for."""
+
+    @property
+    def stored(self) -> Stored:
+        """The further dimensions of its rows."""
+
+
 class FoundByPosition:
     """How many rows each probe has, and the ordinals of as many of them as are worth keeping; see `Found`."""
 
@@ -37,7 +55,7 @@ class FoundByPosition:
     in_ranges = None
     """Rows are known by their ordinals and lie in no ranges."""
 
-    def __init__(self, structure: Structure, probes: Probes) -> None:
+    def __init__(self, structure: Walked, probes: Probes) -> None:
         n = len(probes)
         self._structure, self._probes = structure, probes
         self.counts: NDArray[np.int64] = np.zeros(n, np.int64)
@@ -78,7 +96,7 @@ def _room(probes: int) -> NDArray[np.int64]:
 
 
 def _found(
-    structure: Structure,
+    structure: Walked,
     probes: Probes,
     begin: int,
     end: int,

@@ -6,18 +6,24 @@ which are kept by ordinal and checked on the rows found, and the answer in two p
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import Answer
 from slidejoin.index.found_rows import FoundByPosition
+from slidejoin.index.parallel_search import search
+from slidejoin.index.protocol import Index, Probing, RowKeys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.answer import Found
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.protocol import Occupancy, Prepared, Request
+    from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
 __all__ = ["AT_FIRST", "RowsByOrdinal", "Structure", "make_structure"]
@@ -26,7 +32,7 @@ AT_FIRST = 1 << 10
 """Rows that a structure is made for at first, if the window has room for as many."""
 
 
-class Structure(ABC):
+class Structure(Index):
     """The index of one side's window, as a paper describes it.
 
     Whoever adds one writes a class with the four methods that are abstract here, and lists its options in
@@ -45,20 +51,14 @@ class Structure(ABC):
 
     Attributes
     ----------
-    next, floor : int
-        Ordinals of the row to come, and of the oldest one that may be seen.
-    inexact : frozenset of int
-        Terms of which some key here was clipped.
+    next : int
+        Ordinal of the row to come.
     """
-
-    name: ClassVar[str]
-    spans_ordinals: ClassVar[bool] = True
-    """Whether one old row that stays keeps the places of all that came after it."""
 
     def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
         self.options, self.dims, self.rows = options, dims, rows
-        self.next = self.floor = first
-        self.inexact: frozenset[int] = frozenset()
+        self.next = self._floor = first
+        self._inexact: frozenset[int] = frozenset()
         self._stored = RowsByOrdinal(dims)
 
     def made_for(self, live: int) -> int:
@@ -76,7 +76,7 @@ class Structure(ABC):
     # -- what each paper does its own way ----------------------------------------------------------------------------
 
     @abstractmethod
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Take rows: keys (n,) int64 and ordinals (n,) int64, which ascend and follow all that are here."""
 
     @abstractmethod
@@ -115,32 +115,46 @@ class Structure(ABC):
 
     # -- the same for all --------------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        keys: NDArray[np.int64],
-        kept: NDArray[np.bool_] | None,
-        aux: NDArray[np.int64],
-        inexact: frozenset[int] = frozenset(),
-    ) -> None:
-        """Insert the newest rows: keys (n,) int64, `kept` (n,) bool or None for all, aux (n, dims) int64."""
-        self.inexact |= inexact
-        ordinals = np.arange(self.next, self.next + keys.size)
+    def insert(self, rows: Prepared, live: int) -> None:  # noqa: ARG002 - see Index
+        """Insert the newest rows, see `Index`."""
+        assert isinstance(rows, RowKeys)  # noqa: S101 - as `prepare` gave them
+        self._inexact |= rows.inexact
+        keys, ordinals = rows.keys, np.arange(self.next, self.next + rows.rows)
         if self.dims:
-            self._stored.put(aux, self.next, self.floor)
-        if kept is not None:
-            keys, ordinals = keys[kept], ordinals[kept]
-        self.insert(np.ascontiguousarray(keys), ordinals)
-        self.next += aux.shape[0]
+            self._stored.put(rows.aux, self.next, self._floor)
+        if rows.kept is not None:
+            keys, ordinals = keys[rows.kept], ordinals[rows.kept]
+        self.insert_keys(np.ascontiguousarray(keys), ordinals)
+        self.next += rows.rows
 
     def expire(self, ordinal: int) -> None:
         """Let the rows before that ordinal go."""
-        if ordinal > self.floor:
-            self.floor = ordinal
+        if ordinal > self._floor:
+            self._floor = ordinal
             self.leave(ordinal)
 
     def skip_to(self, ordinal: int) -> None:
         """Leave out the ordinals before that one: rows that are gone already."""
         self.next = max(self.next, ordinal)
+
+    def probe(self, batch: ProbeBatch, request: Request) -> Probing:
+        """Answer a batch by counts, see `Index`; a pair is written when it is asked for."""
+        found = self.ranges(batch, request.workers)
+        return Probing([], lambda: Answer(ranges=found))
+
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+        """Answer a batch by counts, see `Index`."""
+        return search(self, batch.probes, workers)
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms of which some key here was clipped."""
+        return self._inexact
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row that may be seen."""
+        return self._floor
 
     def search(self, probes: Probes) -> FoundByPosition:
         """Find every probe's matches; several threads may ask at once."""
@@ -156,9 +170,9 @@ class Structure(ABC):
         """Bytes of everything."""
         return self.held_bytes + self._stored.values.nbytes
 
-    def growth(self, rows: int) -> int:
+    def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
         """Return by how many bytes that many more rows make it grow at most."""
-        more = self._stored.growth(self.next + rows - self.floor) if self.dims else 0
+        more = self._stored.growth(self.next + rows - self._floor) if self.dims else 0
         return self.held_growth(rows) + more
 
 

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.cells.probes import FoundPositions
-    from slidejoin.index.parallel_search import Workers
-    from slidejoin.index.protocol import Found, InRanges
+    from slidejoin.index.answer import Found, FoundPositions, InRanges
     from slidejoin.runtime.recycled import Recycled
+    from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
 __all__ = ["PositionCandidates", "RangeCandidates"]

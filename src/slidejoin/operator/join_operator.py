@@ -1,9 +1,7 @@
-"""The operator below `StreamJoin` and the Spark pipeline: rows in arrival order to output tables.
+"""The operator below `StreamJoin` and the Spark pipeline: one push from tables of rows to tables of results.
 
-A push is cut into slices of the arrival order. For each slice the rows of both sides are inserted first and probed
-afterwards; ordinals decide who sees whom, so inserting early changes nothing::
-
-    slice ─▶ insert left, insert right ─▶ probe left→right, right→left ─▶ count ─▶ fill ─▶ filter ─▶ emit ─▶ expire
+It chooses the path of a push, see `slidejoin.operator.push`, and is the only one who gives ordinals, moves the clock,
+expires rows, changes the index and counts.
 """
 
 from __future__ import annotations
@@ -12,23 +10,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.cells.band_cells import BandCells
-from slidejoin.index.parallel_search import Workers
-from slidejoin.index.structure import Structure
-from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.counts import CountTables
-from slidejoin.operator.fused import FusedPaths
+from slidejoin.operator.fused import FusedPath
+from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.index_advisor import IndexAdvisor
-from slidejoin.operator.ingest.arrival import Arrivals, Clock
-from slidejoin.operator.ingest.ingest import Ingest, Push
+from slidejoin.operator.ingest.arrival import Clock
+from slidejoin.operator.ingest.ingest import Ingest
+from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.operator.insert_probe import InsertProbe
-from slidejoin.operator.output import PairOutput
+from slidejoin.operator.parts import JoinParts
+from slidejoin.operator.push import PushBatch
+from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
-from slidejoin.operator.table_sizing import TableSizer
-from slidejoin.operator.window.indexed import LARGEST_SLICE, too_far
-from slidejoin.operator.window.side import SideWindow
+from slidejoin.operator.window.side import SideWindow, too_far
+from slidejoin.rows.arrow_buffers import concatenated, values_in
+from slidejoin.runtime.recycled import Recycled
+from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,19 +34,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slidejoin.operator.ingest.ingest import Push
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["Engine"]
+__all__ = ["JoinOperator"]
 
 CHUNK_ROWS = 1 << 20
 """Candidates and output rows that are held at once: 16 MiB of positions, whatever a push finds."""
 
-SMALLEST_SLICE = 1 << 11
+CROWDING_DUE = 1 << 14
+"""Rows after which it is looked at again whether keys crowd in an index."""
 
 
 class JoinOperator:
-    """The windows of both sides, and the one path that rows of either take through them.
+    """The windows of both sides, and the paths that rows take through them.
 
     Parameters
     ----------
@@ -59,35 +59,58 @@ class JoinOperator:
     chunk_rows : int
         Candidates held at once, and rows of an output table.
     algorithm : str, optional
-        Another index than the plan's: the Spark pipeline keeps sorted runs as files.
+        Another index than the plan's: the Spark pipeline keeps sealed parts of sorted runs as files.
     """
 
     def __init__(
         self, plan: Plan, *, merge: bool = True, chunk_rows: int = CHUNK_ROWS, algorithm: str | None = None
     ) -> None:
         self.plan = plan
-        self.chunk_rows = chunk_rows
-        self.algorithm = algorithm or plan.algorithm
-        left = SideWindow(plan, "left", merge=merge, algorithm=self.algorithm)
+        name = algorithm or plan.algorithm
+        left = SideWindow(plan, "left", merge=merge, algorithm=name)
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
-        right = SideWindow(plan, "right", shared, merge=merge, algorithm=self.algorithm)
+        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name)
         self.windows: dict[Side, SideWindow] = {"left": left, "right": right}
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
-        self.intake = Ingest(plan)
-        self.workers = Workers(plan.config.threads)
+        self.ingest = Ingest(plan)
         self.stats = Stats()
-        self.meeting = InsertProbe(plan, self.windows, self.workers, self.stats)
-        self.largest_slice = self._largest_slice()
-        """Rows of one slice in a count window: no more than it holds."""
-        self.count_tables = CountTables(plan)
-        self.chooser = IndexAdvisor(plan)
-        self.chooser.open &= algorithm is None
-        self.sizer = TableSizer(plan.config)
+        workers, memory = Workers(plan.config.threads), Recycled()
+        insert_probe = InsertProbe(plan, self.windows, workers, self.stats, memory)
+        parts = JoinParts(
+            plan, name, chunk_rows, self.windows, self.ingest, insert_probe, CountTables(plan), workers, self.stats, memory
+        )  # fmt: skip
+        self.fused = FusedPath(parts) if FusedPath.serves(parts) else None
+        """The fused path; None if it serves no push of this join."""
+        self.general = GeneralPath(parts)
+        self._advisor = IndexAdvisor(plan)
+        self._advisor.open &= algorithm is None
+        # Both indexes are there until the new one is done.
+        self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
-        self.express = FusedPaths(self) if FusedPaths.serves(self) else None
 
-    # -- taking rows ---------------------------------------------------------------------------------------------
+    # -- one push ----------------------------------------------------------------------------------------------------
+
+    def push(self, tables: dict[Side, pa.Table], order_by: str | None = None) -> pa.Table:
+        """Take rows and return what they produce, as one table, by the path that serves.
+
+        Raises
+        ------
+        SchemaError
+            If rows cannot be sorted by `order_by`; nothing is taken.
+        """
+        batch = PushBatch(tables, order_by, self.clock, self.ingest)
+        fused = self.fused
+        if fused is not None and fused.accepts(batch):
+            first = self._give_ordinals(batch.left_rows, batch.right_rows)
+            out = fused.run(batch, first)
+            self._count_pairs(out)
+            if batch.clock_after is not None:
+                self.clock = batch.clock_after
+            self._commit(first, self.clock.watermark)
+            return out
+        by = None if order_by is None else sort_values(tables, order_by)
+        return concatenated(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.schema)
 
     def prepare(
         self,
@@ -97,119 +120,130 @@ class JoinOperator:
         *,
         own_clock: bool = True,
     ) -> Push:
-        """Order the rows, leave out late ones and those without event time, and count them, see `Ingest.take`.
+        """Put rows into arrival order by sort values, late ones left out and counted, see `Ingest.take`.
 
         Nothing is inserted yet.
         """
-        push, clock = self.intake.take(self.clock, tables, by, watermark, own_clock=own_clock)
+        push, clock = self.ingest.take(self.clock, tables, by, watermark, own_clock=own_clock)
         # Nothing was changed until here, where nothing can fail any more.
         self.clock = clock
         self.stats.null_time_rows += push.null_time_rows
         self.stats.late_rows += push.late_rows
         return push
 
-    def push(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
-        """Insert the rows and yield what they produce, in bounded tables.
+    def push_iter(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
+        """Insert rows and yield what they produce, in bounded tables, by the general path.
 
         All rows are taken even if the iterator is closed early. `watermark` replaces the clock's with
         ``own_clock=False``.
         """
         self._change_if_stretched(push)
-        slices = self._slices(push)
-        before = {side: window.rows_seen for side, window in self.windows.items()}
+        slices, begin = slices_of(self.plan, push), {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
-                yield from self._matched(part)
+                for table in self.general.run(part, self._give_ordinals_of(part)):
+                    self._count_pairs(table)
+                    yield table
                 self._expire_counted()
         finally:
             for part in slices:
-                self.meeting.insert(part)
+                self.general.insert(part, self._give_ordinals_of(part))
                 self._expire_counted()
-            with self.stats.step("expire"):
-                low = self.clock.watermark if own_clock else watermark
-                if low is not None:
-                    self.expire(low)
-            self.settle(before)
+            self._commit(begin, self.clock.watermark if own_clock else watermark)
 
-    def settle(self, before: dict[Side, int]) -> None:
-        """Let rows leave after a push; change the index if another serves better now. `before` are the rows seen."""
-        self._expire_counted()
-        for side, window in self.windows.items():
-            window.own(before[side])
-        self.choose()
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """Numbers that change as soon as a push has taken rows: one that fails before that leaves all as it was."""
+        left, right = self.windows["left"], self.windows["right"]
+        return left.rows_seen, right.rows_seen, self.clock.left, self.clock.right, self.stats.late_rows
 
-    def choose(self) -> None:
+    # -- ordinals and counts -------------------------------------------------------------------------------------------
+
+    def _give_ordinals(self, left: int, right: int) -> dict[Side, int]:
+        """Give the newest rows of both sides ordinals, and return the first of each; of a self-join to both windows."""
+        one, two = self.windows["left"], self.windows["right"]
+        first: dict[Side, int] = {"left": one.rows_seen, "right": two.rows_seen}
+        one.rows_seen += left
+        two.rows_seen += left if self.plan.config.self_join else right
+        self.stats.rows_left += left
+        self.stats.rows_right += right
+        return first
+
+    def _give_ordinals_of(self, part: Push) -> dict[Side, int]:
+        return self._give_ordinals(part.tables["left"].num_rows, part.tables["right"].num_rows)
+
+    def _count_pairs(self, out: pa.Table) -> None:
+        if self.plan.config.output == "count":
+            self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
+        else:
+            self.stats.pairs += out.num_rows
+
+    # -- after a push ------------------------------------------------------------------------------------------------
+
+    def _commit(self, first: dict[Side, int], watermark: int | None) -> None:
+        """Let rows leave after a push whose rows have ordinals from `first` on, and adapt the indexes."""
+        with self.stats.step("expire"):
+            if self.plan.scope is None:
+                self._expire_counted()
+            elif watermark is not None:
+                self.expire(watermark)
+            for side, window in self.windows.items():
+                window.own(first[side])
+            self._adapt()
+
+    def _expire_counted(self) -> None:
+        """Let rows leave that a count window shows no more."""
+        if self.plan.scope is not None:
+            return
+        ordinals = {side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES}
+        if self.plan.config.self_join:
+            ordinals = dict.fromkeys(SIDES, min(ordinals.values()))
+        for side in SIDES:
+            self.windows[side].expire(ordinals[side])
+
+    def expire(self, watermark: int) -> None:
+        """Let rows of a time window leave that no row at or above the watermark can see."""
+        scope = self.plan.scope
+        if scope is None:
+            return
+        oldest = {side: scope.oldest(side, watermark) for side in SIDES}
+        for side in SIDES:
+            # A self-join keeps its rows once, as long as either of its roles needs them.
+            rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
+            self.windows[side].expire_below(oldest[side], rows)
+
+    def _adapt(self) -> None:
         """Change the index after a push if another, or one of another size, serves better now."""
-        chooser, left, right = self.chooser, self.windows["left"], self.windows["right"]
+        advisor, left, right = self._advisor, self.windows["left"], self.windows["right"]
         self._pushes += 1
         rows = left.rows_seen + right.rows_seen
-        if chooser.open and rows >= chooser.due:
-            cells = [each.index for each in (left, right) if isinstance(each.index, BandCells)]
-            better = chooser.better(
+        if advisor.open and rows >= advisor.due:
+            spilled = [one for window in (left, right) if (one := window.index.spilled) is not None]
+            better = advisor.better(
                 left.index.name, rows=rows, pairs=self.stats.pairs, pushes=self._pushes,
-                window=left.payload.rows + right.payload.rows,
-                spilled=sum(one.spilled for one in cells) if cells else None,
+                window=left.payload.rows + right.payload.rows, spilled=sum(spilled) if spilled else None,
             )  # fmt: skip
             if better is not None and not any(window.stretched() for window in self.windows.values()):
                 self._change_to(better)
-        if rows >= self.sizer.due:
-            crowded = self.sizer.crowded((left, right), rows)
-            if crowded is not None:
-                crowded.make_roomier()
-                chooser.begin_anew()
+        if self._crowding_due is not None and rows >= self._crowding_due:
+            self._crowding_due = rows + CROWDING_DUE
+            # One side at a time, so that no push waits for two.
+            if left.relieve() or right.relieve():
+                advisor.begin_anew()
 
-    def _slices(self, push: Push) -> Iterator[Push]:
-        arrivals, total = push.arrivals, push.rows
-        rows = self.slice_rows(total, push.times)
-        if 0 < total <= rows:
-            yield push
-            return
-        for first in range(0, total, rows):
-            last = min(first + rows, total)
-            cut = {side: slice(*np.searchsorted(arrivals.rank(side), (first, last))) for side in SIDES}
-            tables = {
-                side: push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start) for side in SIDES
-            }
-            times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
-            for side in SIDES:
-                whole = push.times[side]
-                times[side] = None if whole is None else whole[cut[side]]
-            yield Push(
-                tables,
-                times,
-                Arrivals(
-                    arrivals.left[cut["left"]],
-                    arrivals.right[cut["right"]],
-                    arrivals.left_rank[cut["left"]] - first,
-                    arrivals.right_rank[cut["right"]] - first,
-                ),
-            )
+    def _change_if_stretched(self, push: Push) -> None:
+        """Go on with sorted runs where an index would span too many rows; none of the push has left by then."""
+        coming = max(table.num_rows for table in push.tables.values())
+        if self.windows["left"].index.spans_ordinals and any(
+            window.stretched(coming) for window in self.windows.values()
+        ):
+            self._change_to("bi_sort")
 
-    def _largest_slice(self) -> int:
-        window = self.plan.config.window
-        size = window.left + window.right if isinstance(window, CountWindow) else LARGEST_SLICE
-        return min(max(size, SMALLEST_SLICE), LARGEST_SLICE)
+    def _change_to(self, algorithm: str) -> None:
+        for window in self.windows.values():
+            window.change_index(algorithm)
 
-    def slice_rows(self, rows: int, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
-        """Rows of one slice: no more than the window holds, else probes would search rows that they may not see."""
-        if self.plan.scope is None:
-            return self.largest_slice
-        full = self.plan.scope.at_once(times) if rows else LARGEST_SLICE
-        return min(max(full, SMALLEST_SLICE), LARGEST_SLICE)
-
-    # -- one slice -----------------------------------------------------------------------------------------------
-
-    def _matched(self, part: Push) -> Iterator[pa.Table]:
-        found, inexact = self.meeting.meet(part)
-        if self.plan.bound.never:
-            slots = part.rows * (2 if self.plan.config.self_join else 1)
-            found = iter([RangeCandidates(slots, self.workers, self.meeting.memory)])
-        matches = PairOutput(self.plan, self.windows, self.stats, inexact, self.count_tables, self.workers)
-        if self.plan.config.output == "count":
-            yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)
-        else:
-            for candidates in found:
-                yield from matches.pairs(candidates, self.chunk_rows)
+    # -- state and figures -------------------------------------------------------------------------------------------
 
     def load(self, rows: Mapping[Side, tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
@@ -226,58 +260,21 @@ class JoinOperator:
             total = 0
             for side in SIDES:
                 source = "left" if self.plan.config.self_join else side
-                total += self.windows[side].growth(self.intake.held(source, tables[source]), closely=closely)
+                total += self.windows[side].growth(self.ingest.held(source, tables[source]), closely=closely)
             if total <= room:
                 break
         return total
 
     def explain(self) -> str:
-        """Return the plan in words, with the index that is in use now and why its sizes are as they are."""
+        """Return the plan in words, with the index that is in use now and the sizes that it chose."""
         index = self.windows["left"].index
-        text = self.plan.explain(index.name, self.chooser.why())
-        why = None if isinstance(index, Structure) else index.why()
-        return text if why is None else f"{text}\nsizes: {why}"
-
-    # -- leaving -------------------------------------------------------------------------------------------------
-
-    def _expire_counted(self) -> None:
-        if self.plan.scope is None:
-            self._drop({side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES})
-
-    def expire(self, watermark: int) -> None:
-        """Drop the sub-windows of a time window that no row at or above the watermark can see."""
-        scope = self.plan.scope
-        if scope is None:
-            return
-        oldest = {side: scope.oldest(side, watermark) for side in SIDES}
-        for side in SIDES:
-            # A self-join keeps its rows once, as long as either of its roles needs them.
-            rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
-            self.windows[side].expire_below(oldest[side], rows)
-
-    def _change_if_stretched(self, push: Push) -> None:
-        """Go on with sorted runs where an index would span too many rows; none of the push has left by then."""
-        coming = max(table.num_rows for table in push.tables.values())
-        if self.windows["left"].index.spans_ordinals and any(
-            window.stretched(coming) for window in self.windows.values()
-        ):
-            self._change_to("bi_sort")
-
-    def _change_to(self, algorithm: str) -> None:
-        for window in self.windows.values():
-            window.turn_into(algorithm)
-
-    def _drop(self, ordinals: dict[Side, int]) -> None:
-        if self.plan.config.self_join:
-            low = min(ordinals.values())
-            ordinals = {"left": low, "right": low}
-        for side in SIDES:
-            self.windows[side].expire(ordinals[side])
+        text, sizes = self.plan.explain(index.name, self._advisor.why()), index.explain()
+        return text if sizes is None else f"{text}\nsizes: {sizes}"
 
     def measured(self) -> Stats:
         """Return the counters, with what the windows hold now: that is looked up when it is asked for."""
-        if self.express is not None:
-            self.express.account()
+        if self.fused is not None:
+            self.fused.account()
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes

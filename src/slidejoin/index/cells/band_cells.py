@@ -9,10 +9,16 @@ on the few rows found (`BandCells.stored`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import Answer, FoundPositions, joined
+from slidejoin.index.cells.growth import cells_growth, new_cells, widens
+from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool, stored_rows
+from slidejoin.index.cells.probes import CellProbes
+from slidejoin.index.protocol import Index, Probing, RowKeys
 from slidejoin.kernels.candidates.weaving import check_found
 from slidejoin.kernels.cells.placing import (
     BUCKETS,
@@ -43,12 +49,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.cells.probes import CellProbes, FoundPositions
+    from slidejoin.index.probe import ProbeBatch
+    from slidejoin.index.protocol import Occupancy, Prepared, Request
+    from slidejoin.runtime.threads import Workers
 
 __all__ = ["BYTES_A_ROW", "LONGEST", "ROWS_A_BUCKET", "Axis", "BandCells"]
-
-ROWS_A_BUCKET = 2.0
-"""With seven slots a bucket, 10 of 1,000 uniform rows find theirs full and go to a line behind it."""
 
 ROOMY_ROWS_A_BUCKET = 1.5
 """Of keys that crowd in some regions, so that cells beside each other meet in full buckets."""
@@ -59,17 +64,39 @@ SAMPLE = 1 << 12
 SHARING = 5
 """Rows of one cell in a full bucket, up to which others take up what it has too little of."""
 
-BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
-
 LONGEST = 1 << 29
 """Rows a table may span: positions are 32 bits, and dead ones are renewed every 2**30 rows."""
 
 ENOUGH = 1 << 14
 """Rows after which a table says how it is filled."""
 
+FIRST_ROWS = 64
+"""Rows that a table is first made for."""
+
+LARGE = 1 << 16
+"""Rows of a window from which on its table grows twofold, not fourfold."""
+
+CROWDED = 1.5
+"""Rows of a table, over the number that it was made for, from which on a larger one is made."""
+
+ROOMY = 1.25
+"""Rows that a table was made for, over those that a time window has had since, from which on a smaller one is made."""
+
+SMALLEST_ROOMY = 1 << 12
+"""Rows that a table was made for below which it stays as it is."""
+
+SPILLED = 1 / 20
+"""Part of the rows that find their bucket full from which on crowding matters: of even keys it is a fiftieth."""
+
+SHARED = 0.5
+"""Part of the full buckets that several cells share from which on more buckets help: rows of one cell have one bucket,
+however many there are."""
+
+SMALLEST_CROWDED, LARGEST_CROWDED = 1 << 15, 1 << 24
+"""Rows of tables that are made roomier: smaller ones lie in the caches, and larger ones take long to be made anew."""
+
 SWEEP = 1 << 30
 SWEPT_AT_ONCE = 256
-SMALLEST_POOL = 2 * LINES
 ENDLESS = 1 << 62
 NO_ROWS = np.empty(0, np.bool_)
 MOST_FOUND = 1 << 22
@@ -99,7 +126,7 @@ class Axis:
         return keys if self.place is None else self.place(keys)
 
 
-class BandCells:
+class BandCells(Index):
     """The index of one side's window.
 
     Parameters
@@ -110,8 +137,8 @@ class BandCells:
         Further dimensions of each row.
     rows : int
         Live rows that it is made for; with many more, buckets spill.
-    first : int
-        Ordinal of the first row to come.
+    first, next_row : int
+        Ordinals of the oldest row of the window, and of the row to come; the first alone for an empty window.
     wide : bool
         Whether keys may lie further apart than `reach`, so that rows found have to be checked by their whole keys.
     roomy : bool
@@ -119,23 +146,37 @@ class BandCells:
     """
 
     name = "band_cells"
-    spans_ordinals = True
-    """Whether one old row that stays keeps the places of all that came after it."""
 
-    def __init__(self, axis: Axis, dims: int, rows: int, first: int, *, wide: bool, roomy: bool = False) -> None:
+    def __init__(
+        self,
+        axis: Axis,
+        dims: int,
+        rows: int,
+        first: int,
+        *,
+        wide: bool,
+        roomy: bool = False,
+        next_row: int | None = None,
+    ) -> None:
         self.axis = axis
         self.roomy = roomy
         self.dims = dims
         self.rows = rows
         self.wide = wide or axis.place is not None
-        self._first = self.next = self.floor = first
-        """Ordinals of the row to come, and of the oldest one that may live."""
-        self.inexact: frozenset[int] = frozenset()
+        self._first = self.next = self._floor = first
+        self._made_at = first if next_row is None else next_row
+        """Ordinals of the first row, of the row to come, of the oldest one that may live, and of the first new one."""
+        self._inexact: frozenset[int] = frozenset()
         self.state = new_state(first, axis.shift, self._buckets(rows))
         self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
         self.pool = self._reserved = self._empty(0)
         self.stored: NDArray[np.int64] | None = None
         self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
+        # What the rows were and how many found their bucket full when crowding was looked at last.
+        self._looked: tuple[int, int] | None = None
+        # Used again for every batch: fresh memory costs a page fault for each 4 KiB.
+        self._answers: list[FoundPositions] = []
+        self._counts: NDArray[np.int32] = np.empty(0, np.int32)
 
     def _buckets(self, rows: int) -> int:
         return max(int(rows / self.rows_a_bucket), 16)
@@ -152,24 +193,25 @@ class BandCells:
             words.reshape(-1, WORDS)[:, WORDS // 2 :] = self.floor & LOW_32
         return words
 
+    def places(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of keys on the axis, (n,) int64."""
+        return self.axis.places(keys)
+
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        keys: NDArray[np.int64],
-        kept: NDArray[np.bool_] | None,
-        aux: NDArray[np.int64],
-        inexact: frozenset[int] = frozenset(),
-    ) -> None:
-        """Insert the newest rows: keys (n,) int64, `kept` (n,) bool or None for all, aux (n, dims) int64. O(n)."""
-        self.inexact |= inexact
-        places = self.axis.places(keys)
+    def insert(self, rows: Prepared, live: int) -> None:  # noqa: ARG002 - a table is made for its rows beforehand
+        """Insert the newest rows, see `Index`. O(n)."""
+        assert isinstance(rows, RowKeys)  # noqa: S101 - as `prepare` gave them
+        self._inexact |= rows.inexact
         if self.dims or self.wide:
-            self.store(keys, aux)
-        self.insert(places, NO_ROWS if kept is None else kept, 0)
+            self.store(rows.keys, rows.aux)
+        self.insert_places(self.axis.places(rows.keys), NO_ROWS if rows.kept is None else rows.kept, 0)
 
-    def insert(self, places: NDArray[np.int64], kept: NDArray[np.bool_], start: int) -> None:
-        """Insert the newest rows from `start` on; a kernel has inserted those before it. See `append`."""
+    def insert_places(self, places: NDArray[np.int64], kept: NDArray[np.bool_], start: int) -> None:
+        """Insert the newest rows from `start` on; a kernel has inserted those before it.
+
+        Places on the axis (n,) int64; `kept` (n,) bool, or empty for all.
+        """
         n = places.size
         while (
             start < n and (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < n
@@ -183,11 +225,11 @@ class BandCells:
         self._sweep(rows)
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
-        """Keep what the newest rows are checked by when found, each row at ``position & (rows - 1)``; see `append`."""
+        """Keep what the newest rows are checked by when found, each row at ``position & (rows - 1)``."""
         columns = self.dims + self.wide
         span = self.next + keys.size - self.floor
         if self.stored is None or self.stored.shape[0] < span:
-            rows = self.stored_rows(span)
+            rows = stored_rows(span)
             larger = np.empty((rows, columns), np.int64)
             if self.stored is not None:
                 live = np.arange(self.floor, self.next) + 1
@@ -202,20 +244,10 @@ class BandCells:
                 self.stored[at : at + count, self.dims] = keys[done : done + count]
             at, done = 0, done + count
 
-    @staticmethod
-    def stored_rows(span: int) -> int:
-        """Return how long `stored` is made for that many ordinals: the next power of two."""
-        return 1 << max((span - 1).bit_length(), 6)
-
-    @staticmethod
-    def larger_pool(lines: int) -> int:
-        """Return how many lines the pool gets when those it has do not do: half as many more, in whole chunks."""
-        return max(lines + LINES, (lines + lines // 2) // LINES * LINES, SMALLEST_POOL)
-
     def _enlarge_pool(self) -> None:
         """Give the pool more chunks: mostly of memory that is reserved but untouched, so that nothing is copied."""
         room = self.pool.size // WORDS
-        lines = self.larger_pool(room)
+        lines = larger_pool(room)
         if lines * WORDS > self._reserved.size:
             self._reserved = self._empty(max(2 * lines, self.slots.size // WORDS // 2))
             self._reserved[: self.pool.size] = self.pool
@@ -238,23 +270,23 @@ class BandCells:
     def expire(self, ordinal: int) -> None:
         """Let the rows before that ordinal die, which costs nothing: they are overwritten."""
         if ordinal > self.floor:
-            self.floor = self.state[FLOOR] = ordinal
+            self._floor = self.state[FLOOR] = ordinal
 
     def skip_to(self, ordinal: int) -> None:
         """Leave out the ordinals before that one: rows that are gone already."""
         self.next = max(self.next, ordinal)
 
-    def why(self) -> str | None:
+    def explain(self) -> str | None:
         """Return how large the table is and how skewed its keys are, in words; None as long as few rows came."""
         rows, state = self.next - self._first, self.state
         if rows < ENOUGH:
             return None
-        spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
-        because = "crowded keys met in full buckets with fewer" if self.roomy else "that many are the quickest"
+        why = "more buckets, because keys crowd" if self.roomy else "fastest setting measured"
+        full = 1000 * self.spilled / rows
         return (
-            f"a table for {self.rows:,} rows, in {int(state[BUCKETS]):,} buckets, {self.rows_a_bucket:g} rows each, as "
-            f"{because}; {spilled:.0f} of 1,000 rows found theirs full, as 10 do of even keys, so lines behind full "
-            f"buckets are {'asked for ahead of time' if deep else 'read when they are met'}"
+            f"{int(state[BUCKETS]):,} buckets for {self.rows:,} rows, {self.rows_a_bucket:g} rows a bucket ({why}); "
+            f"{full:.0f} of 1,000 rows found their bucket full (evenly spread keys: 10), "
+            f"overflow lines are {'prefetched' if state[DEEP] else 'read on demand'}"
         )
 
     @property
@@ -293,7 +325,125 @@ class BandCells:
         """Bytes of the table, and of what found rows are checked by."""
         return int(self.slots.nbytes + self.pool.nbytes + (0 if self.stored is None else self.stored.nbytes))
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- another table for the same rows -----------------------------------------------------------------------------
+
+    def is_full(self, end: int) -> bool:
+        """Tell whether the table was made for fewer rows than there are before that ordinal."""
+        return end - self._floor > CROWDED * self.rows
+
+    def outgrown(self, window: Occupancy, coming: int) -> BandCells | None:
+        """Return a larger table if so many more rows are better put into one."""
+        if not self.is_full(window.next + coming):
+            return None
+        rows = rows_for(window, coming)
+        return self._anew(window, rows) if rows > self.rows else None
+
+    def overtaxed(self, window: Occupancy) -> BandCells | None:
+        """Return a table that tells all keys apart that came, by their whole keys if it must."""
+        return None if self.wide or self.narrow else self._anew(window, rows_for(window, 0))
+
+    def oversized(self, window: Occupancy) -> BandCells | None:
+        """Return a smaller table if this one was too large for as long as rows stay: tables grow by doubling."""
+        span = max(window.next - window.first, FIRST_ROWS)
+        if self.rows < SMALLEST_ROOMY or window.first < self._made_at or self.rows <= ROOMY * span:
+            return None
+        return self._anew(window, span)
+
+    def crowded(self, window: Occupancy) -> BandCells | None:
+        """Return a table with more buckets for as many rows if keys met in full ones, see `ROOMY_ROWS_A_BUCKET`.
+
+        Judged by as many rows as it is made for. A table stays roomy, also when its keys become even again: it takes a
+        third more memory then, and no more time.
+        """
+        if self.roomy or not SMALLEST_CROWDED <= self.rows <= LARGEST_CROWDED:
+            return None
+        # While a window fills, its keys lie less close than they will, and its table is too small at times.
+        if self._floor <= self._made_at:
+            return None
+        seen, spilled = window.next, self.spilled
+        if self._looked is None or seen - self._looked[0] >= self.rows:
+            # What was there before, moved from another table, says nothing of what comes.
+            before, self._looked = self._looked, (seen, spilled)
+            if before and spilled - before[1] > SPILLED * (seen - before[0]) and self.shared() > SHARED:
+                return self._anew(window, self.rows, roomy=True)
+        return None
+
+    def _anew(self, window: Occupancy, rows: int, *, roomy: bool = False) -> BandCells:
+        wide, roomy = not self.fits(rows), roomy or self.roomy
+        new = BandCells(
+            self.axis, self.dims, rows, window.first, wide=wide or self.axis.place is not None, roomy=roomy,
+            next_row=window.next,
+        )  # fmt: skip
+        new.expire(self._floor)
+        return new
+
+    def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:
+        """Return by how many bytes these rows make the table grow at most, see `slidejoin.index.cells.growth`.
+
+        A table that is made anew counts whole, because the old one is there until it is done.
+        """
+        wide, before = widens(self, keys), window.next - window.first
+        # It may be made anew in any of the slices that the rows are cut into, and small ones grow by more.
+        made_for = max(rows_for(window, rows), rows_for(window, min(rows, max(LARGE - 1 - before, 0))))
+        crowded = window.next + rows - self._floor > CROWDED * self.rows
+        if not wide and not (crowded and made_for > self.rows):
+            return cells_growth(self, rows, keys)
+        return new_cells(made_for, window.rows + rows, before + rows, self.dims + (self.wide or wide))
+
+    # -- probe -------------------------------------------------------------------------------------------------------
+
+    def probe(self, batch: ProbeBatch, request: Request) -> Probing:
+        """Begin to answer a batch by positions, in as many tasks as are worth it, see `Index`."""
+        asked, start, rest = self._cell_probes(batch), request.start, len(batch) - request.start
+        parts = max(1, round(rest / request.share))
+        if self._counts.size < len(batch):
+            self._counts = np.empty(len(batch), np.int32)
+        while len(self._answers) < parts:
+            self._answers.append(FoundPositions())
+        found, tasks = self._answers[:parts], []
+        only = request.only_counts and not asked.dims.size
+        answer_part = self.count if only else self.find
+        for number, into in enumerate(found):
+            into.counts, into.only_counts = self._counts, only
+            begin, end = (start + rest * (number + at) // parts for at in (0, 1))
+            tasks.append(partial(answer_part, asked, begin, end, into))
+        return Probing(tasks, lambda: Answer(positions=joined(found)))
+
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
+        """Return None: what finds no room is found in turns, see `Index`."""
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms of which some key here was clipped."""
+        return self._inexact
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row that may live."""
+        return self._floor
+
+    @property
+    def cell_table(self) -> BandCells:
+        """The table itself."""
+        return self
+
+    def _cell_probes(self, batch: ProbeBatch) -> CellProbes:
+        """Turn ranges of keys into places on the axis, and what these cannot tell into things to check."""
+        ranges = batch.ranges
+        lo, hi, lows, highs, dims = ranges.lo[0], ranges.hi[0], ranges.aux_lo, ranges.aux_hi, ranges.aux_dims
+        if self.wide:
+            # The key itself is the last thing to check, and mostly the only one: then nothing is copied.
+            below, above, last = ranges.lo[:1], ranges.hi[:1], np.array([self.dims])
+            if dims.size:
+                below, above, last = (np.concatenate(two) for two in ((lows, below), (highs, above), (dims, last)))
+            lows, highs, dims = np.ascontiguousarray(below), np.ascontiguousarray(above), last
+        if self.axis.place is not None:
+            nobody = lo > hi
+            lo, hi = self.axis.places(lo), self.axis.places(hi)
+            if nobody.any():
+                lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
+        lo, hi = np.ascontiguousarray(lo), np.ascontiguousarray(hi)
+        return CellProbes(lo, hi, batch.rank, batch.view, lows, highs, dims)
 
     def find(self, asked: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
         """Answer probes begin…end-1, or as many of them as find `MOST_FOUND` rows, and at least one.
@@ -325,3 +475,14 @@ class BandCells:
             into.found, 0, ENDLESS, into.counts,
         )  # fmt: skip
         into.begin, into.done, into.total = begin, end, 0
+
+
+def rows_for(window: Occupancy, coming: int) -> int:
+    """Return how many rows a table should be made for, with so many rows to come."""
+    live = window.next - window.first + coming
+    # Small tables grow fourfold, so that a row is inserted 1.3 times on average; large ones twofold: memory.
+    rows = max(FIRST_ROWS, (4 if live < LARGE else 2) * live)
+    if window.capacity is not None and 2 * rows > window.capacity:
+        # The rows of one slice are inserted before the oldest ones leave, and find room among these.
+        return window.capacity
+    return rows

@@ -6,11 +6,11 @@ apart. With them, the buckets that they fall into are looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.index.cells.band_cells import ROWS_A_BUCKET, BandCells
+from slidejoin.index.cells.layout import ROWS_A_BUCKET, larger_pool, stored_rows
 from slidejoin.kernels.cells.placing import (
     BUCKETS,
     CURSOR,
@@ -27,9 +27,7 @@ from slidejoin.kernels.common.vectors import LOW_32
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.sorted_runs.bi_sort import BiSort
-
-__all__ = ["cells_growth", "new_cells", "runs_growth", "widens"]
+__all__ = ["cells_growth", "new_cells", "widens"]
 
 LINE = 4 * WORDS
 """Bytes of a bucket, and of a line of the pool."""
@@ -37,7 +35,30 @@ LINE = 4 * WORDS
 A_NUMBER = 8
 
 
-def cells_growth(table: BandCells, rows: int, keys: NDArray[np.int64] | None = None) -> int:
+class Table(Protocol):
+    """What is looked at of a table of cells, see `slidejoin.index.cells.band_cells.BandCells`."""
+
+    dims: int
+    wide: bool
+    next: int
+    state: NDArray[np.int64]
+    slots: NDArray[np.uint32]
+    pool: NDArray[np.uint32]
+    stored: NDArray[np.int64] | None
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row that may live."""
+
+    @property
+    def reach(self) -> int:
+        """How far apart keys may lie to be told apart."""
+
+    def places(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of keys on the axis, (n,) int64."""
+
+
+def cells_growth(table: Table, rows: int, keys: NDArray[np.int64] | None = None) -> int:
     """Return the bytes that a table which is not made anew grows by; keys (m,) int64 of those that may match."""
     chunks, pool = rows, table.pool.size // WORDS
     if keys is not None:
@@ -45,10 +66,10 @@ def cells_growth(table: BandCells, rows: int, keys: NDArray[np.int64] | None = N
         chunks -= _free_chunks(table, chunks)
     lines = pool
     while lines - pool < chunks * LINES:
-        lines = table.larger_pool(lines)
+        lines = larger_pool(lines)
     span, held = table.next + rows - table.floor, 0 if table.stored is None else table.stored.shape[0]
     columns = table.dims + table.wide
-    stored = table.stored_rows(span) - held if columns and span > held else 0
+    stored = stored_rows(span) - held if columns and span > held else 0
     return (lines - pool) * LINE + stored * columns * A_NUMBER
 
 
@@ -59,10 +80,10 @@ def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
     buckets = max(int(made_for / ROWS_A_BUCKET), 16)
     slots = (buckets + spread_of(buckets) - 1) * LINE
     pool = (chunks + chunks // 2 + 2) * LINES * LINE if chunks else 0
-    return slots + pool + columns * BandCells.stored_rows(span) * A_NUMBER
+    return slots + pool + columns * stored_rows(span) * A_NUMBER
 
 
-def widens(table: BandCells, keys: NDArray[np.int64] | None) -> bool:
+def widens(table: Table, keys: NDArray[np.int64] | None) -> bool:
     """Whether a table has to be made anew because keys come that it does not tell apart; with None they may."""
     if table.wide or keys is None:
         return not table.wide
@@ -72,29 +93,10 @@ def widens(table: BandCells, keys: NDArray[np.int64] | None) -> bool:
     return max(int(table.state[LARGEST]), int(keys.max())) - smallest > table.reach
 
 
-def runs_growth(runs: BiSort, rows: int, keys: NDArray[np.int64] | None = None) -> int:
-    """Return the bytes that sorted runs grow by, merges included."""
-    known = [run for run in runs.runs if run.size]
-    held = rows + sum(run.size for run in known)
-    # A word, the further dimensions, and a directory of an entry of four bytes for four rows at most.
-    directories = held + 16 * (len(known) + 1) - sum(run.directory.nbytes for run in runs.runs)
-    far = keys is None
-    if keys is not None:
-        ends = [(run.smallest, run.largest_key) for run in known]
-        ends += [(int(keys.min()), int(keys.max()))] if keys.size else []
-        far = bool(ends) and max(high for _, high in ends) - min(low for low, _ in ends) >= LOW_32
-    narrow = rows + sum(run.size for run in known if run.wide is None)
-    return rows * A_NUMBER * (1 + runs.dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
-
-
-SMALL_CHANGE = 256
-"""Bytes of a run whatever its size: it is read a little behind its end."""
-
-
-def _chunks_opened(table: BandCells, keys: NDArray[np.int64]) -> int:
+def _chunks_opened(table: Table, keys: NDArray[np.int64]) -> int:
     """Return how many chunks the buckets open at most that these keys fall into."""
     state = table.state
-    cells = (table.axis.places(keys) >> state[SHIFT]).view(np.uint64)
+    cells = (table.places(keys) >> state[SHIFT]).view(np.uint64)
     hashed = (cells * state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)) >> np.uint64(32)
     places, rows = np.unique((hashed * np.uint64(state[BUCKETS])) >> np.uint64(32), return_counts=True)
     buckets, spread, slots = places.astype(np.int64), int(state[SPREAD]), table.slots.reshape(-1, WORDS)
@@ -122,7 +124,7 @@ def _free(lines: NDArray[np.uint32], floor: int) -> NDArray[np.int64]:
     return free
 
 
-def _free_chunks(table: BandCells, wanted: int) -> int:
+def _free_chunks(table: Table, wanted: int) -> int:
     """Return how many chunks an insert could take one after the other before it asks for a larger pool."""
     count = table.pool.size // (WORDS * LINES)
     if not count or not wanted:

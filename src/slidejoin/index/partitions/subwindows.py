@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.partitions.llat import Llat
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["Chain", "Subwindow"]
@@ -122,7 +122,7 @@ class Chain(Structure):
             with self._lock:
                 self.seconds[step] += spent
 
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Fill the newest subwindow, and new ones, with sorted rows."""
         done = 0
         while done < keys.size:

@@ -21,7 +21,7 @@ from slidejoin.spec.options import WibTree
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["Leaves", "WibTreeIndex"]

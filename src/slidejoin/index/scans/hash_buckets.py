@@ -19,7 +19,7 @@ from slidejoin.spec.options import Hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["HashIndex"]
@@ -73,7 +73,7 @@ class HashIndex(Structure):
         self._free = free
         self._state[0] = known + more
 
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Put each row into its bucket; make room where basic windows run out."""
         live = self.next + keys.size - self.floor
         if self._fixed is None and live > CROWDED * self._made_for_rows:
@@ -113,7 +113,7 @@ class HashIndex(Structure):
         at[ordinals[seen] - self.floor] = seen  # sorted by ordinal: each has a place of its own
         seen = at[at != NOTHING]
         self._make(rows)
-        self.insert(keys[seen], ordinals[seen])
+        self.insert_keys(keys[seen], ordinals[seen])
 
     @property
     def count(self) -> int:

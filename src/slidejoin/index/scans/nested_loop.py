@@ -28,7 +28,7 @@ from slidejoin.spec.options import NestedLoop
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["NestedLoopIndex", "best_basic_window"]
@@ -92,7 +92,7 @@ class NestedLoopIndex(Structure):
         """Rows that are here, also those that have left but for the rest of their basic window."""
         return self._end - self._begin
 
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Put the rows into the newest basic window and into new ones."""
         if self.count + keys.size > self._keys.size:
             self._enlarge(keys.size)
@@ -111,7 +111,7 @@ class NestedLoopIndex(Structure):
         keys, ordinals = self._keys[live], self._ordinals[live]
         seen = int(np.searchsorted(ordinals, self.floor))
         self._make(self.made_for(keys.size - seen + more))
-        self.insert(keys[seen:], ordinals[seen:])
+        self.insert_keys(keys[seen:], ordinals[seen:])
 
     def leave(self, ordinal: int) -> None:
         """Let the basic windows go that have no row from that ordinal on."""

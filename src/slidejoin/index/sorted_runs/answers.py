@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.cells.probes import FoundPositions
-    from slidejoin.index.protocol import Ascending, Probes
+    from slidejoin.index.answer import FoundPositions
+    from slidejoin.index.probe import Probes
+    from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
     from slidejoin.runtime.buffers import Lease
 
@@ -125,7 +126,7 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     return True
 
 
-def write_ascending(probes: Ascending, runs: list[Run], into: FoundPositions) -> None:
+def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions) -> None:
     """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
     own, n = probes.run, probes.run.size
     kept, spots = kept_pool.lease(_room(n, FEW_AROUND) + BOTH), words_pool.lease(n)
@@ -166,7 +167,7 @@ class CountedInRuns:
         self.ranges.fill(first, last, places, probes, stored)
 
 
-def count_ascending(probes: Ascending, runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
     """Return how many matches each probe has, (n,) int64 in arrival order; probes come in the order of their keys."""
     own, n = probes.run, probes.run.size
     checked = [run for run, check in zip(runs, checks, strict=True) if check]

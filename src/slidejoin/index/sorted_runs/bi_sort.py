@@ -7,11 +7,16 @@ paper's index array is a directory of key ranges over each run.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import Answer, FoundPositions, joined
+from slidejoin.index.parallel_search import search
+from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.answers import (
     TOGETHER,
     CountedInRuns,
@@ -20,9 +25,11 @@ from slidejoin.index.sorted_runs.answers import (
     write_ascending,
     write_few,
 )
+from slidejoin.index.sorted_runs.growth import runs_growth
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.levels import best_levels
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
+from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN, FIELDS
@@ -33,19 +40,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.cells.probes import FoundPositions
-    from slidejoin.index.protocol import Ascending, Probes
+    from slidejoin.index.answer import Found
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.protocol import Occupancy, Prepared, Request, RowKeys, SealedPart
+    from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
 __all__ = ["BiSort", "FoundInRuns", "Run", "build_run", "merge_runs"]
 
 
-class BiSort:
+class BiSort(Index):
     """The index of one side's window: a chain of sorted runs in arrival order."""
 
     name = "bi_sort"
     spans_ordinals = False
-    """Whether one old row that stays keeps the places of all that came after it: runs leave wherever they stand."""
+    """Runs leave wherever they stand."""
 
     def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
         self.dims = dims
@@ -60,12 +69,18 @@ class BiSort:
         self._runs: list[Run] = []
         self._merges: list[Merge] = []
         self._buffer: InsertionBuffer | None = None
+        self._spare: InsertionBuffer | None = None
         self._closing = Lock()
         self._table, self._lined = np.empty((1, FIELDS), np.int64), list[Run]()
         self._exact = True
         self._live = 0
         # Ordinal before which rows are no longer seen; None while rows leave by another order than that of arrival.
         self._leaving: int | None = None
+        # For how many batches more ranges are kept, because matches became too many the last time.
+        self._ranges_left = 0
+        # Used again for every batch: fresh memory costs a page fault for each 4 KiB.
+        self._found: list[FoundPositions] = []
+        self._counts: NDArray[np.int32] = np.empty(0, np.int32)
         self.levels, self._others = best_levels(1, 1, lazy=False, asked=self.options.fan_out)
 
     @property
@@ -79,6 +94,20 @@ class BiSort:
             return self._runs
 
     # -- coming --------------------------------------------------------------------------------------------------
+
+    def prepare(self, rows: RowKeys, first: int) -> Run:
+        """Sort the rows, see `Index`. O(n)."""
+        return build_run(first, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
+
+    def insert(self, rows: Prepared, live: int) -> None:
+        """Add the newest rows as a run, see `Index`."""
+        assert isinstance(rows, Run)  # noqa: S101 - as `prepare` gave them
+        self.append(rows, live)
+
+    def attach(self, part: SealedPart, first: int, live: int) -> None:
+        """Add rows that were sorted before, see `Index`; the arrays are shared."""
+        assert isinstance(part, Run)  # noqa: S101 - all sealed parts are runs
+        self.append(part.rebased(first), live)
 
     def append(self, run: Run, live_rows: int) -> None:
         """Add the newest run; merge neighbours while the older is less than a fan-out times the newer, see `levels`.
@@ -95,7 +124,8 @@ class BiSort:
     def buffer(self, rows: int, ordinal: int, live_rows: int) -> InsertionBuffer | None:
         """Return where so many rows may be put that come next, the first with that ordinal; None if there is no room.
 
-        They are few, their keys whole numbers, and nothing else is asked for. See `InsertionBuffer.take`.
+        They are few, their keys whole numbers, and nothing else is asked for. Nothing changes until the buffer is
+        opened, see `open_buffer` and `InsertionBuffer.take`.
         """
         asked = self.options.buffer_size
         size = asked or (BUFFER_SIZE if rows <= BUFFER_SIZE // SHARED else SHARED * BUFFER_SIZE)
@@ -103,16 +133,25 @@ class BiSort:
         self._line_up()
         if rows > size // (2 if asked else SHARED) or self.dims or not (self.merge and self._exact):
             return None
-        buffer, self._live = self._buffer, live_rows
-        if buffer is not None and buffer.rows:
-            if buffer.rows + rows <= buffer.capacity and buffer.base + buffer.rows == ordinal:
-                if self._merges:
-                    self._advance(rows)
+        buffer = self._buffer
+        if buffer is not None:
+            follows = buffer.rows + rows <= buffer.capacity and buffer.base + buffer.rows == ordinal
+            if follows if buffer.rows else buffer.capacity == size:
                 return buffer
-            self._hand_over(buffer, rows, live_rows)
-        if buffer is None or buffer.capacity != size:
-            buffer = self._buffer = InsertionBuffer(size)
-        return buffer
+        if self._spare is None or self._spare.capacity != size:
+            self._spare = InsertionBuffer(size)
+        return self._spare
+
+    def open_buffer(self, buffer: InsertionBuffer, rows: int, live_rows: int) -> None:
+        """Let that buffer, which was asked for just before, take so many rows; what is in another becomes a run."""
+        self._live, old = live_rows, self._buffer
+        if buffer is old:
+            if buffer.rows and self._merges:
+                self._advance(rows)
+            return
+        if old is not None and old.rows:
+            self._hand_over(old, rows, live_rows)
+        self._buffer, self._spare = buffer, old
 
     def _hand_over(self, buffer: InsertionBuffer, rows: int, live_rows: int) -> None:
         """Make a run of what is in the buffer, as pushes of so many `rows` come."""
@@ -197,15 +236,15 @@ class BiSort:
             lines = [*(run.line for run in self._runs if run.size), (0,) * FIELDS]
             self._table, self._exact = np.array(lines, np.int64), not any(run.inexact for run in self._runs)
 
-    def why(self) -> str | None:
+    def explain(self) -> str | None:
         """Return which fan-out was chosen and the estimate behind it, in words; None of windows that are small."""
         if not self.merge or sum(run.rows for run in self._runs) < ENOUGH:
             return None
         best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
         return (
-            f"neighbouring runs are merged while the older has less than {best.fan_out} times the rows of the newer: "
-            f"{best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row are expected, "
-            f"{best} against {others}"
+            f"fan-out {best.fan_out}: neighbouring runs are merged while the older has less than {best.fan_out} times "
+            f"the rows of the newer; expected: {best.near + best.far:.1f} runs to search, {best.moves:.1f} moves a row "
+            f"({best}; others: {others})"
         )
 
     def skip_to(self, ordinal: int) -> None:
@@ -222,12 +261,65 @@ class BiSort:
         if buffer is not None and buffer.rows and buffer.base + buffer.rows <= ordinal:
             buffer.clear()
 
-    def expire_below(self, dimension: int, value: int) -> None:
+    def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see Index
         """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself.
 
         Any run may go, not only the oldest: one row with a time far ahead must not hold all that came after it.
         """
         self._runs = [run for run in self.runs if run.size and run.largest(dimension) >= value]
+
+    # -- probe ---------------------------------------------------------------------------------------------------------
+
+    def probe(self, batch: ProbeBatch, request: Request) -> Probing:
+        """Begin to answer a batch, see `Index`: by positions where matches are expected to be few, else by ranges."""
+        start, rest, workers = request.start, len(batch) - request.start, request.workers
+        ordered = OrderedProbes.of(batch) if start == 0 else None
+        if ordered is not None and not self.suits(ordered):
+            ordered = None
+        if request.counts and ordered is not None:
+            counted = self.count_ascending(ordered, lambda: batch.probes)
+            return Probing([], lambda: Answer(ranges=counted))
+        if request.counts or not self._finds_few():
+            found = search(self, batch.probes, workers)
+            return Probing([], lambda: Answer(ranges=found))
+        parts = max(1, round(rest / request.share))
+        if self._counts.size < len(batch):
+            self._counts = np.empty(len(batch), np.int32)
+        while len(self._found) < parts:
+            self._found.append(FoundPositions())
+        positions = self._found[:parts]
+        for into in positions:
+            into.counts = self._counts
+        if ordered is not None and parts == 1:
+            return Probing(
+                [partial(self.find_ascending, ordered, positions[0])], lambda: Answer(positions=positions[0])
+            )
+        probes, ends = batch.probes, [start + rest * part // parts for part in range(parts + 1)]
+        tasks = [
+            partial(self.find, probes, *stops, into) for stops, into in zip(pairwise(ends), positions, strict=True)
+        ]
+        return Probing(tasks, lambda: Answer(positions=joined(positions)))
+
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+        """Answer by ranges, and so some of the next batches, see `Index`: matches are many."""
+        self._ranges_left = RANGES_AGAIN
+        return search(self, batch.probes, workers)
+
+    def takes_order(self, *, counts: bool, only_counts: bool) -> bool:
+        """Tell whether probes are answered in the order of their keys, see `Index`."""
+        return only_counts if counts else self._ranges_left == 0
+
+    def _finds_few(self) -> bool:
+        """Tell whether matches are written down at once, not their ranges kept until asked for."""
+        if self._ranges_left > 0:
+            self._ranges_left -= 1
+            return False
+        return not self.far
+
+    @property
+    def run_chain(self) -> BiSort:
+        """The chain itself."""
+        return self
 
     def search(self, probes: Probes) -> FoundInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for keys that are spread evenly."""
@@ -249,23 +341,23 @@ class BiSort:
             if not write_few(part, *self._reached(part), into):
                 return
 
-    def suits(self, probes: Ascending) -> bool:
+    def suits(self, probes: OrderedProbes) -> bool:
         """Tell whether `find_ascending` can answer."""
         return not self.dims and all(probes.suits(run) for run in self.runs if run.size)
 
-    def find_ascending(self, probes: Ascending, _begin: int, _end: int, into: FoundPositions) -> None:
+    def find_ascending(self, probes: OrderedProbes, into: FoundPositions) -> None:
         """Write down the matches of all probes as `find` does, or of none, if they have more than a few each."""
         into.begin = into.done = into.total = 0
         write_ascending(probes, self._seen_by(probes)[0], into)
 
-    def count_ascending(self, probes: Ascending, whole: Callable[[], Probes]) -> CountedInRuns:
+    def count_ascending(self, probes: OrderedProbes, whole: Callable[[], Probes]) -> CountedInRuns:
         """Count the matches of all probes; `whole` puts the question with its ranges, should pairs be asked for."""
         counts = count_ascending(probes, *self._seen_by(probes))
         # Of the rows that have just come each probe sees others. Where they are apart, these are few.
         self.counted = self.apart = True
         return CountedInRuns(counts, lambda: self.search(whole()))
 
-    def _seen_by(self, probes: Ascending) -> tuple[list[Run], list[int]]:
+    def _seen_by(self, probes: OrderedProbes) -> tuple[list[Run], list[int]]:
         """Return the runs that some probe may reach, and what is checked of candidates in each."""
         first, last, to_first, to_last = probes.seen
         runs = [run for run in self.runs if run.size and run.base < to_last and run.base + run.rows > first]
@@ -316,9 +408,9 @@ class BiSort:
         """Bytes of all runs."""
         return sum(run.nbytes for run in self._runs) + (0 if self._buffer is None else self._buffer.nbytes)
 
-    def rebased(self, run: Run, base: int) -> Run:
-        """Return the same run for a sub-window that begins at another ordinal; the arrays are shared."""
-        return run.rebased(base)
+    def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
+        """Return by how many bytes the runs grow at most, merges included."""
+        return runs_growth(self.runs, self.dims, rows, keys)
 
 
 LONGEST = (1 << 31) - 1
@@ -326,6 +418,9 @@ LONGEST = (1 << 31) - 1
 
 ENOUGH = 1 << 14
 """Rows of a window from which on it says why its sizes are what they are."""
+
+RANGES_AGAIN = 32
+"""Batches answered by ranges after one that had too many matches to be written down at once, which costs a search."""
 
 WIDE = 128
 """Candidates a probe from which on ranges are wide, see `BiSort.apart`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from slidejoin.kernels.sorted_runs.searching import close_directory, mark_direct
 from slidejoin.runtime.buffers import Buffers, Lease
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 __all__ = [
-    "EVERY_ROW", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool",
+    "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool",
 ]  # fmt: skip
 
 HALF = np.uint64(32)
@@ -29,8 +31,14 @@ KEYS_A_BUCKET = 3
 
 EVERY_ROW = np.empty(0, np.int32)
 
+FAR = 1 << 61
+"""Distances below which sums of a few fit 64 bits."""
+
 words_pool = Buffers(np.uint64)
 
+
+SAVED = ("words", "directory", "aux", "aux_min", "aux_max")
+"""Arrays of a run that every one has."""
 
 LOOKED_AT = 8
 """Candidates, for each row of a run, that are looked at before their number is told by ages: to make these takes a row
@@ -140,6 +148,25 @@ class Run:
         self._making = Lock()
         self._sights: Visibility | None = None
 
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the run as named arrays, from which `from_arrays` makes it again."""
+        found: dict[str, NDArray[np.generic]] = {name: getattr(self, name) for name in SAVED}
+        found["inexact"] = np.array(sorted(self.inexact), np.int64)
+        found["ends"] = np.array([self.smallest, self.largest_key], np.int64)
+        if self.wide is not None:
+            found["wide"] = self.wide
+        return found
+
+    @staticmethod
+    def from_arrays(rows: int, arrays: Mapping[str, NDArray[Any]]) -> Run:
+        """Return the run of so many rows that `arrays` was asked of, beginning at ordinal 0; nothing is copied."""
+        words, directory, aux, *aux_ends = (arrays[name] for name in SAVED)
+        smallest, largest = arrays["ends"].tolist()
+        inexact = frozenset(arrays["inexact"].tolist())
+        return Run.of_words(
+            rows, words, directory, (smallest, largest), arrays.get("wide"), aux, (aux_ends[0], aux_ends[1]), inexact
+        )
+
     @staticmethod
     def of_words(
         rows: int,
@@ -157,6 +184,14 @@ class Run:
         run._set(0, rows, size, Lease(words, None), ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
         run._directory = directory
         return run
+
+    def orders(self, around: tuple[int, int], rows: int) -> bool:
+        """Tell whether so many probes with these keys can be put in their order, with ranges around them.
+
+        Every row needs a whole key in its word, and sums of keys and distances have to fit 64 bits.
+        """
+        plain = self.size == rows and self.wide is None and not self.inexact
+        return plain and max(abs(self.smallest), abs(self.largest_key), *around) < FAR
 
     @property
     def directory(self) -> NDArray[np.uint32]:

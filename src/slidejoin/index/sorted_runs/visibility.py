@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from slidejoin.runtime.buffers import Buffers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Ascending
     from slidejoin.runtime.buffers import Lease
 
 __all__ = ["Seen", "Sights"]
@@ -21,6 +20,22 @@ places_pool, bits_pool = Buffers(np.uint32), Buffers(np.uint64)
 
 ANEW = 32
 """A part of 1/32 of a run's rows: if more than these have entered or left since, all levels are written anew."""
+
+
+class InOrder(Protocol):
+    """What is asked of probes, see `slidejoin.index.sorted_runs.ordered_probes.OrderedProbes`."""
+
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """Places of the probes in the arrival order, (n,)."""
+
+    @property
+    def view(self) -> NDArray[np.int64]:
+        """What they see of the stored side."""
+
+    @property
+    def seen(self) -> tuple[int, int, int, int]:
+        """Stored ordinals that the first and the last probe see."""
 
 
 class Seen:
@@ -65,7 +80,7 @@ class Visibility:
         # Taking and giving are single operations on a list, so threads may do both.
         self._idle: list[Seen] = []
 
-    def count(self, probes: Ascending, base: int, ranges: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    def count(self, probes: InOrder, base: int, ranges: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
         """Add to `counts` (n,) int64 how many rows each probe sees in its range, (n,) uint64; `base` is the run's."""
         rows = self._places.size
         gone, come = (min(max(seen - base, 0), rows) for seen in (probes.seen[0], probes.seen[2]))

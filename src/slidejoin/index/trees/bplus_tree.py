@@ -20,7 +20,7 @@ from slidejoin.spec.options import BPlusTree
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["BPlusTreeIndex"]
@@ -49,7 +49,7 @@ class BPlusTreeIndex(Structure):
         # The window itself, in the order of arrival: what is deleted has to be known by its key.
         self._window: deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = deque()
 
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Insert the rows, one by one."""
         if keys.size:
             self.tree.insert(keys, ordinals)

@@ -25,7 +25,7 @@ from slidejoin.kernels.trees.chains import weave_links
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["ChainedIndex", "Link"]
@@ -97,7 +97,7 @@ class ChainedIndex(Structure):
             return None
         return -(-(self.rows or past - self.floor) // (self.chain_length - 1))
 
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Insert the rows into the active sub-index, and into others when it has its share."""
         done = 0
         while done < keys.size:

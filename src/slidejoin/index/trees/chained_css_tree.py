@@ -19,7 +19,7 @@ from slidejoin.spec.options import ChainedCssTree
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.index.trees.chained import Link
     from slidejoin.spec.options import Options
 

@@ -19,7 +19,7 @@ from slidejoin.kernels.trees.bplus_tree import FREE, HEIGHT, NOTHING, ROOT, STAT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
 
 __all__ = ["MutableTree"]
 

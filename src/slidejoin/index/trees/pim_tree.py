@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["PIMTreeIndex"]

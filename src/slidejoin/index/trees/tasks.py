@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.index.trees.css_tree import CssTree
 
 __all__ = ["SMALLEST_SHARED", "run_together", "walk_together"]

@@ -26,7 +26,7 @@ from slidejoin.kernels.trees.subindexes import NOTHING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Probes
+    from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
 __all__ = ["Merging", "TwoStage"]
@@ -76,7 +76,7 @@ class TwoStage(Structure):
         window = self.next - self.floor if self.rows is None else self.rows
         return max(1, round(self._ratio * window))
 
-    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Insert the rows into the mutable part, by ascending key, and merge when it is full."""
         start = perf_counter()
         order = sorted_order(keys)

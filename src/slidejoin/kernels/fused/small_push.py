@@ -1,8 +1,8 @@
-"""A small push in one call: order, keeping rows, inserting, probing, weaving and gathering, by one thread.
+"""A small push in two calls: its order, then keeping rows, inserting, probing, weaving and gathering, by one thread.
 
 Each of these steps is a microsecond of work in a push of a few rows, and each call from Python as much again. All that
 the steps need to know lies in two arrays of addresses and numbers: the work of a push (`kernels.fused.work`), and
-beside it what is *brief*, which is what Python does by itself in larger pushes.
+beside it the columns of a small push, with which Python deals itself in larger ones.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import types
 
 from slidejoin.kernels.cells.placing import FLOOR
 from slidejoin.kernels.cells.probing import ARRIVED, VIEW
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "BRIEF",
     "BY",
     "GATHERED",
     "HELD",
@@ -44,12 +44,13 @@ __all__ = [
     "ROWS",
     "SEEN",
     "SHIFTED",
+    "SMALL",
     "STRIDE",
     "TAKEN",
     "UNITS",
-    "UNORDERED",
     "WRITTEN",
-    "push_briefly",
+    "order_small",
+    "push_small",
 ]
 
 MOST_COLUMNS, OF_COLUMN = 16, 3
@@ -68,23 +69,20 @@ GATHERED = HELD + MOST_COLUMNS * OF_COLUMN
 SIDE = GATHERED + MOST_COLUMNS * OF_COLUMN
 LEFT_SIDE, RIGHT_SIDE, BOTH = 0, SIDE, 2 * SIDE
 
-ORDERED, PUT, PLACES, WRITTEN, BRIEF = BOTH, BOTH + 1, BOTH + 2, BOTH + 3, BOTH + 5
+ORDERED, PUT, PLACES, WRITTEN, SMALL = BOTH, BOTH + 1, BOTH + 2, BOTH + 3, BOTH + 5
 """Of both: whether rows come in the order of the values BY which they are; whether pairs of right probes may be PUT
 aside, see ASIDE; PLACES for pairs; where their left and right ordinals are WRITTEN (two addresses)."""
-
-UNORDERED = -3
-"""Why nothing was done, beside the reasons of `slidejoin.kernels.fused.pushing`: a side's sort values do not ascend."""
 
 rise, merge_ranks = RISE[np.dtype(np.int64)], MERGE_RANKS[np.dtype(np.int64)]
 
 
 @inlined
-def _keep(brief: NDArray[np.int64], at: int) -> None:
+def _keep(small: NDArray[np.int64], at: int) -> None:
     """Copy the columns of one side's rows into their records."""
-    rows, record, stride = brief[U64(at + ROWS)], brief[U64(at + RECORD)], brief[U64(at + STRIDE)]
-    for column in range(brief[U64(at + KEPT)]):
+    rows, record, stride = small[U64(at + ROWS)], small[U64(at + RECORD)], small[U64(at + STRIDE)]
+    for column in range(small[U64(at + KEPT)]):
         one = at + HELD + column * OF_COLUMN
-        source, target, width = brief[U64(one)], record + brief[U64(one + 1)], brief[U64(one + 2)]
+        source, target, width = small[U64(one)], record + small[U64(one + 1)], small[U64(one + 2)]
         for n in range(rows):
             if width == 8:  # noqa: PLR2004 - bytes
                 copy_64(target + n * stride, source + n * 8)
@@ -105,44 +103,54 @@ def _look_at(work: NDArray[np.int64], at: int, seen: int, stored: int) -> None:
 
 
 @inlined
-def _gather(brief: NDArray[np.int64], at: int, ordinals: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-    count, units = brief[U64(at + TAKEN)], brief[U64(at + UNITS)]
+def _gather(small: NDArray[np.int64], at: int, ordinals: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+    count, units = small[U64(at + TAKEN)], small[U64(at + UNITS)]
     if count > 0:
-        columns = brief[at + GATHERED : at + GATHERED + count * OF_COLUMN].reshape(count, OF_COLUMN)
-        ring = i64_at(brief[U64(at + RING)], units)
-        gather_rows(ring, brief[U64(at + SHIFTED)], units - 1, brief[U64(at + STRIDE)], ordinals, columns, sizes)
+        columns = small[at + GATHERED : at + GATHERED + count * OF_COLUMN].reshape(count, OF_COLUMN)
+        ring = i64_at(small[U64(at + RING)], units)
+        gather_rows(ring, small[U64(at + SHIFTED)], units - 1, small[U64(at + STRIDE)], ordinals, columns, sizes)
 
 
-@kernel(OUT_I64, OUT_I64)
-def push_briefly(work: NDArray[np.int64], brief: NDArray[np.int64]) -> None:
-    """Do all of a small push, and note how many pairs are WOVEN in the work (WORK,) int64, or why none are.
+@kernel(OUT_I64, returns=types.boolean)
+def order_small(small: NDArray[np.int64]) -> bool:
+    """Write down the RANKS of a small push, and tell whether both sides' sort values ascend; else nothing is done.
 
-    brief (BRIEF,) int64, see above. If rows are UNORDERED nothing is done; otherwise they are kept, and inserted as far
-    as that went, see `kernels.fused.pushing.meet`. Columns are taken out only if pairs are woven. O(rows + pairs).
+    small (SMALL,) int64, see above. O(rows).
     """
-    lefts, rights = brief[LEFT_SIDE + ROWS], brief[RIGHT_SIDE + ROWS]
-    left_rank, right_rank = i64_at(brief[LEFT_SIDE + RANKS], lefts), i64_at(brief[RIGHT_SIDE + RANKS], rights)
-    if brief[ORDERED] != 0:
-        left_by, right_by = i64_at(brief[LEFT_SIDE + BY], lefts), i64_at(brief[RIGHT_SIDE + BY], rights)
+    lefts, rights = small[LEFT_SIDE + ROWS], small[RIGHT_SIDE + ROWS]
+    left_rank, right_rank = i64_at(small[LEFT_SIDE + RANKS], lefts), i64_at(small[RIGHT_SIDE + RANKS], rights)
+    if small[ORDERED] != 0:
+        left_by, right_by = i64_at(small[LEFT_SIDE + BY], lefts), i64_at(small[RIGHT_SIDE + BY], rights)
         if not rise(left_by, right_by):
-            work[WOVEN] = UNORDERED
-            return
+            return False
         merge_ranks(left_by, right_by, left_rank, right_rank)
     else:
         for n in range(lefts):
             left_rank[n] = n
         for n in range(rights):
             right_rank[n] = lefts + n
-    _keep(brief, LEFT_SIDE)
-    _keep(brief, RIGHT_SIDE)
-    _look_at(work, LEFT, brief[LEFT_SIDE + SEEN], brief[RIGHT_SIDE + SEEN])
-    _look_at(work, RIGHT, brief[RIGHT_SIDE + SEEN], brief[LEFT_SIDE + SEEN])
-    left_keys, right_keys = i64_at(brief[LEFT_SIDE + KEY], lefts), i64_at(brief[RIGHT_SIDE + KEY], rights)
-    left, right = i64_at(brief[WRITTEN], brief[PLACES]), i64_at(brief[WRITTEN + 1], brief[PLACES])
-    work[ASIDE] = brief[PUT]
+    return True
+
+
+@kernel(OUT_I64, OUT_I64)
+def push_small(work: NDArray[np.int64], small: NDArray[np.int64]) -> None:
+    """Do all of a small push in order, and note how many pairs are WOVEN in the work (WORK,) int64, or why none are.
+
+    small (SMALL,) int64, see above. Rows are kept, and inserted as far as that went, see `kernels.fused.pushing.meet`.
+    Columns are taken out only if pairs are woven. O(rows + pairs).
+    """
+    lefts, rights = small[LEFT_SIDE + ROWS], small[RIGHT_SIDE + ROWS]
+    left_rank, right_rank = i64_at(small[LEFT_SIDE + RANKS], lefts), i64_at(small[RIGHT_SIDE + RANKS], rights)
+    _keep(small, LEFT_SIDE)
+    _keep(small, RIGHT_SIDE)
+    _look_at(work, LEFT, small[LEFT_SIDE + SEEN], small[RIGHT_SIDE + SEEN])
+    _look_at(work, RIGHT, small[RIGHT_SIDE + SEEN], small[LEFT_SIDE + SEEN])
+    left_keys, right_keys = i64_at(small[LEFT_SIDE + KEY], lefts), i64_at(small[RIGHT_SIDE + KEY], rights)
+    left, right = i64_at(small[WRITTEN], small[PLACES]), i64_at(small[WRITTEN + 1], small[PLACES])
+    work[ASIDE] = small[PUT]
     meet(work, False, left_keys, right_keys, left_rank, right_rank, left, right)  # noqa: FBT003 - a kernel's
     pairs = work[WOVEN]
     if pairs > 0:
         sizes = np.empty(MOST_COLUMNS, np.int64)
-        _gather(brief, LEFT_SIDE, left[:pairs], sizes)
-        _gather(brief, RIGHT_SIDE, right[:pairs], sizes)
+        _gather(small, LEFT_SIDE, left[:pairs], sizes)
+        _gather(small, RIGHT_SIDE, right[:pairs], sizes)

@@ -109,7 +109,8 @@ def uncompiled(leave_out: Collection[str] = ()) -> list[Any]:
     missing = [
         kernel
         for kernel, _ in _kernels()
-        if kernel.__module__.removeprefix(f"{slidejoin.kernels.__name__}.") not in leave_out and not file_of(kernel).is_file()
+        if kernel.__module__.removeprefix(f"{slidejoin.kernels.__name__}.") not in leave_out
+        and not file_of(kernel).is_file()
     ]
     # Those that take long first, as far as the size of their code tells, so that the processes end together.
     return sorted(missing, key=lambda kernel: -len(kernel.py_func.__code__.co_code))

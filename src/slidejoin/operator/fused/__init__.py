@@ -1,61 +1,65 @@
-"""The short way through the engine, for the plainest joins: one comparison of whole numbers.
+"""The fused path: a push of one comparison of whole numbers, in a few kernel calls.
 
-The engine's own way decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
-fit. That costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit goes
-the engine's way. The steps are the same: insert, probe, weave, expire; tests push everything both ways.
+The general path decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
+fit. That costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
+accepted. The steps are the same: insert, probe, weave; tests push everything both ways.
+
+Three fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
+and small ones through sorted runs (`sorted_runs`).
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from slidejoin.operator.fused.batch_columns import BatchColumns
 from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain
+from slidejoin.operator.fused.small_push import SmallPush
 from slidejoin.operator.fused.sorted_runs import FusedRuns
-from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
-    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.operator.push import PushBatch
     from slidejoin.sides import Side
 
-__all__ = ["Express"]
+__all__ = ["FusedPath"]
 
 
-class FusedPaths:
-    """Pushes into an engine whose plan `serves`, by the short way of the index that is used now; see `look_at`."""
+class FusedPath:
+    """Pushes of a join whose plan it `serves`, see `slidejoin.operator.push`."""
 
-    def __init__(self, engine: JoinOperator) -> None:
-        self._engine = engine
-        self._cells = FusedCells(engine) if FusedCells.serves(engine) else None
-        self._runs = FusedRuns(engine) if FusedRuns.serves(engine) else None
+    def __init__(self, parts: JoinParts) -> None:
+        self._cells = FusedCells(parts) if FusedCells.serves(parts) else None
+        self._fused: list[SmallPush | FusedCells | FusedRuns] = []
+        if self._cells is not None:
+            self._fused += [SmallPush(parts, self._cells)] if SmallPush.serves(parts) else []
+            self._fused.append(self._cells)
+        if FusedRuns.serves(parts):
+            self._fused.append(FusedRuns(parts))
+        self._accepting: SmallPush | FusedCells | FusedRuns | None = None
 
     @staticmethod
-    def serves(engine: JoinOperator) -> bool:
-        """Tell whether everything that a short way leaves out is absent."""
-        return plain(engine) and (FusedCells.serves(engine) or FusedRuns.serves(engine))
+    def serves(parts: JoinParts) -> bool:
+        """Tell whether everything that is left out here is absent."""
+        return plain(parts.plan) and (FusedCells.serves(parts) or FusedRuns.serves(parts))
 
-    def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
-        """Take few rows in one call and return what they produce, or take nothing and return None: see `look_at`."""
-        return None if self._cells is None else self._cells.briefly(tables, order_by)
+    def accepts(self, batch: PushBatch) -> bool:
+        """Tell whether one of the fused pushes takes these rows."""
+        for fused in self._fused:
+            if fused.accepts(batch):
+                self._accepting = fused
+                return True
+        return False
 
-    def look_at(self, tables: dict[Side, pa.Table], order_by: str | None) -> Callable[[], pa.Table | None] | None:
-        """Look at rows and return what pushes them by the way that is open, None if none is.
-
-        The function takes them and returns what they produce, or takes nothing and returns None: the engine's way is
-        needed.
-        """
-        way = next((one for one in (self._cells, self._runs) if one is not None and one.open), None)
-        if way is None:
-            return None
-        taken = {side: BatchColumns(side, tables[side], self._engine.intake) for side in SIDES}
-        by = None if order_by is None else way.sort_values(taken, order_by)
-        return partial(way.push, taken, by)
+    def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+        """Take the rows of the batch that was accepted last, and return what they produce."""
+        fused, self._accepting = self._accepting, None
+        if fused is None:
+            msg = "run takes a batch that was accepted just before"
+            raise RuntimeError(msg)
+        return fused.run(batch, first)
 
     def account(self) -> None:
         """Count the time of each step since it was last asked for."""

@@ -1,14 +1,13 @@
-"""The short way through tables of cells: one band or equality of whole numbers, in count or time windows."""
+"""Fused pushes through tables of cells: one band or equality of whole numbers, in count or time windows."""
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.cells.band_cells import BandCells
-from slidejoin.index.cells.probes import FoundPositions
+from slidejoin.index.answer import FoundPositions
 from slidejoin.kernels.cells.probing import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet
@@ -33,25 +32,30 @@ from slidejoin.kernels.fused.work import (
     WRITE,
 )
 from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.batch_columns import BatchColumns
-from slidejoin.operator.fused.common import NO_TIMES, FusedPath, around
+from slidejoin.operator.fused.common import FusedPush, around, arrived
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
-from slidejoin.operator.fused.small_push import SmallPush
-from slidejoin.operator.ingest.arrival import Arrivals, numbers, rise
-from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.insert_probe import SMALLEST_SPREAD
 from slidejoin.operator.probe_batch import EVERYTHING
+from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slidejoin.index.cells.band_cells import BandCells
+    from slidejoin.operator.fused.common import SortValues
     from slidejoin.operator.fused.partner import Partner
-    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.ingest.arrival import Arrivals
+    from slidejoin.operator.ingest.batch_columns import BatchColumns
+    from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.operator.push import PushBatch
     from slidejoin.sides import Side
 
 __all__ = ["FusedCells"]
@@ -60,240 +64,253 @@ NO_ROWS = np.empty(0, np.bool_)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 
 
-class FusedCells(FusedPath):
-    """Pushes into an engine whose plan `serves`; see `push`."""
+class Accepted(NamedTuple):
+    """What was learnt of a batch when it was accepted.
 
-    def __init__(self, engine: JoinOperator) -> None:
-        plan, self._plain = engine.plan, around(engine.plan)
-        super().__init__(engine, self._plain)
-        self._work = np.zeros(WORK, np.int64)
-        self._words = memoryview(self._work.data)  # items of it are set in a third of the time
-        self._address = address_of(self._work)
-        self._roles: dict[Side, ProbeSide] = {}
-        self._ticking = None if plan.scope is None else EventTimes(plan, plan.scope)
+    Attributes
+    ----------
+    keys : dict from side to (n,) int64
+    tables : dict from side to BandCells
+    times : dict from side to (n,) int64, or None
+        Event times; of a time window rows are in order already.
+    by : pair of arrays or None
+        Values that both sides are sorted by.
+    helper : Partner or None
+        A second thread, woken up.
+    """
+
+    keys: dict[Side, NDArray[np.int64]]
+    tables: dict[Side, BandCells]
+    times: dict[Side, NDArray[np.int64]] | None
+    arrivals: Arrivals | None
+    by: SortValues
+    helper: Partner | None
+
+
+class FusedCells(FusedPush):
+    """Pushes through tables of cells, see `slidejoin.operator.push`."""
+
+    def __init__(self, parts: JoinParts) -> None:
+        plan, self._plain = parts.plan, around(parts.plan)
+        super().__init__(parts, self._plain)
+        self._largest = slice_rows(plan, 0, {})
+        self.work = np.zeros(WORK, np.int64)
+        """The work of a push as kernels read it, see `slidejoin.kernels.fused.work`."""
+        self._words = memoryview(self.work.data)  # items of it are set in a third of the time
+        self._address = address_of(self.work)
+        self.probe_sides: dict[Side, ProbeSide] = {}
+        self._times = None if plan.scope is None else EventTimes(plan, plan.scope)
         for role, band in self._plain.items():
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
             size, slide = (
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
             )
             view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, band.below, band.above
-            one = self._roles[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
+            one = self.probe_sides[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
             if plan.scope is not None:
-                self._work[one.at + BEFORE] = plan.scope.length(other(role))
-                self._work[one.at + AFTER] = plan.scope.length(role)
-        self._work[COUNTING] = self._counting
-        self._pairs = 0  # of the last push: there will be about as many in the next one
-        served = SmallPush.serves(engine, self._plain)
-        self._brief = SmallPush(engine, self._plain, self._roles, self._work, self._go_on) if served else None
+                self.work[one.at + BEFORE] = plan.scope.length(other(role))
+                self.work[one.at + AFTER] = plan.scope.length(role)
+        self.work[COUNTING] = self._counting
+        self.expected = 0
+        """Pairs of the last push: there will be about as many in the next one."""
+        self._accepted: Accepted | None = None
 
     @staticmethod
-    def serves(engine: JoinOperator) -> bool:
+    def serves(parts: JoinParts) -> bool:
         """Tell whether what is left out here is absent, of a plan that is `plain`."""
-        plan = engine.plan
+        plan = parts.plan
         return (
-            engine.algorithm == "band_cells"
+            parts.algorithm == "band_cells"
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
             and len(around(plan)) == len(SIDES)
         )
 
-    @property
-    def open(self) -> bool:
-        """Whether this is the index that is used now."""
-        return isinstance(self._engine.windows["left"].index, BandCells)
+    # -- accept ------------------------------------------------------------------------------------------------------
 
-    def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
-        """Take few rows in one call and return what they produce, or take nothing and return None: see `push`."""
-        return None if self._brief is None else self._brief.push(tables, order_by)
-
-    def push(
-        self, taken: dict[Side, BatchColumns], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
-    ) -> pa.Table | None:
-        """Take rows and return what they produce, or take nothing and return None: the engine's way is needed."""
-        start, engine = perf_counter(), self._engine
-        rows = {side: taken[side].rows for side in SIDES}
-        total = rows["left"] + rows["right"]
-        if not 0 < total <= engine.largest_slice:
-            return None
-        helper = self._helper(total)
-        indexes, keys = self._indexes(rows), self._places.keys(taken)
-        if not (indexes and keys and (by is None or rise(by))):
-            return None
+    def accepts(self, batch: PushBatch) -> bool:
+        """Tell whether the rows are in order, in time, have plain keys, and find room in both tables."""
+        if not 0 < batch.rows <= self._largest:
+            return False
+        tables = self._tables(batch)
+        if not tables:
+            return False
+        helper = self._helper(batch.rows)
+        keys = self._places.keys(batch.columns)
+        if not keys:
+            return False
+        rising, by = self._rising(batch)
+        if not rising:
+            return False
         times = arrivals = None
-        if self._ticking is not None:
-            arrivals = self._arrange(rows, by)
-            times = self._ticking.take(taken, arrivals, engine.clock)
-            if times is None or engine.slice_rows(total, times) < total:
-                return None
-        # From here on rows are taken.
-        before = {side: engine.windows[side].rows_seen for side in SIDES}
-        for role in SIDES:
-            self._look_at(role, indexes[other(role)], before)
-        try:
-            shared = helper is not None and helper.begin(self._work, self._address, keys["left"], keys["right"])
-            # What is done here in Python is done while the helper inserts.
-            arrivals = arrivals or self._arrange(rows, by)
-            now = engine.stats.since("arrive", start)
-            self._hold(taken, keys, indexes, times)
-            for role in SIDES:
-                self._roles[role].make_room(rows[role], self._words)
-            room = self._room(total)
-            self._words[ASIDE] = by is None or engine.plan.config.order == "none"
-            engine.stats.since("insert", now)
-            ranks = arrivals.left_rank, arrivals.right_rank
-            meet(self._work, shared, keys["left"], keys["right"], *ranks, *room)
-        finally:
-            if helper is not None:
-                helper.end(self._work)
-        out = self._written(taken, arrivals, before, indexes, keys, room)
-        now = perf_counter()
-        engine.stats.rows_left += rows["left"]
-        engine.stats.rows_right += rows["right"]
-        if engine.clock.watermark is not None:
-            engine.expire(engine.clock.watermark)
-        engine.settle(before)
-        engine.stats.since("expire", now)
-        return out
+        if self._times is not None:
+            arrivals = self._arrange(batch, by)
+            times = self._times.take(batch, arrivals)
+            if times is None or slice_rows(self._parts.plan, batch.rows, times) < batch.rows:
+                return False
+        self._accepted = Accepted(keys, tables, times, arrivals, by, helper)
+        return True
 
     def _helper(self, rows: int) -> Partner | None:
-        """Return the thread that helps with so many rows, roused, if that pays and there is one."""
-        helper = partner() if rows >= SMALLEST_SPREAD and self._engine.workers.threads > 1 else None
+        """Return the thread that helps with so many rows, woken up, if that pays and there is one."""
+        helper = partner() if rows >= SMALLEST_SPREAD and self._parts.workers.threads > 1 else None
         if helper is not None:
             helper.rouse()
         return helper
 
-    def _hold(
+    def _tables(self, batch: PushBatch) -> dict[Side, BandCells]:
+        """Return the tables of both sides; nothing if they, or so many rows, need another table first."""
+        tables: dict[Side, BandCells] = {}
+        for side in SIDES:
+            window, rows = self._parts.windows[side], batch.rows_of(side)
+            table = window.index.cell_table
+            if table is None or table.wide or window.outgrown(rows) or window.stretched(rows):
+                return {}
+            tables[side] = table
+        return tables
+
+    # -- run ---------------------------------------------------------------------------------------------------------
+
+    def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+        """Insert the rows, probe, and return what they produced, see `slidejoin.operator.push`."""
+        start = perf_counter()
+        accepted, self._accepted = self._accepted, None
+        assert accepted is not None  # noqa: S101 - `accepts` came before
+        keys, tables, times, arrivals, by, helper = accepted
+        stats = self._parts.stats
+        for role in SIDES:
+            self._look_at(role, tables[other(role)], first)
+        try:
+            shared = helper is not None and helper.begin(self.work, self._address, keys["left"], keys["right"])
+            # What is done here in Python is done while the helper inserts.
+            arrivals = arrivals or self._arrange(batch, by)
+            now = stats.since("arrive", start)
+            self._hold_rows(batch.columns, keys, tables, times, first)
+            for role in SIDES:
+                self.probe_sides[role].make_room(keys[role].size, self._words)
+            room = self._room(batch.rows)
+            self._words[ASIDE] = by is None or self._parts.plan.config.order == "none"
+            stats.since("insert", now)
+            ranks = arrivals.left_rank, arrivals.right_rank
+            meet(self.work, shared, keys["left"], keys["right"], *ranks, *room)
+        finally:
+            if helper is not None:
+                helper.end(self.work)
+        return self._written(batch.columns, arrivals, first, tables, keys, room)
+
+    def _hold_rows(
         self,
-        taken: dict[Side, BatchColumns],
+        columns: Mapping[Side, BatchColumns],
         keys: dict[Side, NDArray[np.int64]],
-        indexes: dict[Side, BandCells],
+        tables: dict[Side, BandCells],
         times: dict[Side, NDArray[np.int64]] | None,
+        first: dict[Side, int],
     ) -> None:
-        """Take rows, without their keys but with their event times, and move the clock on."""
+        """Take rows, without their keys but with their event times."""
         words = self._words
-        if times is None or self._ticking is None:
+        if times is None:
             for side in SIDES:
-                self._hold_side(side, taken[side], None)
+                self._hold(side, columns[side], first[side], None)
             return
-        self._ticking.move(self._engine.clock)
         for side in SIDES:
-            own, index = times[side], indexes[side]
+            own, table = times[side], tables[side]
             if own.size:
-                self._hold_side(side, taken[side], int(own.max()))
-                index.store(keys[side], own.reshape(-1, 1))
-            if index.stored is not None:
-                at = self._roles[other(side)].at
-                words[at + STORED], words[at + STORED + 1] = address_of(index.stored), index.stored.size
-            words[self._roles[side].at + TIMES] = address_of(own)
+                self._hold(side, columns[side], first[side], int(own.max()))
+                table.store(keys[side], own.reshape(-1, 1))
+            if table.stored is not None:
+                at = self.probe_sides[other(side)].at
+                words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
+            words[self.probe_sides[side].at + TIMES] = address_of(own)
 
-    def _indexes(self, rows: dict[Side, int]) -> dict[Side, BandCells]:
-        """Return the tables of both sides; nothing if they, or so many rows, need the engine's way."""
-        indexes: dict[Side, BandCells] = {}
-        for side in SIDES:
-            window = self._engine.windows[side]
-            index = window.index
-            if not isinstance(index, BandCells) or index.wide:
-                return {}
-            if window.outgrown(rows[side]) or window.stretched(rows[side]):
-                return {}
-            indexes[side] = index
-        return indexes
-
-    def _look_at(self, role: Side, index: BandCells, before: dict[Side, int]) -> None:
+    def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
         """Write down where the table lies that one side's probes look into, and what was before them."""
-        one, words, stored = self._roles[role], self._words, other(role)
-        one.look_at(index, words)
-        one.view[ARRIVED] = words[one.at + FIRST] = before[stored]
-        words[one.at + ORDINAL], words[one.at + FLOOR_OF] = before[role], index.floor
+        one, words, stored = self.probe_sides[role], self._words, other(role)
+        one.look_at(table, words)
+        one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
+        words[one.at + ORDINAL], words[one.at + FLOOR_OF] = first[role], table.floor
 
     def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""
-        memory = self._engine.meeting.memory
+        memory = self._parts.memory
         if self._counting:
             return memory.take(rows), np.empty(-(-rows // 8), np.int64)
-        places = min(self._pairs + self._pairs // 8 + rows, self._engine.chunk_rows)
+        places = min(self.expected + self.expected // 8 + rows, self._parts.chunk_rows)
         return memory.take(places), memory.take(places)
 
     def account(self) -> None:
         """Count the time of each step since it was last asked for, of both threads together."""
-        took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._engine.stats.seconds
-        self._work[TOOK : TOOK + PARTS] = 0
+        took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._parts.stats.seconds
+        self.work[TOOK : TOOK + PARTS] = 0
         for name, parts in STEPS:
             seconds[name] = seconds.get(name, 0.0) + sum(took[parts]) / 1e9
 
+    # -- output ------------------------------------------------------------------------------------------------------
+
     def _written(
         self,
-        taken: dict[Side, BatchColumns],
+        columns: Mapping[Side, BatchColumns],
         arrivals: Arrivals,
-        before: dict[Side, int],
-        indexes: dict[Side, BandCells],
+        first: dict[Side, int],
+        tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> pa.Table:
-        """Go on where the kernel had to stop, and put out what it wrote."""
-        engine, pairs = self._engine, self._words[WOVEN]
+        """Put out what the kernel wrote, or go on where it had to stop."""
+        pairs = self._words[WOVEN]
         if pairs < 0:
-            return self._unfinished(taken, arrivals, before, indexes, keys)
+            return self.go_on(columns, arrivals, first, tables, keys)
         for side in SIDES:
-            indexes[side].inserted(keys[side].size)
-        self._pairs = pairs
-        if self._brief is not None:
-            self._brief.pairs = pairs
+            tables[side].inserted(keys[side].size)
+        self.expected = pairs
         start = perf_counter()
         if self._counting:
             marks = room[1].view(np.bool_)[: room[0].size]
-            out = self._counts(room[0], taken, arrivals, marks)
+            out = self._counts(room[0], columns, arrivals, marks)
         else:
             # Who keeps a table keeps all memory behind it.
             few = 2 * pairs < room[0].size
             left, right = (places[:pairs].copy() if few else places[:pairs] for places in room)
-            out = self._matches.table(left, right)
-        engine.stats.since("payload", start)
-        engine.stats.pairs += pairs
+            out = self._output.table(left, right)
+        self._parts.stats.since("payload", start)
         return out
 
-    def _go_on(
-        self,
-        tables: dict[Side, pa.Table],
-        ranks: tuple[NDArray[np.int64], NDArray[np.int64]],
-        before: dict[Side, int],
-    ) -> pa.Table:
-        """Go on where the kernel of small pushes had to stop, with rows that are kept already, and put out all."""
-        taken = {side: BatchColumns(side, tables[side], self._engine.intake) for side in SIDES}
-        indexes = {side: index for side in SIDES if isinstance(index := self._engine.windows[side].index, BandCells)}
-        arrivals = Arrivals(numbers(taken["left"].rows), numbers(taken["right"].rows), *ranks, straight=True)
-        return self._unfinished(taken, arrivals, before, indexes, self._places.keys(taken))
+    def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
+        """Return the keys of both sides, (n,) int64; nothing if some are NULL or do not fit."""
+        return self._places.keys(columns)
 
-    def _unfinished(
+    def go_on(
         self,
-        taken: dict[Side, BatchColumns],
+        columns: Mapping[Side, BatchColumns],
         arrivals: Arrivals,
-        before: dict[Side, int],
-        indexes: dict[Side, BandCells],
+        first: dict[Side, int],
+        tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
     ) -> pa.Table:
-        """Insert what is not yet, look again for what was not found or had no room, and put it out."""
-        engine, words = self._engine, self._words
+        """Go on where the kernel had to stop: insert what is not yet, look again for what had no room, put it out."""
+        words = self._words
         unfinished = words[WOVEN] == UNFINISHED
         for role in SIDES:
-            index, rows = indexes[other(role)], keys[other(role)]
+            table, rows = tables[other(role)], keys[other(role)]
             if unfinished:
-                index.insert(rows, NO_ROWS, words[self._roles[role].at + INSERTED])
+                table.insert_places(rows, NO_ROWS, words[self.probe_sides[role].at + INSERTED])
             else:
-                index.inserted(rows.size)
-        push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
+                table.inserted(rows.size)
+        push = arrived(columns, arrivals)
         if unfinished:
-            for one in self._roles.values():
+            for one in self.probe_sides.values():
                 one.learn(words)
-            return self._concatenated(engine.meeting.again(push, before), push)
-        return self._concatenated(iter([self._found(push, before)]), push)
+            out = self._concatenated(self._parts.insert_probe.probe_again(push, first), push)
+        else:
+            out = self._concatenated(iter([self._found(push, first)]), push)
+        if not self._counting:
+            self.expected = out.num_rows
+        return out
 
-    def _found(self, push: Push, before: dict[Side, int]) -> PositionCandidates:
+    def _found(self, push: Push, first: dict[Side, int]) -> PositionCandidates:
         """Return what was found as candidates yet to be written, in bounded parts: there was no room for all."""
-        engine = self._engine
-        found = {role: one.joined(self._words) for role, one in self._roles.items()}
-        self._pairs = sum(one.total for one in found.values())
+        parts = self._parts
+        found = {role: one.joined(self._words) for role, one in self.probe_sides.items()}
         sides = {
-            role: (push.arrivals.rank(role), found[role], before[role], engine.meeting.floor(other(role)))
+            role: (push.arrivals.rank(role), found[role], first[role], parts.windows[other(role)].index.floor)
             for role in SIDES
         }
-        return PositionCandidates(sides, 0, push.rows, engine.workers, engine.meeting.memory)
+        return PositionCandidates(sides, 0, push.rows, parts.workers, parts.memory)

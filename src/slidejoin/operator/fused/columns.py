@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.cells.band_cells import BandCells
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     BY,
@@ -25,20 +24,20 @@ from slidejoin.kernels.fused.small_push import (
     STRIDE,
     UNITS,
 )
-from slidejoin.operator.window.indexed import CROWDED
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from slidejoin.index.cells.band_cells import BandCells
     from slidejoin.operator.fused.probe_side import ProbeSide
-    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.parts import JoinParts
     from slidejoin.rows.chunk import Chunk
     from slidejoin.sides import Side
 
-__all__ = ["AT", "Block", "Half", "Looked"]
+__all__ = ["AT", "ColumnAddresses", "ResultBlock", "SmallPushSide"]
 
 AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
-"""Where what is brief of a side begins, see `slidejoin.kernels.fused.small_push`."""
+"""Where the numbers of a side begin, see `slidejoin.kernels.fused.small_push`."""
 
 ColumnAddresses: TypeAlias = "list[tuple[int, int, tuple[int, ...]]]"
 """Columns that are looked at: the place of each, the bytes of a value, and where its address is written down."""
@@ -48,9 +47,9 @@ class SmallPushSide:
     """What one side brings to small pushes: where its columns lie, its window and its records."""
 
     def __init__(
-        self, side: Side, engine: JoinOperator, key: str, words: memoryview, role: ProbeSide, work: memoryview
+        self, side: Side, parts: JoinParts, key: str, words: memoryview, role: ProbeSide, work: memoryview
     ) -> None:
-        plan, window = engine.plan, engine.windows[side]
+        plan, window = parts.plan, parts.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
         schema = plan.schema(side)
         # For each column that is looked at: its place, the bytes of a value, and where its address is written down.
@@ -85,11 +84,8 @@ class SmallPushSide:
     def look(self, table: pa.Table, rows: int, columns: ColumnAddresses) -> bool:
         """Write down where all lies that a push of these rows needs; return False if it does not fit."""
         words, at, window, payload = self._words, self._at, self.window, self.payload
-        index = window.index
-        if type(index) is not BandCells or index.wide:
-            return False
-        seen = window.rows_seen
-        if seen + rows - index.floor > CROWDED * index.rows:
+        index, seen = window.index.cell_table, window.rows_seen
+        if index is None or index.wide or index.is_full(seen + rows):
             return False
         if index.slots is not self._slots or index.pool is not self._pool:
             self._role.look_at(index, self._work)
@@ -113,6 +109,17 @@ class SmallPushSide:
                 words[one] = address
         return True
 
+    @property
+    def table(self) -> BandCells | None:
+        """The table that the side's rows are inserted into."""
+        return self.window.index.cell_table
+
+    def inserted(self, rows: int) -> None:
+        """Take notice of the rows that the kernel has inserted."""
+        table = self.table
+        if table is not None:
+            table.inserted(rows)
+
     def finds(self) -> bool:
         """Write down where records are found by their ordinals; return False if columns may have NULLs."""
         directory = self.payload.directory
@@ -126,7 +133,7 @@ class SmallPushSide:
         return True
 
 
-class Block:
+class ResultBlock:
     """A table with room for the results of many pushes, and the addresses of its columns."""
 
     def __init__(self, schema: pa.Schema, dtypes: list[np.dtype[Any]], places: int) -> None:

@@ -1,14 +1,15 @@
-"""What both short ways do alike: putting rows in order, keeping them, and putting out what they found."""
+"""What fused pushes do alike: putting rows in order, keeping them, and putting out what they found."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.operator.fused.batch_columns import BatchColumns, ColumnPlaces
-from slidejoin.operator.ingest.arrival import Arrivals, merge
+from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
+from slidejoin.operator.ingest.batch_columns import ColumnPlaces
+from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.output import PairOutput
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import empty_of
@@ -19,79 +20,91 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.operator.ingest.ingest import Push
-    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.ingest.batch_columns import BatchColumns
     from slidejoin.operator.output import Candidates
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["NO_TIMES", "SIDES", "Way", "around", "beside", "plain"]
+__all__ = ["FusedPush", "SortValues", "around", "arrived", "beside", "plain"]
+
+SortValues: TypeAlias = "tuple[NDArray[Any], NDArray[Any]] | None"
 
 NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
 
-class FusedPath:
-    """Pushes into an engine of a `plain` plan.
+class FusedPush:
+    """What all fused pushes are made of.
 
     Parameters
     ----------
-    engine : JoinOperator
+    parts : JoinParts
+        Of a join whose plan is `plain`.
     keys : mapping of side to Around or Beside
         The column of each side whose values are keys.
     """
 
-    def __init__(self, engine: JoinOperator, keys: Mapping[Side, Around | Beside]) -> None:
-        self._engine, plan = engine, engine.plan
+    def __init__(self, parts: JoinParts, keys: Mapping[Side, Around | Beside]) -> None:
+        self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
-        self._matches = PairOutput(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
-        held = {side: engine.windows[side].payload.plain for side in SIDES}
+        self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers)
+        held = {side: parts.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
-    def sort_values(self, taken: dict[Side, BatchColumns], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return what `operator.ingest.order_by.sort_values` does; where a column stands is looked up once."""
-        return self._places.sort_values(taken, name)
+    def _rising(self, batch: PushBatch) -> tuple[bool, SortValues]:
+        """Tell whether both sides come in order, and return the values that they are sorted by; None without."""
+        by = None if batch.order_by is None else self._places.sort_values(batch.columns, batch.order_by)
+        return by is None or rise(by), by
 
-    def _arrange(self, rows: dict[Side, int], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None) -> Arrivals:
+    def _arrange(self, batch: PushBatch, by: SortValues) -> Arrivals:
         """Put rows in order whose sort values rise."""
-        most = max(rows.values())
+        most = max(batch.left_rows, batch.right_rows)
         if by is not None and self._ranks[0].size < most:
             self._ranks = (np.empty(2 * most, np.int64), np.empty(2 * most, np.int64))
         left, right = self._ranks
-        return merge(rows["left"], rows["right"], by, (left[: rows["left"]], right[: rows["right"]]))
+        return merge(batch.left_rows, batch.right_rows, by, (left[: batch.left_rows], right[: batch.right_rows]))
 
-    def _hold_side(self, side: Side, taken: BatchColumns, time_max: int | None) -> None:
+    def _hold(self, side: Side, columns: BatchColumns, first: int, time_max: int | None) -> None:
         """Take the rows of one side, without their keys."""
-        window, columns = self._engine.windows[side], self._places.held(side, taken)
-        if columns:
-            window.hold_values(columns, taken.rows, time_max)
+        window, values = self._parts.windows[side], self._places.held(side, columns)
+        if values:
+            window.hold_values(values, columns.rows, first, time_max)
         else:
-            window.hold(taken.kept, time_max)
+            window.hold(columns.kept, first, time_max)
 
     def _counts(
-        self, matches: NDArray[np.int64], taken: dict[Side, BatchColumns], arrivals: Arrivals, marks: NDArray[np.bool_]
+        self,
+        matches: NDArray[np.int64],
+        columns: Mapping[Side, BatchColumns],
+        arrivals: Arrivals,
+        marks: NDArray[np.bool_],
     ) -> pa.Table:
         """Put out the number of pairs of each arrival, (n,) int64; `marks` (n,) bool tell the left ones."""
-        tables = {side: taken[side].kept for side in SIDES} if self._counted_columns else {}
-        return self._engine.count_tables.table(matches, tables, arrivals, marks)
+        tables = {side: columns[side].kept for side in SIDES} if self._counted_columns else {}
+        return self._parts.count_tables.table(matches, tables, arrivals, marks)
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
         """Put out what was found in parts."""
-        chunk_rows, schema = self._engine.chunk_rows, self._engine.plan.layout.schema
+        chunk_rows, schema = self._parts.chunk_rows, self._parts.plan.layout.schema
         if self._counting:
-            counts = map(self._matches.counted, found)
-            tables = list(self._matches.counts(counts, push.tables, push.arrivals))
+            tables = list(self._output.counts(map(self._output.counted, found), push.tables, push.arrivals))
         else:
-            tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
+            tables = [table for candidates in found for table in self._output.pairs(candidates, chunk_rows)]
         return pa.concat_tables(tables) if tables else empty_of(schema)
 
 
-def plain(engine: JoinOperator) -> bool:
-    """Tell whether what any short way leaves out is absent, but for what it asks of the comparison itself."""
-    plan = engine.plan
+def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:
+    """Return rows as the general path has them, for what is done by its means."""
+    return Push({side: columns[side].kept for side in SIDES}, NO_TIMES, arrivals)
+
+
+def plain(plan: Plan) -> bool:
+    """Tell whether what any fused push leaves out is absent, but for what it asks of the comparison itself."""
     config, bound = plan.config, plan.bound
     return (
         not config.self_join

@@ -1,7 +1,8 @@
-"""Event times on the short way: taken as they lie in memory, in a push of which no row is late."""
+"""Event times of a fused push: taken as they lie in memory, where no row is late."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +16,13 @@ from slidejoin.sides import SIDES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.operator.fused.batch_columns import BatchColumns
-    from slidejoin.operator.ingest.arrival import Arrivals, Clock
+    from slidejoin.operator.ingest.arrival import Arrivals
+    from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
     from slidejoin.plan.window_term import Scope
     from slidejoin.sides import Side
 
-__all__ = ["Ticking"]
+__all__ = ["EventTimes"]
 
 LARGEST = int(np.iinfo(np.int64).max)
 
@@ -45,20 +46,17 @@ class EventTimes:
             plain = all(pa.types.is_timestamp(kind) and UNIT_SCALE[kind.unit] == scope.scale for kind in kinds)
         return plain and max(scope.left_length, scope.right_length, scope.lateness) <= LARGEST
 
-    def take(
-        self, taken: dict[Side, BatchColumns], arrivals: Arrivals, clock: Clock
-    ) -> dict[Side, NDArray[np.int64]] | None:
-        """Return the event times of both sides, (n,) int64; None if a row is late or has none: that is for the engine.
+    def take(self, batch: PushBatch, arrivals: Arrivals) -> dict[Side, NDArray[np.int64]] | None:
+        """Return the event times of both sides, (n,) int64; None if a row is late or has none.
 
-        The clock stays as it is until `move`.
+        Sets the batch's clock as it will be after these rows.
         """
-        left, right = (taken[side].words(self._places[side]) for side in SIDES)
+        left, right = (batch.columns[side].words(self._places[side]) for side in SIDES)
         if left is None or right is None:
             return None
-        self._clocks[0], self._clocks[1] = clock.left, clock.right
-        in_time = run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, self._clocks)
-        return {"left": left, "right": right} if in_time else None
-
-    def move(self, clock: Clock) -> None:
-        """Move a clock on by the times that were taken last."""
-        clock.left, clock.right = (int(largest) for largest in self._clocks)
+        clock, ends = batch.clock, self._clocks
+        ends[0], ends[1] = clock.left, clock.right
+        if not run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, ends):
+            return None
+        batch.clock_after = replace(clock, left=int(ends[0]), right=int(ends[1]))
+        return {"left": left, "right": right}

@@ -1,4 +1,4 @@
-"""What the probes of one side need on the short way, kept from push to push."""
+"""What the probes of one side need in fused pushes through cells, kept from push to push."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slidejoin.kernels.fused.work import BEYOND, COUNTS, DONE, FOUND, PROBES, RE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.index.answer import FoundPositions
     from slidejoin.index.cells.band_cells import BandCells
-    from slidejoin.index.cells.probes import FoundPositions
 
-__all__ = ["Role"]
+__all__ = ["ProbeSide"]
 
 
 class ProbeSide:

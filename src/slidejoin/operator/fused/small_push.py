@@ -1,22 +1,19 @@
-"""Small pushes in one call of a kernel: what the short way does in Python, done by addresses.
+"""Fused pushes of a few rows: what `cells` does in Python, done by addresses.
 
 A push of sixteen rows spends two microseconds on its rows and forty on calls. Here each column is asked once where it
 lies, one kernel does the rest (`kernels.fused.small_push`), and the result is cut from a table that was made for many of
-them. What does not fit, such as NULLs or the first rows of a chunk or of a larger table, takes the short way.
+them. What does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
 """
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.cells.band_cells import BandCells
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
-    BRIEF,
     GATHERED,
     LEFT_SIDE,
     MOST_COLUMNS,
@@ -26,32 +23,32 @@ from slidejoin.kernels.fused.small_push import (
     PUT,
     RANKS,
     RIGHT_SIDE,
+    SMALL,
     TAKEN,
-    UNORDERED,
     WRITTEN,
-    push_briefly,
+    order_small,
+    push_small,
 )
 from slidejoin.kernels.fused.work import LEFT, RIGHT, VIEWED, WOVEN
-from slidejoin.operator.fused.columns import AT, Block, SmallPushSide
+from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
+from slidejoin.operator.fused.common import around
+from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
+from slidejoin.operator.slices import slice_rows
 from slidejoin.predicate.truth.values import WHOLE
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from numpy.typing import NDArray
-
+    from slidejoin.operator.fused.cells import FusedCells
     from slidejoin.operator.fused.columns import ColumnAddresses
-    from slidejoin.operator.fused.probe_side import ProbeSide
-    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Around
     from slidejoin.sides import Side
 
-__all__ = ["Brief"]
+__all__ = ["SmallPush"]
 
 MOST_ROWS = 1 << 10
 """Rows of a push that is small: larger ones need more room for results than is kept for others."""
@@ -61,36 +58,23 @@ BLOCK_PLACES = 1 << 12
 
 
 class SmallPush:
-    """Pushes into an engine whose plan `serves`; see `push`.
+    """Pushes of few rows through tables of cells, in count windows, see `slidejoin.operator.push`.
 
     Parameters
     ----------
-    engine : JoinOperator
-    plain : mapping of side to Around
-        The column of each side whose values are keys.
-    roles : mapping of side to ProbeSide
-    work : (WORK,) int64
-        Of the short way, with its constants.
-    rest : callable
-        Goes on where the kernel had to stop: ``rest(tables, ranks, before)``.
+    parts : JoinParts
+    cells : FusedCells
+        Whose work is shared, and who goes on where the kernel has to stop.
     """
 
-    def __init__(
-        self,
-        engine: JoinOperator,
-        plain: Mapping[Side, Around],
-        roles: Mapping[Side, ProbeSide],
-        work: NDArray[np.int64],
-        rest: Callable[[dict[Side, pa.Table], tuple[NDArray[np.int64], NDArray[np.int64]], dict[Side, int]], pa.Table],
-    ) -> None:
-        self._engine, self._roles, self._work, self._rest = engine, roles, work, rest
-        self._work_words = memoryview(work.data)
-        self._brief = np.zeros(BRIEF, np.int64)
-        words = self._words = memoryview(self._brief.data)
-        plan = engine.plan
+    def __init__(self, parts: JoinParts, cells: FusedCells) -> None:
+        self._parts, self._cells, plan = parts, cells, parts.plan
+        self._work_words = memoryview(cells.work.data)
+        self._small = np.zeros(SMALL, np.int64)
+        words = self._words = memoryview(self._small.data)
+        keys, sides = around(plan), cells.probe_sides
         self._left, self._right = (
-            SmallPushSide(side, engine, plain[side].column, words, roles[other(side)], self._work_words)
-            for side in SIDES
+            SmallPushSide(side, parts, keys[side].column, words, sides[other(side)], self._work_words) for side in SIDES
         )
         self._ranks = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
         words[LEFT_SIDE + RANKS], words[RIGHT_SIDE + RANKS] = map(address_of, self._ranks)
@@ -99,127 +83,116 @@ class SmallPush:
         if self._gathers:
             words[WRITTEN], words[WRITTEN + 1] = map(address_of, self._ordinals)
         # Where the address of each column that is put out is written down.
-        self._out, self._dtypes = _put_out(plan, engine, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
+        self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
         self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
-        self._block = Block(plan.layout.schema, self._dtypes, 1)
+        self._block = ResultBlock(plan.layout.schema, self._dtypes, 1)
         self._columns: dict[str | None, tuple[ColumnAddresses, ColumnAddresses] | None] = {
             None: (self._left.columns, self._right.columns)
         }
-        window = plan.config.window
-        assert isinstance(window, CountWindow)  # noqa: S101 - looked at by `serves`
-        self._sizes, self._slide = (window.left, window.right), window.slide
+        self._most_rows = min(MOST_ROWS, slice_rows(plan, 0, {}))
         self._roomy, self._aside = False, plan.config.order == "none"
-        self.pairs = 0
-        """Of the last push: there will be about as many in the next one."""
 
     @staticmethod
-    def serves(engine: JoinOperator, plain: Mapping[Side, Around]) -> bool:
-        """Tell whether everything that small pushes leave out is absent, of a join that takes the short way."""
-        plan = engine.plan
+    def serves(parts: JoinParts) -> bool:
+        """Tell whether everything that small pushes leave out is absent, of a join that `FusedCells` serves."""
+        plan = parts.plan
         if plan.scope is not None or plan.config.output == "count":
             return False
+        keys = around(plan)
         for side in SIDES:
-            schema, held, names = plan.schema(side), engine.windows[side].payload.plain, plan.layout.names(side)
+            schema, held, names = plan.schema(side), parts.windows[side].payload.plain, plan.layout.names(side)
             kept = {column.name: column for column in held}
             if not 0 < len(held) <= MOST_COLUMNS or len(names) > MOST_COLUMNS:
                 return False
             kinds = [(schema.field(column.name).type, column.kind) for column in held]
             if any(given != kind or pa.types.is_boolean(kind) for given, kind in kinds):
                 return False
-            if schema.field(plain[side].column).type.id not in WHOLE or not kept.keys() >= set(names):
+            if schema.field(keys[side].column).type.id not in WHOLE or not kept.keys() >= set(names):
                 return False
         return plan.config.output == "positions" or bool(plan.layout.columns)
 
-    def push(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
-        """Take rows and return what they produce, or take nothing and return None: the short way is needed."""
-        start = perf_counter()
-        engine, left, right = self._engine, tables["left"], tables["right"]
-        lefts, rights = left.num_rows, right.num_rows
-        room = min(self.pairs + self.pairs // 8 + lefts + rights, engine.chunk_rows)
-        if not 0 < lefts + rights <= min(MOST_ROWS, engine.largest_slice) or room > BLOCK_PLACES:
-            return None
-        columns = self._columns[order_by] if order_by in self._columns else self._look_up(tables, order_by)
-        if not (columns and self._left.look(left, lefts, columns[0]) and self._right.look(right, rights, columns[1])):
-            return None
-        if self._gathers and not (self._left.finds() and self._right.finds()):
-            return None
-        self._aim(room, order_by)
-        engine.stats.since("arrive", start)
-        push_briefly(self._work, self._brief)
-        pairs = self._work_words[WOVEN]
-        return None if pairs == UNORDERED else self._put_out(tables, lefts, rights, pairs)
+    # -- accept ------------------------------------------------------------------------------------------------------
 
-    def _aim(self, room: int, order_by: str | None) -> None:
-        """Write down where so many pairs go, and how they are ordered."""
-        words, work, block, schema = self._words, self._work_words, self._block, self._engine.plan.layout.schema
-        if block.used + room > block.places:
-            block = self._block = Block(schema, self._dtypes, BLOCK_PLACES)
-        used = block.used
-        for at, (address, width) in zip(self._out, block.columns, strict=True):
-            words[at] = address + used * width
-        words[ORDERED], words[PLACES] = order_by is not None, room
-        words[PUT] = order_by is None or self._aside
-        if not (self._roomy and work[LEFT + VIEWED] and work[RIGHT + VIEWED]):
-            for role in self._roles.values():
-                role.make_room(MOST_ROWS, work)
-            self._roomy = True
+    def accepts(self, batch: PushBatch) -> bool:
+        """Tell whether the rows are few and in order, without NULLs, and fit in where the newest ones are."""
+        rows, by = batch.rows, batch.order_by
+        if not 0 < rows <= self._most_rows or self._places(rows) > BLOCK_PLACES:
+            return False
+        columns = self._columns[by] if by in self._columns else self._look_up(batch)
+        left, right, tables = self._left, self._right, batch.tables
+        if not (
+            columns
+            and left.look(tables["left"], batch.left_rows, columns[0])
+            and right.look(tables["right"], batch.right_rows, columns[1])
+        ):
+            return False
+        if self._gathers and not (left.finds() and right.finds()):
+            return False
+        self._words[ORDERED] = by is not None
+        return bool(order_small(self._small))
 
-    def _put_out(self, tables: dict[Side, pa.Table], lefts: int, rights: int, pairs: int) -> pa.Table:
-        """Take notice of what the kernel did, and return what it wrote, or go on where it had to stop."""
-        start, engine, one, two = perf_counter(), self._engine, self._left, self._right
-        before: dict[Side, int] = {"left": one.window.rows_seen, "right": two.window.rows_seen}
-        for half, rows in ((one, lefts), (two, rights)):
-            if rows:
-                half.window.rows_seen += rows
-                half.payload.wrote(rows)
-        stats = engine.stats
-        stats.rows_left += lefts
-        stats.rows_right += rights
-        if pairs < 0:
-            out = self._rest(tables, (self._ranks[0][:lefts].copy(), self._ranks[1][:rights].copy()), before)
-            self.pairs = out.num_rows
-            engine.settle(before)
-            return out
-        self.pairs, block = pairs, self._block
-        stats.pairs += pairs
-        out = block.table.slice(block.used, pairs)
-        block.used += pairs
-        self._expire(one, lefts, self._sizes[0])
-        self._expire(two, rights, self._sizes[1])
-        engine.choose()
-        stats.since("expire", start)
-        return out
+    def _places(self, rows: int) -> int:
+        """Return for how many pairs there is to be room."""
+        expected = self._cells.expected
+        return min(expected + expected // 8 + rows, self._parts.chunk_rows)
 
-    def _expire(self, half: SmallPushSide, rows: int, size: int) -> None:
-        """Take notice of the rows that the kernel has inserted on one side, and let old ones leave."""
-        window, payload = half.window, half.payload
-        index = window.index
-        assert isinstance(index, BandCells)  # noqa: S101 - `look` has looked
-        index.inserted(rows)
-        outside = window.rows_seen - size
-        if outside > 0:
-            outside -= outside % self._slide
-            index.expire(outside)
-            if payload.chunks and payload.chunks[0].end <= outside:
-                payload.expire(outside)
-
-    def _look_up(
-        self, tables: dict[Side, pa.Table], name: str | None
-    ) -> tuple[ColumnAddresses, ColumnAddresses] | None:
-        """Return which columns are looked at in pushes that are sorted by that one; None if these do not fit."""
-        found = None
+    def _look_up(self, batch: PushBatch) -> tuple[ColumnAddresses, ColumnAddresses] | None:
+        """Return which columns are looked at in pushes that are sorted by one; None if these do not fit."""
+        found, name = None, batch.order_by
         if name is not None:
-            places = plain_places(tables, name)
+            places = plain_places(batch.tables, name)
             found = (self._left.ordered(places[0]), self._right.ordered(places[1])) if places else None
             self._columns[name] = found
         return found
 
+    # -- run ---------------------------------------------------------------------------------------------------------
 
-def _put_out(plan: Plan, engine: JoinOperator, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
+    def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+        """Insert the rows, probe, and return what they produced, see `slidejoin.operator.push`."""
+        places, left, right = self._places(batch.rows), self._left, self._right
+        self._aim(places, ordered=batch.order_by is not None)
+        push_small(self._cells.work, self._small)
+        pairs = self._work_words[WOVEN]
+        for side, rows in ((left, batch.left_rows), (right, batch.right_rows)):
+            if rows:
+                side.payload.wrote(rows)
+        if pairs < 0:
+            return self._go_on(batch, first)
+        self._cells.expected, block = pairs, self._block
+        out = block.table.slice(block.used, pairs)
+        block.used += pairs
+        left.inserted(batch.left_rows)
+        right.inserted(batch.right_rows)
+        return out
+
+    def _aim(self, places: int, *, ordered: bool) -> None:
+        """Write down where so many pairs go, and how they are ordered."""
+        words, work, block = self._words, self._work_words, self._block
+        if block.used + places > block.places:
+            block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, BLOCK_PLACES)
+        used = block.used
+        for at, (address, width) in zip(self._out, block.columns, strict=True):
+            words[at] = address + used * width
+        words[PLACES], words[PUT] = places, not ordered or self._aside
+        if not (self._roomy and work[LEFT + VIEWED] and work[RIGHT + VIEWED]):
+            for side in self._cells.probe_sides.values():
+                side.make_room(MOST_ROWS, work)
+            self._roomy = True
+
+    def _go_on(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+        """Go on where the kernel had to stop, with rows that are kept already."""
+        lefts, rights = batch.left_rows, batch.right_rows
+        ranks = self._ranks[0][:lefts].copy(), self._ranks[1][:rights].copy()
+        arrivals = Arrivals(numbers(lefts), numbers(rights), *ranks, straight=True)
+        tables = {side: table for side in SIDES if (table := self._parts.windows[side].index.cell_table) is not None}
+        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns))
+
+
+def _output_columns(plan: Plan, parts: JoinParts, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
     """Write down where the columns stand in records that are put out; return where their addresses go, and types."""
     counts, out, dtypes = dict.fromkeys(SIDES, 0), [], []
     for side, name, _ in plan.layout.columns:
-        records = engine.windows[side].payload.records
+        records = parts.windows[side].payload.records
         number = [column.name for column in records.columns].index(name)
         at = AT[side] + GATHERED + counts[side] * OF_COLUMN
         dtype = records.columns[number].dtype

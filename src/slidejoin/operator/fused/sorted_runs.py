@@ -1,24 +1,23 @@
-"""The short way through sorted runs: one comparison of whole numbers, in count windows, by small pushes.
+"""Fused pushes through sorted runs: one comparison of whole numbers, in count windows, by few rows at once.
 
-The rows of small pushes collect in an insertion buffer (`index.sorted_runs.insertion_buffer`), so that most pushes neither make a
-run nor merge one. Larger pushes go the engine's way, which two threads share: their rows cost more than its decisions.
+The rows of small pushes collect in an insertion buffer (`index.sorted_runs.insertion_buffer`), so that most of them
+neither make a run nor merge one. Larger ones take the general path, which two threads share: their rows cost more than
+its decisions.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.sorted_runs.bi_sort import BiSort
 from slidejoin.kernels.candidates.weaving import weave, weave_counts
 from slidejoin.kernels.cells.probing import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
-from slidejoin.operator.fused.common import NO_TIMES, FusedPath, beside
-from slidejoin.operator.ingest.arrival import Arrivals, rise
-from slidejoin.operator.ingest.ingest import Push
+from slidejoin.operator.fused.common import FusedPush, arrived, beside
+from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 
@@ -26,9 +25,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slidejoin.index.sorted_runs.bi_sort import BiSort
     from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
-    from slidejoin.operator.fused.batch_columns import BatchColumns
-    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.operator.ingest.arrival import Arrivals
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.operator.push import PushBatch
     from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.sides import Side
 
@@ -36,14 +37,23 @@ __all__ = ["FusedRuns"]
 
 MATCHES, MOST_MATCHES, MOST_COUNTED = 16, 1 << 20, 1 << 17
 """Matches a probe for which there is room at first, and places for the matches of a side at most: 4 MiB; fewer where
-they are only counted, because the engine's way counts ranges without looking at their rows."""
+they are only counted, because the general path counts ranges without looking at their rows."""
 
 REST = 32
-"""Pushes that go the engine's way after one with more matches than that."""
+"""Pushes that take the general path after one with more matches than that."""
 
 
-class Asking:
-    """What the probes of one side ask and find, in memory that is kept from push to push."""
+class Accepted(NamedTuple):
+    """What was learnt of a batch when it was accepted: keys (n,) int64 of each side, and where they go."""
+
+    keys: dict[Side, NDArray[np.int64]]
+    chains: dict[Side, BiSort]
+    buffers: dict[Side, InsertionBuffer]
+    arrivals: Arrivals
+
+
+class RunProbes:
+    """The probes of one side and what they find, in memory that is kept from push to push."""
 
     def __init__(self, keys: Beside, window: CountWindow, stored: Side) -> None:
         shift = keys.shift
@@ -55,7 +65,7 @@ class Asking:
         self.counts = np.empty(0, np.int32)
         self.total = 0
 
-    def ask(
+    def find(
         self,
         runs: BiSort,
         keys: NDArray[np.int64],
@@ -87,118 +97,107 @@ class Asking:
         return more
 
 
-class FusedRuns(FusedPath):
-    """Pushes into an engine whose plan `serves`; see `push`."""
+class FusedRuns(FusedPush):
+    """Pushes of few rows into sorted runs, see `slidejoin.operator.push`."""
 
-    def __init__(self, engine: JoinOperator) -> None:
-        plan = engine.plan
+    def __init__(self, parts: JoinParts) -> None:
+        plan = parts.plan
         keys, window = beside(plan), plan.config.window
-        super().__init__(engine, keys)
+        super().__init__(parts, keys)
         assert isinstance(window, CountWindow)  # noqa: S101 - looked at by `serves`
-        self._asking = {role: Asking(keys[role], window, other(role)) for role in SIDES}
-        self._rest = 0
+        self._probes = {role: RunProbes(keys[role], window, other(role)) for role in SIDES}
+        self._largest = slice_rows(plan, 0, {})
+        self._rests_until = 0
+        """Rows of the join up to which pushes are left to the general path."""
+        self._accepted: Accepted | None = None
 
     @staticmethod
-    def serves(engine: JoinOperator) -> bool:
+    def serves(parts: JoinParts) -> bool:
         """Tell whether what is left out here is absent, of a plan that is `plain`."""
-        plan = engine.plan
         return (
-            engine.algorithm in {"band_cells", "bi_sort"}
-            and engine.windows["left"].merge
-            and plan.scope is None
-            and len(beside(plan)) == len(SIDES)
+            parts.algorithm in {"band_cells", "bi_sort"}
+            and parts.windows["left"].merge
+            and parts.plan.scope is None
+            and len(beside(parts.plan)) == len(SIDES)
         )
 
-    @property
-    def open(self) -> bool:
-        """Whether this is the index that is used now."""
-        return isinstance(self._engine.windows["left"].index, BiSort)
+    def accepts(self, batch: PushBatch) -> bool:
+        """Tell whether the rows are few, in order, and there is room for them in both insertion buffers."""
+        windows = self._parts.windows
+        chains = {side: chain for side in SIDES if (chain := windows[side].index.run_chain) is not None}
+        if not chains or not 0 < batch.rows <= self._largest or self._seen() < self._rests_until:
+            return False
+        keys = self._places.keys(batch.columns)
+        if not keys:
+            return False
+        buffers: dict[Side, InsertionBuffer] = {}
+        for side, chain in chains.items():
+            buffer = chain.buffer(keys[side].size, windows[side].rows_seen, windows[side].payload.rows)
+            if buffer is None or not buffer.fits(keys[side]):
+                return False
+            buffers[side] = buffer
+        rising, by = self._rising(batch)
+        if rising:
+            self._accepted = Accepted(keys, chains, buffers, self._arrange(batch, by))
+        return rising
 
-    def push(
-        self, taken: dict[Side, BatchColumns], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
-    ) -> pa.Table | None:
-        """Take rows and return what they produce, or take nothing and return None: the engine's way is needed."""
-        start, engine = perf_counter(), self._engine
-        rows = {side: taken[side].rows for side in SIDES}
-        if self._rest:
-            self._rest -= 1
-            return None
-        if not 0 < rows["left"] + rows["right"] <= engine.largest_slice:
-            return None
-        keys = self._places.keys(taken)
-        indexes, buffers = self._buffers(rows) if keys else ({}, {})
-        if not buffers or not (by is None or rise(by)):
-            return None
-        if not all(buffers[side].fits(keys[side]) for side in SIDES):
-            return None
-        # From here on rows are taken.
-        before = {side: engine.windows[side].rows_seen for side in SIDES}
-        arrivals = self._arrange(rows, by)
-        now = engine.stats.since("arrive", start)
-        sorted_before = {side: buffers[side].rows for side in SIDES}
+    def _seen(self) -> int:
+        return sum(window.rows_seen for window in self._parts.windows.values())
+
+    def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+        """Insert the rows, probe, and return what they produced, see `slidejoin.operator.push`."""
+        accepted, self._accepted = self._accepted, None
+        assert accepted is not None  # noqa: S101 - `accepts` came before
+        keys, chains, buffers, arrivals = accepted
+        parts, now = self._parts, perf_counter()
+        sorted_before: dict[Side, int] = {}
         for side in SIDES:
-            if rows[side]:
-                self._hold_side(side, taken[side], None)
-                buffers[side].take(before[side])
-        now = engine.stats.since("insert", now)
+            columns, rows = batch.columns[side], keys[side].size
+            chains[side].open_buffer(buffers[side], rows, parts.windows[side].payload.rows)
+            sorted_before[side] = buffers[side].rows
+            if rows:
+                self._hold(side, columns, first[side], None)
+                buffers[side].take(first[side])
+        now = parts.stats.since("insert", now)
         whole = True
         for role in SIDES:
             coming = buffers[role].coming, sorted_before[role]
-            rank, arrived = arrivals.rank(role), before[other(role)]
-            whole &= self._asking[role].ask(indexes[other(role)], keys[role], rank, arrived, coming)
-        engine.stats.since("probe", now)
-        out = self._written(taken, arrivals, before, whole)
-        now = perf_counter()
-        engine.stats.rows_left += rows["left"]
-        engine.stats.rows_right += rows["right"]
-        engine.settle(before)
-        engine.stats.since("expire", now)
-        return out
-
-    def _buffers(self, rows: dict[Side, int]) -> tuple[dict[Side, BiSort], dict[Side, InsertionBuffer]]:
-        """Return both sides' runs, and where so many rows can be put; no buffers if there is no room."""
-        indexes: dict[Side, BiSort] = {}
-        buffers: dict[Side, InsertionBuffer] = {}
-        for side in SIDES:
-            window = self._engine.windows[side]
-            index = window.index
-            assert isinstance(index, BiSort)  # noqa: S101 - `open` has looked
-            indexes[side] = index
-            buffer = index.buffer(rows[side], window.rows_seen, window.payload.rows)
-            if buffer is None:
-                return indexes, {}
-            buffers[side] = buffer
-        return indexes, buffers
-
-    def _written(
-        self, taken: dict[Side, BatchColumns], arrivals: Arrivals, before: dict[Side, int], whole: bool
-    ) -> pa.Table:
-        """Put out what was found, or search again if there was not room for all."""
-        engine, left, right = self._engine, self._asking["left"], self._asking["right"]
+            rank, stored = arrivals.rank(role), other(role)
+            whole &= self._probes[role].find(chains[stored], keys[role], rank, first[stored], coming)
+        parts.stats.since("probe", now)
         if not whole:
-            most = MOST_COUNTED if self._counting else MOST_MATCHES
-            for role in SIDES:
-                if self._asking[role].total < 0 and not self._asking[role].learn(taken[role].rows, most):
-                    self._rest = REST
-            push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
-            return self._concatenated(engine.meeting.again(push, before), push)
-        start, lefts, rights = perf_counter(), taken["left"].rows, taken["right"].rows
+            return self._by_general_means(batch, arrivals, first)
+        return self._written(batch, arrivals, first)
+
+    def _by_general_means(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
+        """Probe again, since there was not room for all matches, and make more room for the next pushes."""
+        most = MOST_COUNTED if self._counting else MOST_MATCHES
+        for role in SIDES:
+            probes = self._probes[role]
+            if probes.total < 0 and not probes.learn(batch.columns[role].rows, most):
+                self._rests_until = self._seen() + REST * batch.rows
+        push = arrived(batch.columns, arrivals)
+        return self._concatenated(self._parts.insert_probe.probe_again(push, first), push)
+
+    def _written(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
+        """Put out what was found."""
+        parts, left, right = self._parts, self._probes["left"], self._probes["right"]
+        start, lefts, rights = perf_counter(), batch.left_rows, batch.right_rows
         ranks, pairs = (arrivals.left_rank, arrivals.right_rank), left.total + right.total
-        engine.stats.pairs += pairs
         if self._counting:
             matches, marks = np.empty(lefts + rights, np.int64), np.empty(lefts + rights, np.bool_)
             weave_counts(ranks[0], left.counts, ranks[1], right.counts, 0, 0, lefts, rights, matches, marks)
-            start = engine.stats.since("write", start)
-            out = self._counts(matches, taken, arrivals, marks)
+            start = parts.stats.since("write", start)
+            out = self._counts(matches, batch.columns, arrivals, marks)
         else:
-            memory = engine.meeting.memory
-            ordinals = memory.take(pairs), memory.take(pairs)
+            ordinals = parts.memory.take(pairs), parts.memory.take(pairs)
+            floors = [parts.windows[side].index.floor for side in SIDES]
             weave(
-                ranks[0], left.counts, left.found, before["left"], engine.meeting.floor("right"),
-                ranks[1], right.counts, right.found, before["right"], engine.meeting.floor("left"),
+                ranks[0], left.counts, left.found, first["left"], floors[1],
+                ranks[1], right.counts, right.found, first["right"], floors[0],
                 0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
             )  # fmt: skip
-            start = engine.stats.since("write", start)
-            out = self._matches.table(*ordinals)
-        engine.stats.since("payload", start)
+            start = parts.stats.since("write", start)
+            out = self._output.table(*ordinals)
+        parts.stats.since("payload", start)
         return out

@@ -4,37 +4,104 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slidejoin.index.cells.band_cells import BandCells
-from slidejoin.index.sorted_runs.bi_sort import BiSort
-from slidejoin.operator.window.indexed import IndexedRows
-from slidejoin.operator.window.keys import keyed, run_of
+from slidejoin.index.factory import Keyspace, make_index
+from slidejoin.index.protocol import Occupancy
+from slidejoin.operator.window.row_keys import row_keys
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.sorted_runs.bi_sort import Run
+    from slidejoin.index.protocol import Index, Prepared, SealedPart
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
 
-__all__ = ["SideWindow"]
+__all__ = ["LARGEST_SLICE", "SideWindow", "too_far"]
+
+LARGEST_SLICE = 1 << 18
+"""Rows of both sides that are inserted before their probes."""
 
 LOADED_AT_ONCE = 1 << 11
 """Rows that are put at once into a window that is loaded."""
 
+FARTHEST = 4
+"""An index may span this many times the rows that live; one row far ahead in time could else make it grow for ever."""
 
-class SideWindow(IndexedRows):
-    """Rows of one side that arriving rows of the other side may still see."""
+LONGEST = 1 << 29
+"""Ordinals that an index may span which has a place for each: positions of 32 bits tell as many apart."""
+
+
+def too_far(span: int, rows: int) -> bool:
+    """Tell whether `rows` rows of a time window span too many ordinals for an index that has a place for each.
+
+    Few old ones that stay would keep the places of all that came after them, and positions tell `LONGEST` rows apart.
+    """
+    return span > min(FARTHEST * (rows + LARGEST_SLICE), LONGEST)
+
+
+class SideWindow:
+    """Rows of one side that arriving rows of the other side may still see, and the index over their keys.
+
+    Parameters
+    ----------
+    plan : Plan
+        The bound join.
+    side : {"left", "right"}
+        Whose rows.
+    payload : Payload, optional
+        Of the left window of a self-join, for the right one: the rows are kept once.
+    merge : bool, default True
+        Whether sub-windows are merged.
+    algorithm : str
+        The index, one of `slidejoin.algorithms()`.
+
+    Attributes
+    ----------
+    rows_seen : int
+        Ordinal of the row to come. The operator gives ordinals, before it has rows appended.
+    """
+
+    def __init__(
+        self, plan: Plan, side: Side, payload: Payload | None = None, *, merge: bool = True, algorithm: str = "bi_sort"
+    ) -> None:
+        self.plan = plan
+        self.side: Side = side
+        self.shared = payload is not None
+        self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
+        self.merge = merge
+        self.rows_seen = 0
+        window = plan.config.window
+        self._capacity = window.size(side) if isinstance(window, CountWindow) else None
+        axis = None if plan.axes is None else plan.axes[side]
+        self._keyspace = Keyspace(len(plan.terms) - 1, axis, plan.config.options, merge)
+        self.index: Index = self._new_index(algorithm)
+
+    def _new_index(self, algorithm: str) -> Index:
+        return make_index(algorithm, self._keyspace, self._occupancy())
+
+    @property
+    def first(self) -> int:
+        """Ordinal of the oldest row kept."""
+        return min(self.payload.first(self.rows_seen), self.rows_seen)
+
+    def _occupancy(self, next_row: int | None = None) -> Occupancy:
+        """Return which ordinals are here, before the row `next_row` if that is given."""
+        end = self.rows_seen if next_row is None else next_row
+        return Occupancy(min(self.payload.first(end), end), end, self.payload.rows, self._capacity)
 
     # -- coming --------------------------------------------------------------------------------------------------------
 
     def start_at(self, ordinal: int) -> None:
         """Give the first row that ordinal; no row is here yet."""
         self.rows_seen = ordinal
-        self.index = self._index(self.index.name)
+        self.index = self._new_index(self.index.name)
 
     def skip_to(self, ordinal: int) -> None:
         """Leave out the ordinals before that one: rows that have left already."""
@@ -43,33 +110,25 @@ class SideWindow(IndexedRows):
             self.payload.skip_to(ordinal)
         self.index.skip_to(ordinal)
 
-    def sort(self, table: pa.Table) -> Run | None:
-        """Sort the keys of the rows that come next, for `append`; None if they need not be sorted."""
-        if table.num_rows == 0 or not isinstance(self.index, BiSort):
-            return None
-        return run_of(self.plan, self.side, table, self.rows_seen)
+    def prepare(self, table: pa.Table, first: int) -> Prepared:
+        """Compute the keys of rows, the first with that ordinal, and prepare them for the index; nothing changes."""
+        return self.index.prepare(row_keys(self.plan, self.side, table), first)
 
-    def append(self, table: pa.Table, times: NDArray[np.int64] | None, run: Run | None = None) -> None:
-        """Take the newest rows, in arrival order, whose keys may be sorted already.
+    def append(
+        self, table: pa.Table, times: NDArray[np.int64] | None, first: int, prepared: Prepared | None = None
+    ) -> None:
+        """Take the newest rows, in arrival order, the first with that ordinal; they may be prepared already.
 
         `times` are their event times in ticks, (n,) int64.
         """
         if table.num_rows == 0:
             return
-        time_max = None if times is None else int(times.max())
-        run = self.sort(table) if run is None else run
-        if run is not None:
-            self.append_run(table, run, time_max)
-            return
-        rows, coming = keyed(self.plan, self.side, table), table.num_rows
-        if self.outgrown(coming):
-            self.rebuild_cells(coming)
-        self.hold(table, time_max)
-        index = self.index
-        assert not isinstance(index, BiSort)  # noqa: S101 - sorted runs were given theirs
-        index.append(rows.keys, rows.kept, rows.aux, rows.inexact)
-        if isinstance(index, BandCells) and not (index.wide or index.narrow):
-            self.rebuild_cells()
+        prepared = self.prepare(table, first) if prepared is None else prepared
+        self._replace(self.index.outgrown(self._occupancy(first), table.num_rows), first)
+        self.hold(table, first, None if times is None else int(times.max()))
+        # The right window of a self-join holds rows that the left one has taken.
+        self.index.insert(prepared, self.payload.rows)
+        self.refit()
 
     def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
         """Take rows with the ordinals that they had: the first and the number of each stretch; no row is here yet."""
@@ -80,30 +139,29 @@ class SideWindow(IndexedRows):
             # In parts, because only whole sub-windows expire.
             step = max(rows // 8, LOADED_AT_ONCE)
             for at in range(start, start + rows, step):
-                part = table.slice(at, min(step, start + rows - at)).combine_chunks()
-                self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0])
+                part, ordinal = table.slice(at, min(step, start + rows - at)).combine_chunks(), self.rows_seen
+                self.rows_seen += part.num_rows
+                self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0], ordinal)
             start += rows
         self.skip_to(rows_seen)
 
-    def hold(self, table: pa.Table, time_max: int | None = None) -> None:
+    def hold(self, table: pa.Table, first: int, time_max: int | None = None) -> None:
         """Take the newest rows without their keys, which the index is given apart."""
         if not self.shared:
-            self.payload.append_rows(self.rows_seen, table, time_max, self.payload.rows + table.num_rows)
-        self.rows_seen += table.num_rows
+            self.payload.append_rows(first, table, time_max, self.payload.rows + table.num_rows)
 
-    def hold_values(self, values: Sequence[NDArray[np.generic]], rows: int, time_max: int | None = None) -> None:
+    def hold_values(
+        self, values: Sequence[NDArray[np.generic]], rows: int, first: int, time_max: int | None = None
+    ) -> None:
         """Take the newest rows without their keys, given as `Payload.append_values` takes them."""
-        self.payload.append_values(self.rows_seen, values, rows, time_max, self.payload.rows + rows)
-        self.rows_seen += rows
+        self.payload.append_values(first, values, rows, time_max, self.payload.rows + rows)
 
-    def append_run(self, table: pa.Table, run: Run, time_max: int | None) -> None:
-        """Take rows whose keys are sorted already; their ordinals follow those that are here."""
-        assert isinstance(self.index, BiSort)  # noqa: S101 - who sorts keys has chosen sorted runs
-        run = self.index.rebased(run, self.rows_seen)
+    def attach(self, table: pa.Table, part: SealedPart, time_max: int | None) -> None:
+        """Take rows whose keys were sealed before; their ordinals follow those that are here."""
         if not self.shared:
-            self.payload.append(Piece(run.base, table, time_max), self.payload.rows + table.num_rows)
-        self.index.append(run, self.payload.rows)
-        self.rows_seen += run.rows
+            self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + table.num_rows)
+        self.index.attach(part, self.rows_seen, self.payload.rows)
+        self.rows_seen += part.rows
 
     # -- leaving -------------------------------------------------------------------------------------------------------
 
@@ -117,17 +175,77 @@ class SideWindow(IndexedRows):
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
         if not self.shared:
             self.payload.expire_below(payload_oldest)
-        if isinstance(self.index, BiSort):
-            dimension = [term.shape for term in self.plan.terms].index("scope") - 1
-            self.index.expire_below(dimension, oldest)
-        else:
-            self.index.expire(self.first)
-            self._fit()
+        dimension = [term.shape for term in self.plan.terms].index("scope") - 1
+        self.index.expire_below(dimension, oldest, self.first)
+        old = self.index
+        if (smaller := old.oversized(self._occupancy())) is not None:
+            self._replace(smaller)
+            if self.index.nbytes > old.nbytes:
+                self.index = old  # what lies behind few buckets took more than it gave
 
     def own(self, ordinal: int) -> None:
         """Free the rows from that ordinal on of larger memory that they are slices of."""
         if not self.shared:
             self.payload.own(ordinal)
+
+    # -- another index for the same rows -------------------------------------------------------------------------------
+
+    def stretched(self, coming: int = 0) -> bool:
+        """Whether so many more rows would stretch the index, see `too_far`; those of a count window never do."""
+        rows = self.payload.rows + coming
+        return self.plan.scope is not None and too_far(self.rows_seen + coming - self.first, rows)
+
+    def outgrown(self, coming: int) -> bool:
+        """Whether so many more rows need another index first."""
+        return self.index.outgrown(self._occupancy(), coming) is not None
+
+    def change_index(self, algorithm: str) -> None:
+        """Put the rows into another index, one of `slidejoin.algorithms()`."""
+        self._replace(self._new_index(algorithm))
+
+    def relieve(self) -> bool:
+        """Make the index anew with more room if keys crowd in it, and tell whether that was done."""
+        roomier = self.index.crowded(self._occupancy())
+        self._replace(roomier)
+        return roomier is not None
+
+    def refit(self) -> None:
+        """Make the index anew if it cannot tell the keys apart that are in it."""
+        self._replace(self.index.overtaxed(self._occupancy()))
+
+    def _replace(self, new: Index | None, next_row: int | None = None) -> None:
+        """Insert the rows, those before `next_row` if that is given, into an empty index, which is used from now on."""
+        end = self.rows_seen if next_row is None else next_row
+        while new is not None:
+            for base, table in self._live(end):
+                new.skip_to(base)
+                rows = new.prepare(row_keys(self.plan, self.side, table), base)
+                new.insert(rows, table.num_rows)
+            new.skip_to(end)
+            self.index = new
+            new = new.overtaxed(self._occupancy(end))
+
+    def _live(self, end: int) -> Iterator[tuple[int, pa.Table]]:
+        """Iterate over the rows before an ordinal, with the ordinal of the first row of each table."""
+        for piece in self.payload:
+            # In a self-join the payload may be ahead: it takes the rows of a push with the left window.
+            rows = min(piece.table.num_rows, end - piece.base)
+            if rows > 0:
+                yield piece.base, piece.table.slice(0, rows)
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def growth(self, table: pa.Table, *, closely: bool) -> int:
+        """Return by how many bytes these rows, as they are held, make rows and index grow at most.
+
+        Looked at closely, the rows' keys tell more, which takes some 100 ns a row.
+        """
+        keys = None
+        if closely:
+            rows = row_keys(self.plan, self.side, table)
+            keys = rows.keys if rows.kept is None else rows.keys[rows.kept]
+        held = 0 if self.shared else self.payload.growth(table)
+        return held + self.index.growth(self._occupancy(), table.num_rows, keys)
 
     @property
     def nbytes(self) -> int:

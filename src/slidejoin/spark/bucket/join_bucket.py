@@ -153,7 +153,7 @@ def _joined(
         by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
     push = engine.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
     counted = 0
-    for table in engine.push(push, watermark, own_clock=False):
+    for table in engine.push_iter(push, watermark, own_clock=False):
         now, lines = perf_counter(), table
         if wiring.homes:
             lines, found = at_home(wiring, table)

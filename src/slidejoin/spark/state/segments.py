@@ -9,18 +9,19 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.sorted_runs.bi_sort import Run
-from slidejoin.operator.window.keys import run_of
+from slidejoin.index.sealed import mapped, sealed
+from slidejoin.operator.window.row_keys import row_keys
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.protocol import SealedPart
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.plan.window_term import Scope
@@ -41,8 +42,6 @@ __all__ = [
     "streams_of",
     "time_max",
 ]
-
-RUN_ARRAYS = ("words", "directory", "aux", "aux_min", "aux_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +82,27 @@ class Segment:
     ----------
     payload : pyarrow.Table
         The rows, columns as in `stored_schema`.
-    runs : dict from side to Run
-        One, or in a self-join one for each role.
+    parts : dict from side to SealedPart
+        Their keys: one, or in a self-join one for each role.
     """
 
     entry: Entry
     payload: pa.Table
-    runs: dict[Side, Run]
+    parts: dict[Side, SealedPart]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the runs as named arrays, for the cache."""
-        found: dict[str, NDArray[Any]] = {}
-        for role, run in self.runs.items():
-            found |= {f"{role}.{name}": getattr(run, name) for name in RUN_ARRAYS}
-            found[f"{role}.inexact"] = np.array(sorted(run.inexact), np.int64)
-            found[f"{role}.ends"] = np.array([run.smallest, run.largest_key], np.int64)
-            if run.wide is not None:
-                found[f"{role}.wide"] = run.wide
-        return found
+        """Return the sealed keys as named arrays, for the cache."""
+        return {f"{role}.{name}": array for role, part in self.parts.items() for name, array in part.arrays().items()}
 
     @staticmethod
     def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
         """Put together what the cache kept; nothing is copied."""
-        roles: list[Side] = [role for role in ("left", "right") if f"{role}.words" in arrays]
-        runs: dict[Side, Run] = {}
-        for role in roles:
-            words, directory, aux, *aux_ends = (arrays[f"{role}.{name}"] for name in RUN_ARRAYS)
-            smallest, largest = arrays[f"{role}.ends"].tolist()
-            inexact = frozenset(arrays[f"{role}.inexact"].tolist())
-            wide = arrays.get(f"{role}.wide")
-            runs[role] = Run.of_words(
-                entry.rows, words, directory, (smallest, largest), wide, aux, (aux_ends[0], aux_ends[1]), inexact
-            )
-        return Segment(entry, payload, runs)
+        by_role: dict[str, dict[str, NDArray[Any]]] = {}
+        for full, array in arrays.items():
+            role, _, name = full.partition(".")
+            by_role.setdefault(role, {})[name] = array
+        parts = {role: mapped(entry.rows, by_role[role]) for role in SIDES if role in by_role}
+        return Segment(entry, payload, parts)
 
 
 def streams_of(plan: Plan) -> tuple[Side, ...]:
@@ -178,7 +165,7 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
 
 def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> Segment:
     """Sort the keys of a segment's rows. O(rows)."""
-    return Segment(entry, payload, {role: run_of(plan, role, payload, 0) for role in roles_of(plan, stream)})
+    return Segment(entry, payload, {role: sealed(row_keys(plan, role, payload)) for role in roles_of(plan, stream)})
 
 
 def load_segments(engine: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
@@ -187,7 +174,7 @@ def load_segments(engine: JoinOperator, stream: Side, segments: Sequence[Segment
     for segment in segments:
         rows = _completed(segment.payload, kept)
         for role in roles_of(engine.plan, stream):
-            engine.windows[role].append_run(rows, segment.runs[role], segment.entry.time_max)
+            engine.windows[role].attach(rows, segment.parts[role], segment.entry.time_max)
 
 
 def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -118,7 +118,7 @@ class ColumnPlaces:
         return columns
 
     def sort_values(self, taken: Mapping[Side, BatchColumns], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return what `operator.ingest.order_by.sort_values` does; where a column stands is looked up once."""
+        """Return what `sort_values` does; where a column stands is looked up once."""
         places = self._order.get(name)
         if places is None:
             places = self._order[name] = plain_places({side: taken[side].table for side in SIDES}, name)

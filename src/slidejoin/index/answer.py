@@ -1,0 +1,109 @@
+"""What an index answers: positions of matches that are written down at once, or ranges from which pairs follow later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from slidejoin.kernels.common.vectors import LANES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Answer", "Found", "FoundPositions", "InRanges", "joined"]
+
+
+class InRanges(Protocol):
+    """An answer whose candidates lie side by side and are checked by ordinals at most."""
+
+    def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return what `kernels.candidates.spreading.fill_both` takes of probes low…high-1, and how it counts them."""
+        ...
+
+
+class Found(Protocol):
+    """Counts of the first pass, from which the second pass writes pairs."""
+
+    counts: NDArray[np.int64]
+    bounds: tuple[int, ...]
+    """Probes at which parts of the answer begin and end that were found apart."""
+
+    @property
+    def in_ranges(self) -> InRanges | None:
+        """The answer as ranges, from which both sides' pairs are written in one pass; None if it is not that simple."""
+        ...
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1: probe i's ``counts[i]`` pairs from ``places[i]`` on.
+
+        `places` (n,) int64; `probes` and `stored` (total,) int64 take the ordinals of each pair's two rows.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class FoundPositions:
+    """Matches of a stretch of probes by their positions, in memory that is used again for the next one.
+
+    A position is an ordinal in 32 bits: which one it stands for follows from the index's `floor`.
+
+    Attributes
+    ----------
+    begin, done : int
+        Probes begin…done-1 were answered.
+    counts : (n,) int32
+        Matches of each of them; of other probes nothing.
+    found : (places,) uint32
+        Positions, one probe after the other.
+    only_counts : bool
+        Whether positions were not asked for.
+    """
+
+    begin: int = 0
+    done: int = 0
+    total: int = 0
+    counts: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    found: NDArray[np.uint32] = field(default_factory=lambda: np.empty(1 << 12, np.uint32))
+    only_counts: bool = False
+
+    def room(self, places: int) -> None:
+        """Make `found` that large; what it holds is kept."""
+        if self.found.size < places:
+            larger = np.empty(places, np.uint32)
+            larger[: self.found.size] = self.found
+            self.found = larger
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The matches of a batch of probes, in one of two forms.
+
+    Attributes
+    ----------
+    positions : FoundPositions or None
+        Matches that are written down, of all probes or of those up to `FoundPositions.done`.
+    ranges : Found or None
+        Counts of all probes, from which pairs can be written.
+    """
+
+    positions: FoundPositions | None = None
+    ranges: Found | None = None
+
+
+def joined(parts: list[FoundPositions]) -> FoundPositions:
+    """Put together what neighbouring stretches of probes found, up to the first that was not finished."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = []
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        whole.append(part)
+        if following is not None and part.done < following.begin:
+            break
+    # Weaving reads as many positions at once, also behind the last.
+    found = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
+    total = sum(part.total for part in whole)
+    return FoundPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, found, parts[0].only_counts)

@@ -1,0 +1,52 @@
+"""Which class an index is of: the one place where a name becomes an index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from slidejoin.index.cells.band_cells import BandCells, rows_for
+from slidejoin.index.sorted_runs.bi_sort import BiSort
+from slidejoin.index.structure import make_structure
+from slidejoin.spec.options import STRUCTURES
+
+if TYPE_CHECKING:
+    from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.index.protocol import Index, Occupancy
+    from slidejoin.spec.options import Options
+
+__all__ = ["Keyspace", "make_index"]
+
+
+class Keyspace(NamedTuple):
+    """What an index is told of the keys of one side.
+
+    Attributes
+    ----------
+    dims : int
+        Further dimensions of each row.
+    axis : Axis or None
+        How keys are spread over cells; None if cells cannot answer.
+    options : Options or None
+        What was set of an index.
+    merge : bool
+        Whether sorted runs are merged.
+    """
+
+    dims: int
+    axis: Axis | None
+    options: Options | None
+    merge: bool
+
+
+def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
+    """Return an empty index, one of `slidejoin.algorithms()`, for the rows from the window's first on."""
+    options = keys.options
+    if algorithm in STRUCTURES:
+        chosen = options if options is not None and options.name == algorithm else STRUCTURES[algorithm]()
+        return make_structure(chosen, keys.dims, window.capacity, window.first)
+    if algorithm != "band_cells" or keys.axis is None:
+        return BiSort(keys.dims, merge=keys.merge, options=options)
+    return BandCells(
+        keys.axis, keys.dims, rows_for(window, 0), window.first,
+        wide=keys.axis.place is not None, next_row=window.next,
+    )  # fmt: skip

@@ -1,0 +1,181 @@
+"""A batch of probes: the rows of one side, as ranges of the other side's keys and of its ordinals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.protocol import Prepared
+
+__all__ = ["KeyRanges", "ProbeBatch", "Probes"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """The ranges of keys of n probes, both ends included; ``lo > hi`` is empty.
+
+    Attributes
+    ----------
+    lo, hi : (k, n) int64
+        Ranges of the indexed key; disjoint and ascending for each probe.
+    aux_lo, aux_hi : (p, n) int64
+        Ranges of the further dimensions.
+    aux_dims : (p,) int64
+        Which dimension each row of `aux_lo` belongs to, ascending.
+    inexact : frozenset of int
+        Terms whose ranges are not the whole truth for these rows: their pairs are checked again.
+    """
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    aux_lo: NDArray[np.int64]
+    aux_hi: NDArray[np.int64]
+    aux_dims: NDArray[np.int64]
+    inexact: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """A batch of n probes with everything worked out: what an index that answers by ranges takes.
+
+    Attributes
+    ----------
+    ordinals : (n,) int64
+        The probes' own ordinals, ascending.
+    lo, hi, aux_lo, aux_hi, aux_dims
+        As of `KeyRanges`.
+    seen_from, seen_to : (n,) int64
+        A probe sees the stored ordinals ``seen_from <= o < seen_to``; both ascend.
+    """
+
+    ordinals: NDArray[np.int64]
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    seen_from: NDArray[np.int64]
+    seen_to: NDArray[np.int64]
+    aux_lo: NDArray[np.int64]
+    aux_hi: NDArray[np.int64]
+    aux_dims: NDArray[np.int64]
+
+    def part(self, first: int, last: int) -> Probes:
+        """Return probes first…last-1, for a thread of its own."""
+        cut = slice(first, last)
+        return Probes(
+            self.ordinals[cut],
+            np.ascontiguousarray(self.lo[:, cut]),
+            np.ascontiguousarray(self.hi[:, cut]),
+            self.seen_from[cut],
+            self.seen_to[cut],
+            np.ascontiguousarray(self.aux_lo[:, cut]),
+            np.ascontiguousarray(self.aux_hi[:, cut]),
+            self.aux_dims,
+        )
+
+    @property
+    def checks(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """What the kernels take to check a candidate."""
+        return self.seen_from, self.seen_to, self.aux_lo, self.aux_hi, self.aux_dims
+
+    def __len__(self) -> int:
+        return self.ordinals.size
+
+
+class ProbeBatch:
+    """The rows of one side that arrived in one slice, as an index is asked for their matches.
+
+    Parameters
+    ----------
+    first : int
+        Ordinal of the first of them.
+    arrived : int
+        Rows of the stored side from before the slice.
+    rank : (n,) int64
+        Their places in the arrival order of the slice, ascending.
+    view : (VIEW,) int64
+        Which stored rows they see, see `kernels.cells.probing`.
+    self_join : bool
+        Whether probes and stored rows are the same rows.
+    seen_from : callable
+        Returns the first stored ordinals that are seen once so many rows of the stored side are here, (n,) int64.
+    ranges : callable
+        Returns their ranges of keys; called at most once, and not at all where `own` serves.
+    own : Prepared, optional
+        The same rows as they were prepared for their own side's index: there they may be in the order of their keys.
+    around : pair of int, optional
+        With `own`: a probe asks for the keys from its own less the first number to its own and the second.
+    """
+
+    __slots__ = ("_probes", "_ranges", "_seen_from", "around", "arrived", "first", "own", "rank", "self_join", "view")
+
+    def __init__(
+        self,
+        *,
+        first: int,
+        arrived: int,
+        rank: NDArray[np.int64],
+        view: NDArray[np.int64],
+        self_join: bool,
+        seen_from: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        ranges: Callable[[], KeyRanges],
+        own: Prepared | None = None,
+        around: tuple[int, int] | None = None,
+    ) -> None:
+        self.first, self.arrived, self.rank, self.view, self.self_join = first, arrived, rank, view, self_join
+        self.own, self.around = own, around
+        self._seen_from = seen_from
+        self._ranges: Callable[[], KeyRanges] | KeyRanges = ranges
+        self._probes: Probes | None = None
+
+    def __len__(self) -> int:
+        return self.rank.size
+
+    @property
+    def ranges(self) -> KeyRanges:
+        """The ranges of keys, worked out when they are first asked for."""
+        if not isinstance(self._ranges, KeyRanges):
+            self._ranges = self._ranges()
+        return self._ranges
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms whose ranges are not the whole truth for these rows; around own keys they always are."""
+        return frozenset() if self.own is not None else self.ranges.inexact
+
+    @property
+    def probes(self) -> Probes:
+        """The batch with everything worked out."""
+        if self._probes is None:
+            ranges = self.ranges
+            # Of the rows before it, a probe sees those of the other side: all of them in a self-join.
+            seen_to = (
+                self.rank + self.arrived
+                if self.self_join
+                else self.rank - np.arange(-self.arrived, len(self) - self.arrived)
+            )
+            self._probes = Probes(
+                ordinals=np.arange(self.first, self.first + len(self)),
+                lo=np.ascontiguousarray(ranges.lo),
+                hi=np.ascontiguousarray(ranges.hi),
+                seen_from=self._seen_from(seen_to),
+                seen_to=seen_to,
+                aux_lo=ranges.aux_lo,
+                aux_hi=ranges.aux_hi,
+                aux_dims=ranges.aux_dims,
+            )
+        return self._probes
+
+    def seen_by_ends(self) -> tuple[int, int, int, int]:
+        """Return ``(a, b, c, d)``: the first probe sees the stored ordinals a…c-1, the last one b…d-1."""
+        low, high = int(self.rank[0]), int(self.rank[-1]) - (0 if self.self_join else len(self) - 1)
+        to = np.array([self.arrived + low, self.arrived + high])
+        begin, end = self._seen_from(to).tolist()
+        return begin, end, int(to[0]), int(to[1])

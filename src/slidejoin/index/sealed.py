@@ -1,0 +1,32 @@
+"""Sealed parts: the keys of rows that no longer change, written to files and mapped again, for pipelines that keep state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.index.sorted_runs.run import Run, build_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.protocol import RowKeys, SealedPart
+
+__all__ = ["mapped", "sealed"]
+
+
+def sealed(rows: RowKeys) -> SealedPart:
+    """Sort the keys of rows into a part that `Index.attach` takes. O(rows)."""
+    return build_run(0, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
+
+
+def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
+    """Return the part of so many rows that was written as these arrays; nothing is copied.
+
+    Raises
+    ------
+    KeyError
+        If an array is missing.
+    """
+    return Run.from_arrays(rows, arrays)

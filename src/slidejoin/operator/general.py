@@ -1,0 +1,49 @@
+"""The general path: any join, slice by slice of the arrival order.
+
+::
+
+    slice ─▶ insert left, insert right ─▶ probe left→right, right→left ─▶ candidates ─▶ filter ─▶ output
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slidejoin.operator.candidates import RangeCandidates
+from slidejoin.operator.output import PairOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.sides import Side
+
+__all__ = ["GeneralPath"]
+
+
+class GeneralPath:
+    """Inserts and probes any slice of arrivals, see `slidejoin.operator.push`; it accepts all."""
+
+    def __init__(self, parts: JoinParts) -> None:
+        self._parts = parts
+
+    def run(self, part: Push, first: dict[Side, int]) -> Iterator[pa.Table]:
+        """Insert the rows of one slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
+        parts, plan = self._parts, self._parts.plan
+        found, inexact = parts.insert_probe.run(part, first)
+        if plan.bound.never:
+            slots = part.rows * (2 if plan.config.self_join else 1)
+            found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
+        output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers)
+        if plan.config.output == "count":
+            yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
+        else:
+            for candidates in found:
+                yield from output.pairs(candidates, parts.chunk_rows)
+
+    def insert(self, part: Push, first: dict[Side, int]) -> None:
+        """Only insert the rows: nobody waits for what they produce any more."""
+        self._parts.insert_probe.insert(part, first)

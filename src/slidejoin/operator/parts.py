@@ -1,0 +1,53 @@
+"""What the paths of a push share: windows, threads, memory, and the steps that both of them take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slidejoin.runtime.recycled import Recycled
+
+if TYPE_CHECKING:
+    from slidejoin.operator.counts import CountTables
+    from slidejoin.operator.ingest.ingest import Ingest
+    from slidejoin.operator.insert_probe import InsertProbe
+    from slidejoin.operator.stats import Stats
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.runtime.threads import Workers
+    from slidejoin.sides import Side
+
+__all__ = ["JoinParts"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinParts:
+    """The parts of one join's operator.
+
+    Attributes
+    ----------
+    plan : Plan
+    algorithm : str
+        The index to begin with.
+    chunk_rows : int
+        Candidates held at once, and rows of an output table.
+    windows : dict from side to SideWindow
+    ingest : Ingest
+    insert_probe : InsertProbe
+    count_tables : CountTables
+    workers : Workers
+    stats : Stats
+    memory : Recycled
+        What pairs are written into.
+    """
+
+    plan: Plan
+    algorithm: str
+    chunk_rows: int
+    windows: dict[Side, SideWindow]
+    ingest: Ingest
+    insert_probe: InsertProbe
+    count_tables: CountTables
+    workers: Workers
+    stats: Stats
+    memory: Recycled = field(default_factory=Recycled)

@@ -1,0 +1,88 @@
+"""The contract of a push.
+
+A push is read once, into tables with the schemas of their sides, before anything else; what comes after works on those
+tables. Two paths lead through the windows, the fused one and the general one, and the operator chooses::
+
+    tables ─▶ PushBatch ─▶ fused.accepts? ── yes ─▶ ordinals ─▶ fused.run ────────────┐
+                               └─ no ─▶ ingest ─▶ slices ─▶ ordinals ─▶ general.run ──┴─▶ commit: expire, adapt, count
+
+- **The operator alone** gives ordinals, moves the clock, expires, changes an index for another one, and counts rows and
+  pairs. A path inserts the rows with the ordinals that it is given, probes, and returns what they produced.
+- **`accepts` is pure**: it looks at the batch and at the windows, and may write into memory of its own, but changes
+  nothing that another push could see. It decides alone: values, NULLs, order and room are looked at here.
+- **`run` cannot decline.** What has no room after all, such as more matches than expected, is done by slower means
+  within the path, not by another one.
+- A path may count the time of its steps (`Stats.seconds`), and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from slidejoin.operator.ingest.batch_columns import BatchColumns
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slidejoin.operator.ingest.arrival import Clock
+    from slidejoin.operator.ingest.ingest import Ingest
+    from slidejoin.sides import Side
+
+__all__ = ["PushBatch", "PushPath"]
+
+
+class PushBatch:
+    """The rows of one push, as they were given.
+
+    Parameters
+    ----------
+    tables : dict from side to pyarrow.Table
+        With the sides' schemas, an empty one for a side without rows.
+    order_by : str or None
+        The column by which both sides are sorted into one arrival order.
+    clock : Clock
+        Event times before these rows.
+    ingest : Ingest
+        Knows how rows are held.
+
+    Attributes
+    ----------
+    clock_after : Clock or None
+        Event times after these rows, set by the path that accepts a batch of a time window.
+    """
+
+    __slots__ = ("_columns", "_ingest", "clock", "clock_after", "left_rows", "order_by", "right_rows", "tables")
+
+    def __init__(self, tables: dict[Side, pa.Table], order_by: str | None, clock: Clock, ingest: Ingest) -> None:
+        self.tables, self.order_by, self.clock, self._ingest = tables, order_by, clock, ingest
+        self.clock_after: Clock | None = None
+        self.left_rows: int = tables["left"].num_rows
+        self.right_rows: int = tables["right"].num_rows
+        self._columns: dict[Side, BatchColumns] | None = None
+
+    def rows_of(self, side: Side) -> int:
+        """Rows of one side."""
+        return self.left_rows if side == "left" else self.right_rows
+
+    @property
+    def rows(self) -> int:
+        """Rows of both sides."""
+        return self.left_rows + self.right_rows
+
+    @property
+    def columns(self) -> dict[Side, BatchColumns]:
+        """The columns of each side, each looked at once."""
+        if self._columns is None:
+            self._columns = {side: BatchColumns(side, self.tables[side], self._ingest) for side in SIDES}
+        return self._columns
+
+
+class PushPath(Protocol):
+    """One path of a push through the windows."""
+
+    def accepts(self, batch: PushBatch) -> bool:
+        """Tell whether `run` will take these rows."""
+
+    def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+        """Insert the rows with ordinals from `first` on, probe, and return what they produced."""

@@ -1,0 +1,65 @@
+"""Slices of a push: no more rows are inserted before their probes than the windows hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.operator.ingest.arrival import Arrivals
+from slidejoin.operator.ingest.ingest import Push
+from slidejoin.operator.window.side import LARGEST_SLICE
+from slidejoin.sides import SIDES
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+
+__all__ = ["slice_rows", "slices_of"]
+
+SMALLEST_SLICE = 1 << 11
+
+
+def slice_rows(plan: Plan, rows: int, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
+    """Return how many rows a slice may have: as many as the windows hold, else probes search rows that they never see.
+
+    `times` are the event times of all `rows`, (n,) int64 for each side; None for count windows.
+    """
+    window = plan.config.window
+    if plan.scope is not None:
+        full = plan.scope.at_once(times) if rows else LARGEST_SLICE
+    else:
+        full = window.left + window.right if isinstance(window, CountWindow) else LARGEST_SLICE
+    return min(max(full, SMALLEST_SLICE), LARGEST_SLICE)
+
+
+def slices_of(plan: Plan, push: Push) -> Iterator[Push]:
+    """Cut a push into slices of its arrival order."""
+    arrivals, total = push.arrivals, push.rows
+    rows = slice_rows(plan, total, push.times)
+    if 0 < total <= rows:
+        yield push
+        return
+    for first in range(0, total, rows):
+        last = min(first + rows, total)
+        cut = {side: slice(*np.searchsorted(arrivals.rank(side), (first, last))) for side in SIDES}
+        tables = {side: push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start) for side in SIDES}
+        times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
+        for side in SIDES:
+            whole = push.times[side]
+            times[side] = None if whole is None else whole[cut[side]]
+        yield Push(
+            tables,
+            times,
+            Arrivals(
+                arrivals.left[cut["left"]],
+                arrivals.right[cut["right"]],
+                arrivals.left_rank[cut["left"]] - first,
+                arrivals.right_rank[cut["right"]] - first,
+            ),
+        )

@@ -1,0 +1,48 @@
+"""Threads that every join shares: tasks are run by them and by the caller."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING
+
+from slidejoin.runtime.cores import cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Workers"]
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    # One pool a size for the whole process: joins are many, cores are few. Threads start when they are first needed.
+    return ThreadPoolExecutor(threads, thread_name_prefix="slidejoin")
+
+
+if hasattr(os, "register_at_fork"):
+    # The threads of a pool do not live on in a forked child, which would wait for them for ever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+class Workers:
+    """Runs tasks on up to `threads` threads; with one thread, in the caller's."""
+
+    def __init__(self, threads: int | None) -> None:
+        self.threads = threads or cores()
+
+    def run(self, tasks: list[Callable[[], None]]) -> None:
+        """Run all tasks to their end; the first error is raised after that."""
+        if self.threads == 1 or len(tasks) < 2:  # noqa: PLR2004 - one task needs no second thread
+            for task in tasks:
+                task()
+            return
+        rest = [_pool(self.threads).submit(task) for task in tasks[1:]]
+        try:
+            tasks[0]()
+        finally:
+            for future in rest:
+                future.exception()
+        for future in rest:
+            future.result()
