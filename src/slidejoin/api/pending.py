@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Waiting"]
+__all__ = ["PendingRows"]
 
 
 class PendingRows:

@@ -9,7 +9,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["Started", "both_schemas"]
+__all__ = ["PushIterator", "both_schemas"]
 
 
 class PushIterator:

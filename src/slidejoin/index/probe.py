@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Prepared
+    from slidejoin.index.keys import Prepared
 
 __all__ = ["KeyRanges", "ProbeBatch", "Probes"]
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import RowKeys, SealedPart
+    from slidejoin.index.keys import RowKeys
+    from slidejoin.index.protocol import SealedPart
 
 __all__ = ["mapped", "sealed"]
 

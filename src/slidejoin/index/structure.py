@@ -14,15 +14,17 @@ import numpy as np
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.found_rows import FoundByPosition
+from slidejoin.index.keys import RowKeys
 from slidejoin.index.parallel_search import search
-from slidejoin.index.protocol import Index, Probing, RowKeys
+from slidejoin.index.protocol import Index, Probing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
+    from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch, Probes
-    from slidejoin.index.protocol import Occupancy, Prepared, Request
+    from slidejoin.index.protocol import Occupancy, Request
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from slidejoin.index.answer import Answer, FoundPositions
+    from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
-    from slidejoin.index.protocol import Prepared
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow

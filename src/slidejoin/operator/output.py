@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["Candidates", "Matches"]
+__all__ = ["Candidates", "PairOutput"]
 
 
 COUNT_CHUNK = 1 << 20

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Prepared
+    from slidejoin.index.keys import Prepared
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 

@@ -18,7 +18,8 @@ from slidejoin.index.answer import Answer, FoundPositions, joined
 from slidejoin.index.cells.growth import cells_growth, new_cells, widens
 from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool, stored_rows
 from slidejoin.index.cells.probes import CellProbes
-from slidejoin.index.protocol import Index, Probing, RowKeys
+from slidejoin.index.keys import RowKeys
+from slidejoin.index.protocol import Index, Probing
 from slidejoin.kernels.candidates.weaving import check_found
 from slidejoin.kernels.cells.placing import (
     BUCKETS,
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
-    from slidejoin.index.protocol import Occupancy, Prepared, Request
+    from slidejoin.index.protocol import Occupancy, Request
     from slidejoin.runtime.threads import Workers
 
 __all__ = ["BYTES_A_ROW", "LONGEST", "ROWS_A_BUCKET", "Axis", "BandCells"]
@@ -421,11 +423,6 @@ class BandCells(Index):
     def floor(self) -> int:
         """Ordinal of the oldest row that may live."""
         return self._floor
-
-    @property
-    def cell_table(self) -> BandCells:
-        """The table itself."""
-        return self
 
     def _cell_probes(self, batch: ProbeBatch) -> CellProbes:
         """Turn ranges of keys into places on the axis, and what these cannot tell into things to check."""

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
+    from slidejoin.index.keys import Prepared, RowKeys
     from slidejoin.index.probe import ProbeBatch, Probes
-    from slidejoin.index.protocol import Occupancy, Prepared, Request, RowKeys, SealedPart
+    from slidejoin.index.protocol import Occupancy, Request, SealedPart
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
@@ -315,11 +316,6 @@ class BiSort(Index):
             self._ranges_left -= 1
             return False
         return not self.far
-
-    @property
-    def run_chain(self) -> BiSort:
-        """The chain itself."""
-        return self
 
     def search(self, probes: Probes) -> FoundInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for keys that are spread evenly."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.answer import FoundPositions
+from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.cells.probing import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet
@@ -162,7 +163,7 @@ class FusedCells(FusedPush):
         tables: dict[Side, BandCells] = {}
         for side in SIDES:
             window, rows = self._parts.windows[side], batch.rows_of(side)
-            table = window.index.cell_table
+            table = cell_table(window.index)
             if table is None or table.wide or window.outgrown(rows) or window.stretched(rows):
                 return {}
             tables[side] = table

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     BY,
@@ -84,7 +85,7 @@ class SmallPushSide:
     def look(self, table: pa.Table, rows: int, columns: ColumnAddresses) -> bool:
         """Write down where all lies that a push of these rows needs; return False if it does not fit."""
         words, at, window, payload = self._words, self._at, self.window, self.payload
-        index, seen = window.index.cell_table, window.rows_seen
+        index, seen = cell_table(window.index), window.rows_seen
         if index is None or index.wide or index.is_full(seen + rows):
             return False
         if index.slots is not self._slots or index.pool is not self._pool:
@@ -112,7 +113,7 @@ class SmallPushSide:
     @property
     def table(self) -> BandCells | None:
         """The table that the side's rows are inserted into."""
-        return self.window.index.cell_table
+        return cell_table(self.window.index)
 
     def inserted(self, rows: int) -> None:
         """Take notice of the rows that the kernel has inserted."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     GATHERED,
@@ -184,7 +185,7 @@ class SmallPush:
         lefts, rights = batch.left_rows, batch.right_rows
         ranks = self._ranks[0][:lefts].copy(), self._ranks[1][:rights].copy()
         arrivals = Arrivals(numbers(lefts), numbers(rights), *ranks, straight=True)
-        tables = {side: table for side in SIDES if (table := self._parts.windows[side].index.cell_table) is not None}
+        tables = {side: table for side in SIDES if (table := cell_table(self._parts.windows[side].index)) is not None}
         return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slidejoin.index.fused_access import run_chain
 from slidejoin.kernels.candidates.weaving import weave, weave_counts
 from slidejoin.kernels.cells.probing import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
@@ -124,7 +125,7 @@ class FusedRuns(FusedPush):
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether the rows are few, in order, and there is room for them in both insertion buffers."""
         windows = self._parts.windows
-        chains = {side: chain for side in SIDES if (chain := windows[side].index.run_chain) is not None}
+        chains = {side: chain for side in SIDES if (chain := run_chain(windows[side].index)) is not None}
         if not chains or not 0 < batch.rows <= self._largest or self._seen() < self._rests_until:
             return False
         keys = self._places.keys(batch.columns)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["Intake", "Push", "columns_of"]
+__all__ = ["Ingest", "Push", "columns_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.protocol import RowKeys
+from slidejoin.index.keys import RowKeys
 from slidejoin.rows.arrow_buffers import by_name
 
 if TYPE_CHECKING:

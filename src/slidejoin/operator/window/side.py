@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import Index, Prepared, SealedPart
+    from slidejoin.index.keys import Prepared
+    from slidejoin.index.protocol import Index, SealedPart
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.metrics.figures import Figures
     from slidejoin.spark.state.bucket_state import Manifest
 
-__all__ = ["Arrived", "judged", "micro_batch_of"]
+__all__ = ["MicroBatch", "judged", "micro_batch_of"]
 
 SIDE_OF_CODE: dict[int, Side] = {code: side for side, code in CODES.items()}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
-__all__ = ["COLUMN", "OBSERVE", "OBSERVED", "Board", "Teller", "board", "join_name", "teller"]
+__all__ = ["COLUMN", "OBSERVE", "OBSERVED", "Board", "FigureReporter", "board", "join_name", "teller"]
 
 OBSERVE = "spark.slidejoin.observe"
 """Setting: ``true`` lets Spark observe the figures."""
