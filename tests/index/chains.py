@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.keys import RowKeys
 from slidejoin.index.partitions.subwindows import Chain
-from slidejoin.index.protocol import Probes
+from slidejoin.index.probe import Probes
 from slidejoin.index.structure import make_structure
 from slidejoin.kernels.partitions.llat import NOTHING
 
@@ -44,7 +45,7 @@ def chain_of(options: Options, rows: int | None = None, first: int = 0) -> Chain
 def append(chain: Chain, keys: NDArray[np.int64] | list[int]) -> None:
     """Let rows come."""
     some = np.asarray(keys, np.int64)
-    chain.append(some, None, np.empty((some.size, 0), np.int64))
+    chain.insert(RowKeys(some, np.empty((some.size, 0), np.int64), None), 0)
 
 
 def asked(lo: list[int], hi: list[int], seen: tuple[int, int]) -> Probes:

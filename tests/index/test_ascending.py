@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.cells.probes import FoundPositions
-from slidejoin.index.protocol import Ascending
+from slidejoin.index.answer import FoundPositions
 from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.jit.compiling import inlined
 from slidejoin.kernels.sorted_runs.ascending import BOTH, FULL, keep_between
@@ -63,7 +63,7 @@ def check(seed: int, kind: str, rows: int) -> None:
     below, above = draw.choice((0, 1, 500)), draw.choice((0, 2, 500))
     view = np.zeros(VIEW, np.int64)
     view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, own
-    asked = Ascending(run_of(0, mine), below, above, rank, view, (begin[0], begin[-1], to[0], to[-1]))
+    asked = OrderedProbes(run_of(0, mine), below, above, rank, view, (begin[0], begin[-1], to[0], to[-1]))
     into = FoundPositions(counts=np.zeros(n, np.int32))
     assert index.suits(asked)
     index.find_ascending(asked, 0, n, into)

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.index.answer import FoundPositions
 from slidejoin.index.cells import band_cells
 from slidejoin.index.cells.band_cells import Axis, BandCells
-from slidejoin.index.cells.probes import CellProbes, FoundPositions
+from slidejoin.index.cells.probes import CellProbes
+from slidejoin.index.keys import RowKeys
 from slidejoin.kernels.cells.placing import SPILLS, reach_of
 from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.cells.table import LINES, WORDS
@@ -78,7 +80,7 @@ class Listed:
         aux = i64([aux[: self.dims] for _, aux in members]).reshape(len(members), self.dims)
         kept = np.array([key is not None for key, _ in members], np.bool_)
         self.keys |= {self.next + i: (key, aux) for i, (key, aux) in enumerate(members) if key is not None}
-        self.index.append(keys, None if kept.all() else kept, aux)
+        self.index.insert(RowKeys(keys, aux, None if kept.all() else kept), 0)
 
     def expire(self, ordinal: int) -> None:
         self.index.expire(ordinal)
@@ -302,7 +304,7 @@ def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> N
     view = np.zeros(VIEW, np.int64)
     while table.next < windows * window:
         view[[ARRIVED, SIZE, SLIDE]] = table.next, window, 1
-        table.append(keys, None, none)
+        table.insert(RowKeys(keys, none, None), 0)
         if (table.next // push) % 64 == 0:
             ranks = np.arange(3) * (push + 1) // 2
             ends = np.array([9, 9, 10], np.int64)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.cells.probes import FoundPositions
-from slidejoin.index.protocol import Found, Probes
+from slidejoin.index.answer import Found, FoundPositions
+from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
 from slidejoin.index.sorted_runs import run as runs_module
 from slidejoin.index.sorted_runs.bi_sort import BiSort, Run, build_run, merge_runs

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
+from slidejoin.index.keys import RowKeys
 from slidejoin.index.structure import make_structure
 from slidejoin.index.trees.chained import ChainedIndex
 from slidejoin.index.trees.chained_css_tree import ArchivedTree
@@ -24,7 +25,7 @@ def made(options: ChainedBPlusTree | ChainedCssTree, rows: int | None = WINDOW) 
 
 def push(index: ChainedIndex, rows: int, rng: np.random.Generator, window: int | None = WINDOW) -> None:
     before, room = index.nbytes, index.growth(rows)
-    index.append(rng.integers(0, 1000, rows), None, np.empty((rows, 0), np.int64))
+    index.insert(RowKeys(rng.integers(0, 1000, rows), np.empty((rows, 0), np.int64), None), 0)
     assert index.nbytes - before <= room
     if window is not None:
         index.expire(index.next - window)

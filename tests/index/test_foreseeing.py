@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index.cells.band_cells import Axis, BandCells
-from slidejoin.index.cells.growth import cells_growth, new_cells, runs_growth, widens
+from slidejoin.index.cells.growth import cells_growth, new_cells, widens
+from slidejoin.index.keys import RowKeys
 from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.growth import runs_growth
 from tests.law.checks import examples
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def test_cells(data: st.DataObject, seed: int, made_for: int, wide: bool) -> Non
         loosely = cells_growth(table, rows)
         closely = cells_growth(table, rows, keys if kept is None else keys[kept])
         before = table.nbytes
-        table.append(keys, kept, np.empty((rows, 0), np.int64))
+        table.insert(RowKeys(keys, np.empty((rows, 0), np.int64), kept), 0)
         assert table.nbytes - before <= closely <= loosely
         if data.draw(st.booleans()):
             table.expire(table.next - data.draw(st.sampled_from([0, 10, made_for, 10 * made_for])))
@@ -52,7 +54,7 @@ def test_a_window_that_moves_on_is_not_said_to_grow() -> None:
         keys = chosen.integers(0, 30, 256)  # each of which fills its bucket and all lines behind
         said += cells_growth(table, 256, keys)
         grown -= table.nbytes
-        table.append(keys, None, np.empty((256, 0), np.int64))
+        table.insert(RowKeys(keys, np.empty((256, 0), np.int64), None), 0)
         grown += table.nbytes
         table.expire(table.next - 4096)
     assert 0 < grown <= said <= 1.1 * grown
@@ -64,14 +66,14 @@ def test_a_new_table(seed: int, made_for: int, spread: int, rows: int) -> None:
     keys = keys_of(np.random.default_rng(seed), rows, spread)
     for columns in (0, 1):
         table = BandCells(Axis(0, None, ""), 0, made_for, 0, wide=bool(columns))
-        table.append(keys, None, np.empty((rows, 0), np.int64))
+        table.insert(RowKeys(keys, np.empty((rows, 0), np.int64), None), 0)
         assert table.nbytes <= new_cells(made_for, rows, rows, columns)
 
 
 def test_keys_too_far_apart_are_foreseen() -> None:
     table = BandCells(Axis(0, None, ""), 0, 20, 0, wide=False)
     assert widens(table, None)
-    table.append(np.array([5]), None, np.empty((1, 0), np.int64))
+    table.insert(RowKeys(np.array([5]), np.empty((1, 0), np.int64), None), 0)
     assert not widens(table, np.array([5 + table.reach]))
     assert widens(table, np.array([6 + table.reach]))
     assert not widens(table, np.array([], np.int64))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from slidejoin.index.keys import RowKeys
 from slidejoin.index.scans import hash_buckets
 from slidejoin.index.scans.hash_buckets import HashIndex
 from slidejoin.kernels.scans.hash_buckets import free_windows
@@ -21,7 +22,7 @@ WINDOW, PUSH = 4096, 64
 def pushed(index: HashIndex, pushes: int, each: Callable[[], None]) -> None:
     rng = np.random.default_rng(1)
     for _ in range(pushes):
-        index.append(rng.integers(0, 1000, PUSH), None, np.empty((PUSH, 0), np.int64))
+        index.insert(RowKeys(rng.integers(0, 1000, PUSH), np.empty((PUSH, 0), np.int64), None), 0)
         index.expire(index.next - WINDOW)
         each()
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.protocol import Probes
+from slidejoin.index.probe import Probes
 from slidejoin.index.trees.mutable_tree import MutableTree
 from tests.law.checks import examples
 

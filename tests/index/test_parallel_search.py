@@ -12,11 +12,12 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index import parallel_search as probing
-from slidejoin.index.parallel_search import Workers, search
-from slidejoin.index.protocol import Probes
+from slidejoin.index.parallel_search import search
+from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
 from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
 from slidejoin.operator import insert_probe as meeting
+from slidejoin.runtime.threads import Workers
 
 
 def index_and_probes(n: int) -> tuple[BiSort, Probes]:
@@ -93,7 +94,7 @@ def test_matches_or_ranges_give_the_same_pairs(threads: int, self_join: bool, mo
     assert any(expected)
     monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
     monkeypatch.setattr(meeting, "SMALLEST_SEARCH", 3)
-    monkeypatch.setattr(meeting, "RANGES_AGAIN", 1)
+    monkeypatch.setattr(bi_sort, "RANGES_AGAIN", 1)
     asked: list[bool] = []
     for room in (8, 40, 400):
         # Some pushes, or some parts of them, find too many matches to write them down at once.

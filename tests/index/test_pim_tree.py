@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.protocol import Probes
+from slidejoin.index.keys import RowKeys
+from slidejoin.index.probe import Probes
 from slidejoin.index.trees.pim_tree import PIMTreeIndex
 from slidejoin.index.trees.tasks import run_together
 from slidejoin.index.trees.two_stage import Merging
@@ -31,7 +32,7 @@ def tree_of(options: PIMTree, rows: int | None = 1000) -> PIMTreeIndex:
 
 
 def put(tree: PIMTreeIndex, keys: NDArray[np.int64]) -> None:
-    tree.append(keys, None, np.empty((keys.size, 0), np.int64))
+    tree.insert(RowKeys(keys, np.empty((keys.size, 0), np.int64), None), 0)
 
 
 def asked(lo: Any, hi: Any, seen_from: int, seen_to: int) -> Probes:

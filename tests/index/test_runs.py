@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.index.protocol import Probes
+from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import merging
 from slidejoin.index.sorted_runs.bi_sort import BiSort
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.protocol import Ascending
+from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.run import build_run
 from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
 
@@ -35,7 +35,7 @@ def check(seed: int, rows: int, pushes: int, probes: int) -> None:
         begin = [max(seen - size, 0) // slide * slide for seen in to]
         view = np.zeros(VIEW, np.int64)
         view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, own
-        asked = Ascending(run, 0, 0, rank, view, (begin[0], begin[-1], to[0], to[-1]))
+        asked = OrderedProbes(run, 0, 0, rank, view, (begin[0], begin[-1], to[0], to[-1]))
         ranges = [sorted((draw.randrange(run.size + 1), draw.randrange(run.size + 1))) for _ in range(probes)]
         counts = i64([draw.randrange(5) for _ in range(probes)])
         before = counts.copy()
@@ -75,7 +75,7 @@ def test_all_levels(rows: int) -> None:
         begin = np.maximum(to - rows // 2, 0)
         view = np.zeros(VIEW, np.int64)
         view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, rows // 2, 1, 0
-        asked = Ascending(run, 0, 0, rank, view, (int(begin[0]), int(begin[-1]), int(to[0]), int(to[-1])))
+        asked = OrderedProbes(run, 0, 0, rank, view, (int(begin[0]), int(begin[-1]), int(to[0]), int(to[-1])))
         cuts = np.sort(draw.integers(0, rows + 1, (n, 2)), axis=1)
         counts = np.zeros(n, np.int64)
         run.sights.count(

@@ -11,14 +11,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.index import parallel_search as probing
-from slidejoin.index.parallel_search import Workers, search
-from slidejoin.index.protocol import Probes
+from slidejoin.index.parallel_search import search
+from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
 from slidejoin.kernels.candidates.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.kernels.jit.compiling import inlined
 from slidejoin.operator import candidates as finding
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.runtime.recycled import Recycled
+from slidejoin.runtime.threads import Workers
 
 
 def questions(rng: np.random.Generator, n: int, rows: int, width: int, pieces: int, aux: int) -> Probes:

@@ -17,10 +17,11 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.index.cells import band_cells
 from slidejoin.index.cells.band_cells import BandCells
 from slidejoin.kernels.cells.placing import BUCKETS
-from slidejoin.operator import table_sizing as sizing
-from slidejoin.operator.window import indexed, side
+from slidejoin.operator import join_operator
+from slidejoin.operator.window import side
 from slidejoin.predicate.truth.floats import float_keys
 from tests.law.checks import (
     ORDERS,
@@ -104,20 +105,22 @@ def test_self_joins(case: Case, given_limits: dict[str, int], order: str, thread
 )
 def test_tables_made_roomier_as_soon_as_rows_leave(order: str, case: Case, first_rows: int, threads: int) -> None:
     roomier: list[bool] = []
-    make = side.SideWindow.make_roomier
+    make = side.SideWindow.relieve
 
-    def noted(window: side.SideWindow) -> None:
-        roomier.append(True)
-        make(window)
+    def noted(window: side.SideWindow) -> bool:
+        made = make(window)
+        roomier.append(made)
+        return made
 
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **smallest(FIRST_ROWS=first_rows))
-        for name, value in (("ENOUGH", 1), ("SMALLEST", 1), ("SPILLED", -1.0), ("SHARED", -1.0)):
-            patch.setattr(sizing, name, value)
-        patch.setattr(side.SideWindow, "make_roomier", noted)
+        patch.setattr(join_operator, "CROWDING_DUE", 1)
+        for name, value in (("SMALLEST_CROWDED", 1), ("SPILLED", -1.0), ("SHARED", -1.0)):
+            patch.setattr(band_cells, name, value)
+        patch.setattr(side.SideWindow, "relieve", noted)
         assert_pairs(case, order, threads=threads, **CELLS_ON)
         assert_counts(case, threads=threads, **CELLS_ON)
-    event(f"made roomier {len(roomier)} times")
+    event(f"made roomier {sum(roomier)} times")
 
 
 @pytest.mark.parametrize("family", sorted(CELLS))
@@ -378,7 +381,7 @@ def test_the_table_of_a_time_window_gets_smaller_once_it_was_too_large_for_a_win
 def test_a_row_far_ahead_in_time_turns_the_table_into_runs(monkeypatch: pytest.MonkeyPatch, self_join: bool) -> None:
     """It stays for ever and would keep all rows after it in the table, dead as they are."""
     set_limits(monkeypatch, **smallest(LARGEST_SLICE=8))
-    monkeypatch.setattr(indexed, "FARTHEST", 1)
+    monkeypatch.setattr(side, "FARTHEST", 1)
     scope = WindowCase(sj.TimeWindow(left=5, right=3, left_on="ts", right_on="ts"), TimeScope(5, 3, "ts", "ts"))
 
     def time(_chosen: random.Random, i: int) -> int:

@@ -12,6 +12,7 @@ import pytest
 import slidejoin as sj
 from slidejoin.operator import join_operator as module
 from slidejoin.operator import output as matching
+from slidejoin.operator import slices as slices_module
 from tests.operator.streams import PREDICATES, SCHEMA, WINDOWS, in_order, pushes, results, rows
 
 BOTH = {"schemas": (SCHEMA, SCHEMA)}
@@ -49,8 +50,8 @@ def test_tiny_chunks_and_slices(
             module.JoinOperator.__init__, "__kwdefaults__", {"merge": True, "chunk_rows": chunk, "algorithm": None}
         )
         monkeypatch.setattr(matching, "COUNT_CHUNK", chunk)
-        monkeypatch.setattr(module, "LARGEST_SLICE", slices)
-        monkeypatch.setattr(module, "SMALLEST_SLICE", min(slices, 5))
+        monkeypatch.setattr(slices_module, "LARGEST_SLICE", slices)
+        monkeypatch.setattr(slices_module, "SMALLEST_SLICE", min(slices, 5))
         again, counters = outcome(on, WINDOWS[window], **options)
         assert in_order(again, order) == in_order(found, order)
         window_rows = {"window_left", "window_right"}  # whole sub-windows leave, and these are cut differently
@@ -90,8 +91,8 @@ def chunks_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of 10 rows and tables of 5."""
     chunks_of(5, monkeypatch)
-    monkeypatch.setattr(module, "LARGEST_SLICE", 10)
-    monkeypatch.setattr(module, "SMALLEST_SLICE", 10)
+    monkeypatch.setattr(slices_module, "LARGEST_SLICE", 10)
+    monkeypatch.setattr(slices_module, "SMALLEST_SLICE", 10)
 
 
 @pytest.mark.usefixtures("small")

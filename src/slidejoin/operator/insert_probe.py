@@ -36,7 +36,7 @@ __all__ = ["SMALLEST_SPREAD", "InsertProbe"]
 SMALLEST_SPREAD = 1 << 13
 """Rows of a push that are worth a second thread: they take 0.4 ms, handing over 60 µs."""
 
-SMALLEST_SHARE = 1 << 11
+SMALLEST_SEARCH = 1 << 11
 """Probes that are worth a thread of their own, once threads are at work."""
 
 EVEN = 3
@@ -173,7 +173,7 @@ class InsertProbe:
         """Put batches to the indexes, from the probe on that `starts` names, by as many threads as pay."""
         start = perf_counter()
         rest = sum(len(batch) - starts[role] for role, batch in batches.items())
-        share = max(-(-rest // workers.threads), SMALLEST_SHARE)
+        share = max(-(-rest // workers.threads), SMALLEST_SEARCH)
         probing = {}
         for role, batch in batches.items():
             index = self._windows[other(role)].index

@@ -102,7 +102,6 @@ class PairOutput:
                     stored = np.where(found.by_left()[slots], right, left)
                     order = in_strict_order(slots, stored)
                     left, right = left[order], right[order]
-            self.stats.pairs += left.size
             for start in range(0, left.size, chunk_rows):
                 cut = slice(start, start + chunk_rows)
                 with self.stats.step("payload"):
@@ -148,7 +147,6 @@ class PairOutput:
         every = np.concatenate([*counts, np.empty(0, np.int64)])
         if self.plan.config.self_join:
             every = every.reshape(-1, 2).sum(axis=1)
-        self.stats.pairs += int(every.sum())
         if every.size == 0:
             return
         with self.stats.step("payload"):

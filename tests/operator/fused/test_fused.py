@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
 from slidejoin.operator import candidates as finding
-from slidejoin.operator.fused import cells
-from slidejoin.operator.fused import small_push as brief
+from slidejoin.operator.fused import cells, small_push
 from slidejoin.operator.fused import sorted_runs as runs
 
 if TYPE_CHECKING:
@@ -27,17 +26,17 @@ CALM = st.integers(-4, 12)
 
 
 def joins(on: str, window: sj.CountWindow | sj.TimeWindow, **options: Any) -> tuple[sj.StreamJoin, sj.StreamJoin]:
-    """Two joins alike, of which the second has no short way."""
+    """Two joins alike, the second without a fused path."""
     made = [sj.StreamJoin(on=on, window=window, schemas=(SCHEMA, SCHEMA), **options) for _ in range(2)]
     engine = made[1]._state.engine
     assert engine is not None
-    engine.express = None
+    engine.fused = None
     return made[0], made[1]
 
 
 def serves(join: sj.StreamJoin) -> bool:
     engine = join._state.engine
-    return engine is not None and engine.express is not None
+    return engine is not None and engine.fused is not None
 
 
 def batch(keys: list[int | None], order: list[int]) -> pa.Table:
@@ -62,15 +61,15 @@ def pushes(draw: st.DrawFn) -> list[dict[str, Any]]:
     return made
 
 
-@pytest.fixture(params=["as it is", "tiny", "never brief"])
+@pytest.fixture(params=["as it is", "tiny", "never small"])
 def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with limits so small that every way out of the short way is taken."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "never brief":
-            patch.setattr(brief, "MOST_ROWS", 0)
+        if request.param == "never small":
+            patch.setattr(small_push, "MOST_ROWS", 0)
         if request.param == "tiny":
-            patch.setattr(brief, "MOST_ROWS", 12)
-            patch.setattr(brief, "BLOCK_PLACES", 40)
+            patch.setattr(small_push, "MOST_ROWS", 12)
+            patch.setattr(small_push, "BLOCK_PLACES", 40)
             patch.setattr(cells, "SMALLEST_SPREAD", 4)
             patch.setattr(finding, "SMALLEST_PART", 6)
             patch.setattr(band_cells, "MOST_FOUND", 80)
@@ -192,7 +191,7 @@ def test_other_whole_numbers_go_the_same_way(kind: pa.DataType, output: str) -> 
     ]
     short, long = made
     assert serves(short)
-    long._state.engine.express = None
+    long._state.engine.fused = None
     numbers = np.random.default_rng(2).integers(0, 20, (6, 2, 25))
     for left, right in numbers:
         small = kind.bit_width <= 32 or pa.types.is_decimal(kind)  # decimals have no room for what int64 may hold
@@ -208,14 +207,14 @@ def test_other_whole_numbers_go_the_same_way(kind: pa.DataType, output: str) -> 
 def test_pushes_in_time_are_taken_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     short, _ = joins("l.k = r.k", sj.TimeWindow(3, on="i"))
     taken = []
-    push = cells.FusedCells.push
+    accepts = cells.FusedCells.accepts
 
-    def watched(*args: Any) -> pa.Table | None:
-        table = push(*args)
-        taken.append(table is not None)
-        return table
+    def watched(*args: Any) -> bool:
+        accepted = accepts(*args)
+        taken.append(accepted)
+        return accepted
 
-    monkeypatch.setattr(cells.FusedCells, "push", watched)
+    monkeypatch.setattr(cells.FusedCells, "accepts", watched)
     for times in ([1, 2], [3, 4], [2, 5], [6, 7]):  # 2 is late when the third push comes
         short.push(left=batch([1, 2], times), right=batch([1, 2], times), order_by="i")
     assert taken == [True, True, False, True]
@@ -285,14 +284,14 @@ def test_many_matches_at_once_are_searched_once_more_and_not_again(
     monkeypatch: pytest.MonkeyPatch, order_by: str | None, algorithm: str
 ) -> None:
     short, long = joins("l.k = r.k", sj.CountWindow(500), output="positions", algorithm=algorithm)
-    meeting = short._state.engine.meeting
-    again, calls = meeting.again, []
+    insert_probe = short._state.engine.general._parts.insert_probe
+    again, calls = insert_probe.probe_again, []
 
     def watched(*args: Any) -> Any:
         calls.append(args)
         return again(*args)
 
-    monkeypatch.setattr(meeting, "again", watched)
+    monkeypatch.setattr(insert_probe, "probe_again", watched)
     different, same = [*range(300)], [7] * 300
     rows = 0
     for keys in (different, same, same, different, same, same, same, different, same):

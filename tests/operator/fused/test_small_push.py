@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.fused import small_push as brief
+from slidejoin.operator.fused import small_push
+from slidejoin.operator.push import PushBatch
 from slidejoin.rows import payload
+from slidejoin.sides import Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,23 +36,22 @@ class Watched:
         self.join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
         engine = self.join._state.engine
         assert engine is not None
-        assert engine.express is not None
-        self.taken, known = 0, engine.express._cells._brief
-        assert known is not None
-        push = known.push
+        assert engine.fused is not None
+        self.taken, known = 0, engine.fused._fused[0]
+        assert isinstance(known, small_push.SmallPush)
+        run = known.run
 
-        def watched(*args: Any) -> pa.Table | None:
-            out = push(*args)
-            self.taken += out is not None
-            return out
+        def watched(batch: PushBatch, first: dict[Side, int]) -> pa.Table:
+            self.taken += 1
+            return run(batch, first)
 
-        known.push = watched  # type: ignore[method-assign]
+        known.run = watched  # type: ignore[method-assign]
 
 
 def long_way(**options: Any) -> sj.StreamJoin:
     join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
     assert join._state.engine is not None
-    join._state.engine.express = None
+    join._state.engine.fused = None
     return join
 
 
@@ -99,7 +100,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with chunks and room for results so small that they run out all the time."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
-            patch.setattr(brief, "BLOCK_PLACES", 60)
+            patch.setattr(small_push, "BLOCK_PLACES", 60)
             patch.setattr(payload, "SMALLEST_LIMIT", 8)
         yield
 
@@ -164,8 +165,8 @@ def test_probes_come_in_arrival_order() -> None:
 )
 def test_other_joins_are_not_served(options: dict[str, Any]) -> None:
     options = {"on": "l.k = r.k", "window": sj.CountWindow(5), **options}
-    express = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.engine.express
-    assert express is None or express._cells is None or express._cells._brief is None
+    fused = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.engine.fused
+    assert fused is None or not any(isinstance(one, small_push.SmallPush) for one in fused._fused)
 
 
 def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +177,7 @@ def test_an_interrupted_push_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(brief, "push_briefly", interrupt)
+    monkeypatch.setattr(small_push, "push_small", interrupt)
     with pytest.raises(KeyboardInterrupt):
         join.push(rows, rows)
     with pytest.raises(sj.JoinClosedError, match="interrupted by KeyboardInterrupt"):
@@ -188,5 +189,5 @@ def test_a_result_that_is_kept_keeps_little_more() -> None:
     rows = batch([1, 2, 3, 4], [1, 2, 3, 4])
     kept = [join.join.push(rows, rows) for _ in range(50)]
     assert join.taken > 40
-    assert all(table.get_total_buffer_size() <= 16 * brief.BLOCK_PLACES for table in kept)
+    assert all(table.get_total_buffer_size() <= 16 * small_push.BLOCK_PLACES for table in kept)
     assert all(table.nbytes == 16 * table.num_rows for table in kept)

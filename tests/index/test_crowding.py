@@ -11,7 +11,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
-from slidejoin.operator import table_sizing as sizing
+from slidejoin.operator import join_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +22,8 @@ CELLS = np.random.default_rng(1).integers(0, 1 << 20, WINDOW // 4)
 
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizing, "ENOUGH", 64)
-    monkeypatch.setattr(sizing, "SMALLEST", 256)
+    monkeypatch.setattr(join_operator, "CROWDING_DUE", 64)
+    monkeypatch.setattr(band_cells, "SMALLEST_CROWDED", 256)
     monkeypatch.setattr(band_cells, "ENOUGH", 64)
 
 
@@ -71,19 +71,19 @@ def test_crowded_keys_get_more_buckets_one_side_after_the_other(monkeypatch: pyt
     assert roomy[: WINDOW // PUSH] == [(False, False)] * (WINDOW // PUSH)
     assert roomy[-1] == (True, True)
     assert all(sum(after) - sum(before) <= 1 for before, after in pairwise(roomy))
-    assert "1.5 rows each, as crowded keys met in full buckets with fewer" in join.explain()
-    monkeypatch.setattr(sizing, "SPILLED", 9.0)
+    assert "1.5 rows a bucket (more buckets, because keys crowd)" in join.explain()
+    monkeypatch.setattr(band_cells, "SPILLED", 9.0)
     same, never, expected = joined(crowded)
     assert never[-1] == (False, False)
-    assert "2 rows each, as that many are the quickest" in same.explain()
+    assert "2 rows a bucket (fastest setting measured)" in same.explain()
     assert [sorted_pairs(table) for table in out] == [sorted_pairs(table) for table in expected]
     assert sum(table.num_rows for table in out) > 10_000
 
 
 def test_fewer_rows_find_their_bucket_full_then(monkeypatch: pytest.MonkeyPatch) -> None:
     spilled = []
-    for share in (sizing.SPILLED, 9.0):
-        monkeypatch.setattr(sizing, "SPILLED", share)
+    for share in (band_cells.SPILLED, 9.0):
+        monkeypatch.setattr(band_cells, "SPILLED", share)
         join, _, _ = joined(crowded)
         index, random = next(iter(windows_of(join))).index, np.random.default_rng(6)
         before = index.spilled
@@ -107,6 +107,6 @@ def test_nothing_is_made_anew_where_memory_is_limited() -> None:
 
 
 def test_small_tables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizing, "SMALLEST", 2 * WINDOW)
+    monkeypatch.setattr(band_cells, "SMALLEST", 2 * WINDOW)
     _, roomy, _ = joined(crowded)
     assert set(roomy) == {(False, False)}
