@@ -37,12 +37,16 @@ def test_restart_after_every_push(
     assert repr(again) == repr(join)
     assert again._state.engine is not None
     assert join._state.engine is not None
-    assert again._state.engine.plan.fingerprint == join._state.engine.plan.fingerprint
+    assert again._state.engine.plan.config.to_json() == join._state.engine.plan.config.to_json()
 
 
 @pytest.mark.parametrize("window", [sj.CountWindow(50), sj.TimeWindow(50, on="ts")], ids=["count", "time"])
 def test_expiry_goes_on_after_restore(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.side.LOADED_AT_ONCE", "store.payload.SMALLEST_LIMIT", "index.bi_sort.SMALLEST_LIMIT"):
+    for name in (
+        "operator.window.side.LOADED_AT_ONCE",
+        "rows.payload.SMALLEST_LIMIT",
+        "index.sorted_runs.bi_sort.SMALLEST_LIMIT",
+    ):
         monkeypatch.setattr(f"slidejoin.{name}", 4)
     join = sj.StreamJoin(on="l.id = r.id", window=window, schemas=(SCHEMA, SCHEMA))
     for i in range(0, 2000, 5):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.keys import RowKeys
+from slidejoin.index.protocol import Occupancy
 from slidejoin.index.partitions.subwindows import Chain
 from slidejoin.index.probe import Probes
 from slidejoin.index.structure import make_structure
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from slidejoin.spec.options import Options
 
 Row = tuple[int, int]
+
+NO_WINDOW = Occupancy(0, 0, 0, None)
+"""For structures, which know themselves what they hold."""
 
 
 def rows_of(table: Llat, partition: int) -> list[Row]:

@@ -66,7 +66,7 @@ def check(seed: int, kind: str, rows: int) -> None:
     asked = OrderedProbes(run_of(0, mine), below, above, rank, view, (begin[0], begin[-1], to[0], to[-1]))
     into = FoundPositions(counts=np.zeros(n, np.int32))
     assert index.suits(asked)
-    index.find_ascending(asked, 0, n, into)
+    index.find_ascending(asked, into)
     counted = [index.count_ascending(asked, nothing).counts.tolist() for _ in range(2)]
     alive = index.floor
     expected = [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index.answer import FoundPositions
-from slidejoin.index.cells import band_cells
+from slidejoin.index.cells import band_cells, layout
 from slidejoin.index.cells.band_cells import Axis, BandCells
 from slidejoin.index.cells.probes import CellProbes
 from slidejoin.index.keys import RowKeys
@@ -178,7 +178,7 @@ def test_any_sequence(seed: int, axis: str, dims: int, wide: bool, first: int, m
     chosen = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(band_cells, "MOST_FOUND", most)
-        patch.setattr(band_cells, "SMALLEST_POOL", chosen.choice([1, 8]))
+        patch.setattr(layout, "SMALLEST_POOL", chosen.choice([1, 8]))
         patch.setattr(band_cells, "SWEEP", chosen.choice([1, 50, 2**30]))
         patch.setattr(band_cells, "SWEPT_AT_ONCE", chosen.choice([1, 10]))
         table = Listed(AXES[axis], dims, chosen.choice([1, 20, 500]), first, wide)

@@ -75,6 +75,7 @@ def append(index: BiSort, keys: np.ndarray, ordinal: int, live: int, *, buffered
     if buffer is None or not buffer.fits(keys):
         index.append(build_run(ordinal, keys.size, keys, np.empty((keys.size, 0), np.int64), None), live)
         return np.arange(keys.size, dtype=np.uint64), 0
+    index.open_buffer(buffer, keys.size, live)
     before = buffer.rows
     buffer.take(ordinal)
     return buffer.coming, before

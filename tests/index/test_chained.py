@@ -12,6 +12,7 @@ from slidejoin.index.trees.chained import ChainedIndex
 from slidejoin.index.trees.chained_css_tree import ArchivedTree
 from slidejoin.index.trees.mutable_tree import MutableTree
 from slidejoin.spec.options import ChainedBPlusTree, ChainedCssTree
+from tests.index.chains import NO_WINDOW
 
 CHAINS = [ChainedBPlusTree, ChainedCssTree]
 WINDOW, PUSH = 6000, 50
@@ -24,7 +25,7 @@ def made(options: ChainedBPlusTree | ChainedCssTree, rows: int | None = WINDOW) 
 
 
 def push(index: ChainedIndex, rows: int, rng: np.random.Generator, window: int | None = WINDOW) -> None:
-    before, room = index.nbytes, index.growth(rows)
+    before, room = index.nbytes, index.growth(NO_WINDOW, rows, None)
     index.insert(RowKeys(rng.integers(0, 1000, rows), np.empty((rows, 0), np.int64), None), 0)
     assert index.nbytes - before <= room
     if window is not None:

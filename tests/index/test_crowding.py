@@ -107,6 +107,6 @@ def test_nothing_is_made_anew_where_memory_is_limited() -> None:
 
 
 def test_small_tables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(band_cells, "SMALLEST", 2 * WINDOW)
+    monkeypatch.setattr(band_cells, "SMALLEST_CROWDED", 2 * WINDOW)
     _, roomy, _ = joined(crowded)
     assert set(roomy) == {(False, False)}

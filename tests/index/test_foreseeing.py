@@ -87,7 +87,8 @@ def test_runs(dims: int, data: st.DataObject, seed: int) -> None:
     for step in range(data.draw(st.integers(1, 12))):
         rows = data.draw(st.sampled_from([1, 5, 200, 3000]))
         keys = keys_of(chosen, rows, data.draw(SPREADS)) + step * data.draw(st.sampled_from([0, 1 << 30]))
-        loosely, closely, before = runs_growth(runs, rows), runs_growth(runs, rows, keys), runs.nbytes
+        loosely, closely = (runs_growth(runs.runs, dims, rows, known) for known in (None, keys))
+        before = runs.nbytes
         runs.append(build_run(base, rows, keys, np.zeros((rows, dims), np.int64), None), base + rows)
         base += rows
         assert runs.nbytes - before <= closely <= loosely

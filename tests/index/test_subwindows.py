@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slidejoin.index import found_rows as candidates
 from slidejoin.spec.options import RapTable, WibTree
-from tests.index.chains import answers, append, asked, chain_of
+from tests.index.chains import NO_WINDOW, answers, append, asked, chain_of
 
 if TYPE_CHECKING:
     from slidejoin.spec.options import Options
@@ -82,7 +82,7 @@ def test_a_chain_is_a_list_of_rows(
         patch.setattr(candidates, "FIRST_ROOM", room)
         patch.setattr(candidates, "ROOM_A_PROBE", 1)
         for push in pushes:
-            before, more = chain.nbytes, chain.growth(len(push))
+            before, more = chain.nbytes, chain.growth(NO_WINDOW, len(push), None)
             stored += [(first + len(stored) + i, key) for i, key in enumerate(push)]
             append(chain, push)
             assert chain.nbytes <= before + more
@@ -107,7 +107,7 @@ def test_what_more_rows_take(options: Options, kind: str) -> None:
             "hot": np.where(chosen.random(700) < 0.5, 0, chosen.integers(0, 1000, 700)),
             "ascending": np.arange(at, at + 700),
         }[kind]
-        before, more = chain.nbytes, chain.growth(700)
+        before, more = chain.nbytes, chain.growth(NO_WINDOW, 700, None)
         append(chain, column)
         assert chain.nbytes <= before + more
         chain.expire(max(0, at + 700 - 6000))

@@ -58,24 +58,6 @@ def test_rows_leave_in_whole_blocks(size: int, slide: int, arrived: int) -> None
     assert plan(window=sj.TimeWindow(1, on="ts")).seen_from("left", np.array([arrived])).tolist() == [0]
 
 
-def test_fingerprint() -> None:
-    base = plan().fingerprint
-    assert plan(threads=1, memory_limit=10**9, algorithm="bi_sort").fingerprint == base
-    others = [
-        plan("l.a = r.b"),
-        plan(window=sj.CountWindow(8)),
-        plan(order="strict"),
-        plan(select=["l.a"]),
-        plan(suffix="_2"),
-        plan(output="count"),
-        plan(schemas=(SCHEMA, SCHEMA.remove(2))),
-        plan(schemas=(SCHEMA.set(0, pa.field("a", pa.int32())), SCHEMA)),
-    ]
-    prints = {other.fingerprint for other in others}
-    assert len(prints) == len(others)
-    assert base not in prints
-
-
 @pytest.mark.parametrize(
     ("on", "lines"),
     [

@@ -192,30 +192,3 @@ def test_integers_beyond_the_exact_doubles_are_checked_again():
         ("right", near, True),
     ):
         assert moved.ranges(probe, columns(rows)).exact is exact
-
-
-@given(values=st.lists(numbers.filter(np.isfinite), max_size=20), kind=st.sampled_from([F64, F32]))
-def test_ranges_by_values_alone(values, kind):
-    rows = column_of(np.array(values, np.float64), kind)
-    for predicate in BANDS[:2]:
-        (term,) = bound(predicate, rows, rows).terms
-        for side in ("left", "right"):
-            doubles = term.around_doubles(side)
-            plain = doubles.keys(rows[doubles.column])
-            assert plain is not None
-            found, keys = plain
-            lo, hi = np.empty(found.size, np.int64), np.empty(found.size, np.int64)
-            expected = term.ranges(side, columns(rows))
-            assert doubles.ends(found, lo, hi) == expected.exact
-            assert (lo.tolist(), hi.tolist()) == (expected.lo[0].tolist(), expected.hi[0].tolist())
-            assert keys.tolist() == term.key(side, columns(rows)).values.tolist()
-
-
-def test_only_plain_columns_give_ranges_by_values_alone():
-    rows = pa.table({"a": [1.0, np.nan]})
-    (plain,) = bound(BANDS[0], rows, rows).terms
-    assert plain.around_doubles("left").keys(rows["a"]) is None
-    assert plain.around("left") is None
-    (scaled,) = bound(BANDS[2], rows, rows).terms
-    assert scaled.around_doubles("left") is None
-    assert scaled.around_doubles("right") is not None

@@ -6,6 +6,7 @@ expires rows, changes the index and counts.
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ from slidejoin.rows.arrow_buffers import concatenated, values_in
 from slidejoin.runtime.recycled import Recycled
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,6 +90,11 @@ class JoinOperator:
         # Both indexes are there until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
+        # Asked at each push, however small.
+        window = plan.config.window
+        self._sizes = (window.left, window.right) if isinstance(window, CountWindow) and plan.scope is None else None
+        self._slide = window.slide if isinstance(window, CountWindow) else 1
+        self._due = min(CROWDING_DUE, self._advisor.due)
 
     # -- one push ----------------------------------------------------------------------------------------------------
 
@@ -182,24 +189,31 @@ class JoinOperator:
 
     def _commit(self, first: dict[Side, int], watermark: int | None) -> None:
         """Let rows leave after a push whose rows have ordinals from `first` on, and adapt the indexes."""
-        with self.stats.step("expire"):
-            if self.plan.scope is None:
-                self._expire_counted()
-            elif watermark is not None:
-                self.expire(watermark)
-            for side, window in self.windows.items():
-                window.own(first[side])
-            self._adapt()
+        start, left, right = perf_counter(), self.windows["left"], self.windows["right"]
+        if self._sizes is not None:
+            self._expire_counted()
+        elif watermark is not None:
+            self.expire(watermark)
+        left.own(first["left"])
+        right.own(first["right"])
+        self._pushes += 1
+        rows = left.rows_seen + right.rows_seen
+        if rows >= self._due:
+            self._adapt(rows)
+        self.stats.since("expire", start)
 
     def _expire_counted(self) -> None:
         """Let rows leave that a count window shows no more."""
-        if self.plan.scope is not None:
+        if self._sizes is None:
             return
-        ordinals = {side: self.plan.seen_at(side, self.windows[side].rows_seen) for side in SIDES}
+        left, right = self.windows["left"], self.windows["right"]
+        one, two = left.rows_seen - self._sizes[0], right.rows_seen - self._sizes[1]
         if self.plan.config.self_join:
-            ordinals = dict.fromkeys(SIDES, min(ordinals.values()))
-        for side in SIDES:
-            self.windows[side].expire(ordinals[side])
+            one = two = min(one, two)
+        if one > 0:
+            left.expire(one - one % self._slide)
+        if two > 0:
+            right.expire(two - two % self._slide)
 
     def expire(self, watermark: int) -> None:
         """Let rows of a time window leave that no row at or above the watermark can see."""
@@ -212,11 +226,9 @@ class JoinOperator:
             rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
             self.windows[side].expire_below(oldest[side], rows)
 
-    def _adapt(self) -> None:
-        """Change the index after a push if another, or one of another size, serves better now."""
+    def _adapt(self, rows: int) -> None:
+        """Change the index if another, or one of another size, serves better; `rows` are those that the join has had."""
         advisor, left, right = self._advisor, self.windows["left"], self.windows["right"]
-        self._pushes += 1
-        rows = left.rows_seen + right.rows_seen
         if advisor.open and rows >= advisor.due:
             spilled = [one for window in (left, right) if (one := window.index.spilled) is not None]
             better = advisor.better(
@@ -230,6 +242,8 @@ class JoinOperator:
             # One side at a time, so that no push waits for two.
             if left.relieve() or right.relieve():
                 advisor.begin_anew()
+        dues = [advisor.due] if advisor.open else []
+        self._due = min([*dues, rows + CROWDING_DUE if self._crowding_due is None else self._crowding_due])
 
     def _change_if_stretched(self, push: Push) -> None:
         """Go on with sorted runs where an index would span too many rows; none of the push has left by then."""

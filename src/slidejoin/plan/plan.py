@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -160,12 +158,6 @@ class Plan:
     def loose(self) -> frozenset[int]:
         """Numbers of the terms whose ranges are wider than the truth: their candidates are always rechecked."""
         return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of everything that decides the results: what was asked for, and both schemas."""
-        text = json.dumps([self.config.to_json(), *(str(schema) for schema in self.schemas)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def explain(self, algorithm: str | None = None, seen: str | None = None) -> str:
         """Return the plan in words: what is indexed, what else is compared, and why.

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
-from slidejoin.operator.push import PushBatch
 from slidejoin.rows import payload
-from slidejoin.sides import Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from slidejoin.operator.push import PushBatch
+    from slidejoin.sides import Side
 
 FIELDS = {"k": pa.int64(), "i": pa.int64(), "b": pa.int8(), "h": pa.int16(), "f": pa.float32(), "t": pa.timestamp("us")}
 SCHEMA = pa.schema(list(FIELDS.items()))

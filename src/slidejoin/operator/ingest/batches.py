@@ -37,7 +37,7 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
             return made
     try:
         table = _table(batch, schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, OSError) as error:
         msg = f"the {side} batch cannot be read as columns: {error}"
         raise SchemaError(msg) from error
     if table is None:
@@ -66,7 +66,7 @@ def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: AN
         return pa.Table.from_batches([batch])
     if isinstance(batch, dict):
         return _from_dict(batch, schema)
-    if type(batch).__module__.split(".")[0] == "pandas" and hasattr(batch, "columns"):
+    if hasattr(batch, "columns") and any(kind.__module__.split(".")[0] == "pandas" for kind in type(batch).__mro__):
         # Copied, because Arrow shares the memory of plain columns, and their owner may write into them later.
         return pa.Table.from_pandas(batch.copy(), preserve_index=False).replace_schema_metadata(None)
     if hasattr(batch, "__arrow_c_stream__"):

@@ -11,7 +11,7 @@ import numpy as np
 from slidejoin.predicate.ranges import ranges
 from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted
 from slidejoin.predicate.ranges.formula import Choice, Formula, Group, formula, group, leaves, pair_of, settled
-from slidejoin.predicate.ranges.keys import Keys, keys_of_doubles, plain_keys, stored_keys
+from slidejoin.predicate.ranges.keys import Keys, plain_keys, stored_keys
 from slidejoin.predicate.ranges.monotone import Monotone, estimated
 from slidejoin.predicate.ranges.programs import Draft, Program
 from slidejoin.predicate.ranges.shifts import CALM, Shift, shift_of
@@ -20,7 +20,7 @@ from slidejoin.predicate.truth.floats import from_keys
 from slidejoin.predicate.truth.hashes import mix
 from slidejoin.predicate.truth.tree import Node, column_of
 from slidejoin.predicate.truth.types import Kind, Type
-from slidejoin.predicate.truth.values import load, rows_of, values_of
+from slidejoin.predicate.truth.values import rows_of, values_of
 from slidejoin.sides import other
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
-__all__ = ["Around", "Beside", "OfDoubles", "RangeTerm", "Shape", "make_terms"]
+__all__ = ["Around", "Beside", "RangeTerm", "Shape", "make_terms"]
 
 MOST_PIECES = 16
 DOUBLE = Type(Kind.FLOAT)
@@ -64,26 +64,6 @@ class Beside(NamedTuple):
     def keys(self, column: Column) -> NDArray[np.int64] | None:
         """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
         return plain_keys(column, self.meaning)
-
-
-class OfDoubles(NamedTuple):
-    """Ranges of doubles around the values of a probe's column, by whose bits its own rows are stored."""
-
-    column: str
-    program: Program
-
-    def keys(self, column: Column) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-        """Return that column's values and their keys, (n,) each; None if some are NULL or NaN."""
-        values = load(column, DOUBLE)
-        keys, wrong = keys_of_doubles(values.data)
-        return None if values.valid is not None or wrong else (values.data, keys)
-
-    def ends(self, values: NDArray[np.float64], lo: NDArray[np.int64], hi: NDArray[np.int64]) -> bool:
-        """Write the ranges of keys [lo, hi], both ends included, of the probes with those values; all (n,).
-
-        Empty ranges are [1, 0]. Returns False if pairs have to be tried again, which an infinity may cause.
-        """
-        return self.program.find(values.reshape(1, values.size), lo, hi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +173,6 @@ class RangeTerm:
         low, high = int(beside.shift.lows[0]), int(beside.shift.highs[0])
         near = -CALM <= low <= 0 <= high <= CALM
         return Around(beside.column, -low, high, beside.meaning) if near else None
-
-    def around_doubles(self, probe_side: Side) -> OfDoubles | None:
-        """Return how ranges of doubles follow from a probe's column alone, by which its rows are stored; else None."""
-        program, own = self._programs.get(probe_side), self.pair[0 if probe_side == "left" else 1]
-        node = own.parts[0][1]
-        if program is None or own.space != "float" or node.op != "column":
-            return None
-        return OfDoubles(column_of(node)[1], program) if [one.node for one in program.inputs] == [node] else None
 
     @property
     def band_width(self) -> float | int | None:
