@@ -54,7 +54,7 @@ def taken() -> Iterator[list[str]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_push, "MOST_ROWS", 8)
-        patch.setattr(small_push, "BLOCK_PLACES", 60)
+        patch.setattr(small_push, "BLOCK_PLACES", 400)
         patch.setattr(cells, "SMALLEST_SPREAD", 12)
         patch.setattr(candidates, "SMALLEST_PART", 6)
         patch.setattr(band_cells, "MOST_FOUND", 80)
@@ -150,7 +150,7 @@ HAND_OVERS = {
 @pytest.mark.parametrize("algorithm", ["auto", "bi_sort"])
 def test_every_hand_over_happens(algorithm: str, output: str, taken: list[str]) -> None:
     small, larger, general = (3, False, True), (9, False, True), (9, False, False)
-    order = [small, small, larger, larger, small, general, general, small, larger, general, larger, small] * 3
+    order = [small, small, small, general, small, small, general, larger, larger, small, general, general, small, larger, general, larger, small] * 3
     case = Case(
         BAND, windows()["count"], SCHEMA.empty_table(), SCHEMA.empty_table(), pushes([(60, False, True), *order], 7)
     )
