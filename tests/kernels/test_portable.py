@@ -14,7 +14,7 @@ import sys, types
 package = types.ModuleType("slidejoin")  # the kernels alone: compiling all others would take several times as long
 package.__path__ = [sys.argv[1]]
 sys.modules["slidejoin"] = package
-from slidejoin.kernels import vectors
+from slidejoin.kernels.common import vectors
 from tests.kernels import cells, test_vectors, test_weaving
 assert vectors.PORTABLE
 assert vectors.put_lanes is not vectors._permuted
@@ -37,7 +37,7 @@ def test_a_processor_without_avx2(tmp_path: Path) -> None:
         "NUMBA_DISABLE_JIT": "0",
         "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")]),
     }
-    sources = Path(vectors.__file__).resolve().parents[1]
+    sources = Path(vectors.__file__).resolve().parents[2]
     ran = subprocess.run(
         [sys.executable, "-c", GENERIC, str(sources)],
         env=os.environ | told,

@@ -407,7 +407,7 @@ def test_a_time_window_longer_than_cells_can_number_goes_on_with_sorted_runs(
     batches = [pa.table({"k": [j % 50 for j in range(i, i + 97)], "ts": range(i, i + 97)}) for i in range(0, 970, 97)]
     for number, batch in enumerate(batches):
         if number == 4:
-            monkeypatch.setattr("slidejoin.operator.window.indexed.LONGEST", 400)
+            monkeypatch.setattr("slidejoin.operator.window.side.LONGEST", 400)
             if how == "restored":
                 join = sj.StreamJoin.restore(join.snapshot(), algorithm="band_cells")
         assert join.push(left=batch, right=batch).equals(runs.push(left=batch, right=batch))

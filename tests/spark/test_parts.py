@@ -183,8 +183,8 @@ def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) 
 
 WAITING = """
 import fcntl, sys
-from slidejoin.kernels import warming
-from slidejoin.spark import workers
+from slidejoin.kernels.jit import warming
+from slidejoin.spark.job import workers
 compiled, locks, flock = [], [], fcntl.flock
 warming.compile_all = lambda leave_out: compiled.append(leave_out)
 workers.fcntl.flock = lambda *args: locks.append(flock(*args))
@@ -209,4 +209,4 @@ def test_workers_wait_for_each_other_only_until_all_is_compiled(tmp_path: Path) 
             file.unlink()
     assert waited() == "0\n"
     next(kept.rglob("sorting.sort_words.*")).unlink()
-    assert waited() == "1 ('ascending', 'cells', 'probing_cells', 'pushing')\n"
+    assert waited() == "1 ('cells.probing', 'cells.table', 'fused.pushing', 'sorted_runs.ascending')\n"

@@ -33,10 +33,10 @@ __all__ = [
     "watch",
 ]
 
-_HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "inspecting")
-_HOME |= {"SparkJoinError": "checks", "check_java": "checks", "stream_join": "join", "advised_settings": "settings"}
-_HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "explaining")
-_HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "watching")
+_HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "state.inspect")
+_HOME |= {"SparkJoinError": "job.checks", "check_java": "job.checks", "stream_join": "driver.stream_join", "advised_settings": "job.settings"}
+_HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")
+_HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "metrics.watch")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     home = f"{__name__}.{_HOME[name]}"
-    if _HOME[name] in {"checks", "settings"}:
+    if _HOME[name] in {"job.checks", "job.settings"}:
         return getattr(import_module(home), name)
     from slidejoin.spark.job.workers import without_compiling
 
