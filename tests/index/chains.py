@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.protocol import Occupancy
 from slidejoin.index.partitions.subwindows import Chain
 from slidejoin.index.probe import Probes
+from slidejoin.index.protocol import Occupancy
 from slidejoin.index.structure import make_structure
 from slidejoin.kernels.partitions.llat import NOTHING
 

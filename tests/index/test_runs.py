@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from slidejoin.index.sorted_runs.bi_sort import BiSort
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
 from slidejoin.index.sorted_runs.run import Run, build_run, shift_of
 from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
-from slidejoin.runtime import buffers as buffers_module
-from slidejoin.runtime.buffers import Buffers
 
 LOW, HIGH = -(2**63), 2**63 - 1
 WIDE = st.one_of(
@@ -195,54 +192,3 @@ def test_shift_leaves_room_for_the_key_after_the_largest() -> None:
         shift = shift_of(LOW, LOW + span)
         assert span >> shift < 2**32 - 1
         assert shift == 0 or span >> (shift - 1) >= 2**32 - 1
-
-
-def test_buffers_come_back_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffers_module, "SMALL_CHANGE", 0)
-    buffers = Buffers(np.int64, kept=2)
-    leases = [buffers.lease(5000 * size) for size in (1, 1, 2, 8)]
-    assert len({lease.array.ctypes.data for lease in leases}) == 4
-    assert all(lease.array.size >= 5000 for lease in leases)
-    leases.clear()
-    assert buffers.nbytes >= 12 * 5000 * 8
-    found = buffers.lease(5000)
-    assert 5000 <= found.array.size <= 10_000
-    assert buffers.nbytes >= 2 * 5000 * 8
-    assert len(buffers._idle) == 2
-
-
-def test_no_buffer_is_lent_twice_at_a_time() -> None:
-    buffers, lent, wrong = Buffers(np.int64, kept=2), set(), []
-
-    def borrow(seed: int) -> None:
-        sizes = np.random.default_rng(seed).integers(1 << 10, 1 << 13, 500).tolist()
-        held = []
-        for size in sizes:
-            lease = buffers.lease(size)
-            address = lease.array.ctypes.data
-            if address in lent or not size <= lease.array.size <= 2 * size:
-                wrong.append((size, lease.array.size))
-            lent.add(address)
-            held.append((address, lease))
-            if len(held) == 3:
-                lent.discard(held[0][0])
-                del held[0], lease
-        for address, _ in held:
-            lent.discard(address)
-
-    threads = [Thread(target=borrow, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-def test_many_small_buffers_are_kept_and_begin_with_a_line_of_the_cache() -> None:
-    buffers = Buffers(np.uint32, kept=1)
-    leases = [buffers.lease(size) for size in (3, 1000, 2000, 3000, 4000, 70_000)]
-    assert [lease.array.ctypes.data % 64 for lease in leases] == [0] * 6
-    leases.clear()
-    found = buffers.lease(2000)
-    assert found.array.size >= 2000
-    assert len(buffers._idle) == 3

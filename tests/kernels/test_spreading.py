@@ -18,7 +18,7 @@ from slidejoin.kernels.candidates.streaming import drain, keep_seen_ordinals, pu
 from slidejoin.kernels.jit.compiling import inlined
 from slidejoin.operator import candidates as finding
 from slidejoin.operator.candidates import RangeCandidates
-from slidejoin.runtime.recycled import Recycled
+from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 
 
@@ -68,7 +68,7 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
     rng, rows = np.random.default_rng(seed), 60
     slots = left + right
     places = rng.permutation(slots)
-    found, sides = RangeCandidates(slots, Workers(threads), Recycled()), []
+    found, sides = RangeCandidates(slots, Workers(threads), ArrayPool(np.int64)), []
     small = finding.SMALLEST_PART, probing.SMALLEST_PART
     finding.SMALLEST_PART, probing.SMALLEST_PART = 1, 2
     try:
@@ -98,7 +98,7 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
 @pytest.mark.parametrize("width", [0, 40, 3000])
 def test_many_pairs_over_several_stages(threads: int, width: int) -> None:
     rng, n, rows = np.random.default_rng(width), 700, 9000
-    found, wanted = RangeCandidates(2 * n, Workers(threads), Recycled()), {}
+    found, wanted = RangeCandidates(2 * n, Workers(threads), ArrayPool(np.int64)), {}
     for number, role in enumerate(("left", "right")):
         index, keys, none = BiSort(0), rng.integers(0, 5000, rows), np.empty((0, n), np.int64)
         for base in range(0, rows, 3000):

@@ -150,7 +150,25 @@ HAND_OVERS = {
 @pytest.mark.parametrize("algorithm", ["auto", "bi_sort"])
 def test_every_hand_over_happens(algorithm: str, output: str, taken: list[str]) -> None:
     small, larger, general = (3, False, True), (9, False, True), (9, False, False)
-    order = [small, small, small, general, small, small, general, larger, larger, small, general, general, small, larger, general, larger, small] * 3
+    order = [
+        small,
+        small,
+        small,
+        general,
+        small,
+        small,
+        general,
+        larger,
+        larger,
+        small,
+        general,
+        general,
+        small,
+        larger,
+        general,
+        larger,
+        small,
+    ] * 3
     case = Case(
         BAND, windows()["count"], SCHEMA.empty_table(), SCHEMA.empty_table(), pushes([(60, False, True), *order], 7)
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found, FoundPositions, InRanges
-    from slidejoin.runtime.recycled import Recycled
+    from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
@@ -34,11 +34,11 @@ class RangeCandidates:
     Parameters
     ----------
     slots : int
-    workers, memory : Workers, Recycled
+    workers, memory : Workers, ArrayPool
         What writes pairs down, and into what.
     """
 
-    def __init__(self, slots: int, workers: Workers, memory: Recycled) -> None:
+    def __init__(self, slots: int, workers: Workers, memory: ArrayPool) -> None:
         self.slots = slots
         self.counts: NDArray[np.int64] = np.zeros(slots, np.int64)
         self._found: list[tuple[Side, NDArray[np.int64], Found]] = []
@@ -127,7 +127,7 @@ class PositionCandidates:
         floor of the table that they looked into.
     first, last : int
         The slots that are answered.
-    workers, memory : Workers, Recycled
+    workers, memory : Workers, ArrayPool
         What writes pairs down, and into what.
     """
 
@@ -137,7 +137,7 @@ class PositionCandidates:
         first: int,
         last: int,
         workers: Workers,
-        memory: Recycled,
+        memory: ArrayPool,
     ) -> None:
         self._sides = sides
         self._first = first

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
-    from slidejoin.runtime.recycled import Recycled
+    from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.sides import Side
 
 __all__ = ["SMALLEST_SPREAD", "InsertProbe"]
@@ -58,12 +58,12 @@ class InsertProbe:
         The threads among which work is spread.
     stats : Stats
         Where the seconds of each step are counted.
-    memory : Recycled
+    memory : ArrayPool
         What pairs are written into.
     """
 
     def __init__(
-        self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: Recycled
+        self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
     ) -> None:
         self._plan, self._windows, self._stats = plan, windows, stats
         self._workers, self._alone = workers, Workers(1)

@@ -25,7 +25,7 @@ from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.rows.arrow_buffers import concatenated, values_in
-from slidejoin.runtime.recycled import Recycled
+from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
@@ -77,7 +77,7 @@ class JoinOperator:
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
         self.ingest = Ingest(plan)
         self.stats = Stats()
-        workers, memory = Workers(plan.config.threads), Recycled()
+        workers, memory = Workers(plan.config.threads), ArrayPool(np.int64)
         insert_probe = InsertProbe(plan, self.windows, workers, self.stats, memory)
         parts = JoinParts(
             plan, name, chunk_rows, self.windows, self.ingest, insert_probe, CountTables(plan), workers, self.stats, memory

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from slidejoin.runtime.recycled import Recycled
 
 if TYPE_CHECKING:
     from slidejoin.operator.counts import CountTables
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
+    from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
@@ -37,7 +36,7 @@ class JoinParts:
     count_tables : CountTables
     workers : Workers
     stats : Stats
-    memory : Recycled
+    memory : ArrayPool
         What pairs are written into.
     """
 
@@ -50,4 +49,4 @@ class JoinParts:
     count_tables: CountTables
     workers: Workers
     stats: Stats
-    memory: Recycled = field(default_factory=Recycled)
+    memory: ArrayPool

@@ -34,7 +34,12 @@ __all__ = [
 ]
 
 _HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "state.inspect")
-_HOME |= {"SparkJoinError": "job.checks", "check_java": "job.checks", "stream_join": "driver.stream_join", "advised_settings": "job.settings"}
+_HOME |= {
+    "SparkJoinError": "job.checks",
+    "check_java": "job.checks",
+    "stream_join": "driver.stream_join",
+    "advised_settings": "job.settings",
+}
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")
 _HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "metrics.watch")
 

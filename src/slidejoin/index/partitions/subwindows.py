@@ -19,7 +19,7 @@ from slidejoin.index.structure import AT_FIRST, Structure
 from slidejoin.kernels.common.sorting import sorted_order
 from slidejoin.kernels.partitions.llat import scan_partitions
 from slidejoin.kernels.scans.comparing import group_matches
-from slidejoin.runtime.buffers import Buffers
+from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chain", "Subwindow"]
 
-entries_pool, which_pool = Buffers(np.int64), Buffers(np.int32)
+entries_pool, which_pool = ArrayPool(np.int64), ArrayPool(np.int32)
 
 STEPS = ("insert", "delete", "search", "scan", "merge")
 
@@ -163,7 +163,7 @@ class Chain(Structure):
     def _found(self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]) -> int:
         """Find the rows of all probes begin…end-1 and return how many these are, -1 where there is no room."""
         lo, hi, seen_from, seen_to = probes.lo, probes.hi, probes.seen_from, probes.seen_to
-        entries, which, total = entries_pool.lease(found.size), which_pool.lease(found.size), 0
+        entries, which, total = entries_pool.take(found.size), which_pool.take(found.size), 0
         with self._timed("search"):
             order = sorted_order(lo[0, begin:end])
         lows, highs = (np.empty((lo.shape[0], end - begin), np.int32) for _ in range(2))
@@ -176,13 +176,13 @@ class Chain(Structure):
             with self._timed("scan"):
                 total = scan_partitions(
                     table.keys, table.ordinals, table.filled, table.following, table.first, table.behind, table.width,
-                    order, lows, highs, lo, hi, seen_from, seen_to, begin, total, found.size, entries.array,
-                    which.array,
+                    order, lows, highs, lo, hi, seen_from, seen_to, begin, total, found.size, entries,
+                    which,
                 )  # fmt: skip
             if total < 0:
                 return -1
         with self._timed("scan"):
-            group_matches(entries.array, which.array, total, begin, end, counts, found, 0)
+            group_matches(entries, which, total, begin, end, counts, found, 0)
         return total
 
     @property

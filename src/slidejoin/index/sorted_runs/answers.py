@@ -18,7 +18,7 @@ from slidejoin.kernels.sorted_runs.pairing import find_few, gather
 from slidejoin.kernels.sorted_runs.ranging import count_matches, find_ranges
 from slidejoin.kernels.sorted_runs.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.kernels.sorted_runs.tallying import tally
-from slidejoin.runtime.buffers import Buffers
+from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,26 +29,24 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import Probes
     from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
-    from slidejoin.runtime.buffers import Lease
 
 __all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "write_ascending", "write_few"]
 
-ranges_pool = Buffers(np.int64, kept=8)
-kept_pool = Buffers(np.uint32, kept=8)
+ranges_pool = ArrayPool(np.int64, kept=8)
+kept_pool = ArrayPool(np.uint32, kept=8)
 
 
 class FoundInRuns:
     """The ranges found by `BiSort.search`, and how many rows of each are matches."""
 
-    __slots__ = ("_lease", "_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
+    __slots__ = ("_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
 
     def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
         self._probes = probes
         self._runs = runs  # keeps the memory that the table points to
         self._table = _table(runs, checks)
-        self._lease: Lease = ranges_pool.lease(columns * n)
-        self._ranges: NDArray[np.int64] = self._lease.array[: columns * n].reshape(n, columns)
+        self._ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
         self._order = _order_of(probes, runs)
         sums = np.empty(columns, np.int64)
         find_ranges(self._table, probes.lo, probes.hi, self._order, self._ranges, sums)
@@ -115,13 +113,13 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     """
     n = len(probes)
     order = _order_of(probes, runs)
-    kept, places = kept_pool.lease(_room(n, FEW)), np.empty(n, np.int32)
+    kept, places = kept_pool.take(_room(n, FEW)), np.empty(n, np.int32)
     counts = into.counts[into.done : into.done + n]
-    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept.array, places, counts)
+    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
     if size < 0:
         return False
     into.room(into.total + size + LANES)
-    gather(kept.array, places, counts, into.total, into.found)
+    gather(kept, places, counts, into.total, into.found)
     into.done, into.total = into.done + n, into.total + size
     return True
 
@@ -129,14 +127,14 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
 def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions) -> None:
     """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
     own, n = probes.run, probes.run.size
-    kept, spots = kept_pool.lease(_room(n, FEW_AROUND) + BOTH), words_pool.lease(n)
+    kept, spots = kept_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
     size = find_ascending(
         _table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank, probes.view,
-        kept.array, spots.array,
+        kept, spots,
     )  # fmt: skip
     if size >= 0:
         into.room(size + LANES)
-        gather_spots(kept.array, spots.array, into.counts[:n], 0, into.found)
+        gather_spots(kept, spots, into.counts[:n], 0, into.found)
         into.done, into.total = n, size
 
 
@@ -171,8 +169,7 @@ def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -
     """Return how many matches each probe has, (n,) int64 in arrival order; probes come in the order of their keys."""
     own, n = probes.run, probes.run.size
     checked = [run for run, check in zip(runs, checks, strict=True) if check]
-    lease = words_pool.lease(len(checked) * n)
-    ranges, counts = lease.array[: len(checked) * n].reshape(len(checked), n), np.empty(n, np.int64)
+    ranges, counts = words_pool.take(len(checked) * n).reshape(len(checked), n), np.empty(n, np.int64)
     tally(_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
     for line, run in zip(ranges, checked, strict=True):
         run.sights.count(probes, run.base, line, counts)
@@ -229,6 +226,6 @@ def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run])
     largest = max(runs, key=lambda run: run.size)
     smallest, span = largest.smallest, largest.largest_key - largest.smallest
     by = hi if int(lo[0]) <= smallest and int(lo[-1]) <= smallest else lo
-    order, one, two = np.empty(n, np.int32), words_pool.lease(n), words_pool.lease(n)
-    rough_order(by, smallest, max(0, span.bit_length() - 2 * BITS), order, one.array, two.array)
+    order, one, two = np.empty(n, np.int32), words_pool.take(n), words_pool.take(n)
+    rough_order(by, smallest, max(0, span.bit_length() - 2 * BITS), order, one, two)
     return order

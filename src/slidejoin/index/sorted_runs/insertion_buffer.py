@@ -55,7 +55,7 @@ class InsertionBuffer:
         self._state = np.zeros(BUFFER, np.int64)
         self._numbers = memoryview(self._state.data)
         self._coming, self._spare = np.empty(capacity, np.uint64), np.empty(capacity, np.uint64)
-        self._lease = words_pool.lease(capacity + PAD)
+        self._sorted = words_pool.take(capacity + PAD)
         # As many buckets as a run of so many rows has, see `step_of`, and the entries at the ends.
         self._directory = np.empty((1 << max(1, capacity.bit_length() - KEYS_A_BUCKET)) + 2, np.uint32)
 
@@ -83,14 +83,14 @@ class InsertionBuffer:
         if rows == 0:
             self.base = ordinal
         step = step_of(numbers[COMING_LOW], numbers[COMING_HIGH], 0, rows + coming)
-        merge_coming(self._coming, step, self._state, self._lease.array, self._directory)
+        merge_coming(self._coming, step, self._state, self._sorted, self._directory)
         return coming
 
     def line(self) -> tuple[int, ...]:
         """Return what kernels take of the rows here, as of a run, see `kernels.searching.FIELDS`."""
         rows, low, high = self._numbers[ROWS], self._numbers[LOW], self._numbers[HIGH]
         return (
-            address_of(self._lease.array), rows, low, high, 0, step_of(low, high, 0, rows),
+            address_of(self._sorted), rows, low, high, 0, step_of(low, high, 0, rows),
             address_of(self._directory), self.base, rows, 0, 0, 0, 0, 0,
         )  # fmt: skip
 
@@ -98,8 +98,8 @@ class InsertionBuffer:
         """Return all rows here, one or more, as a run, and begin anew."""
         rows, ends = self.rows, (self._numbers[LOW], self._numbers[HIGH])
         run, aux = object.__new__(Run), np.empty((rows, 0), np.int64)
-        run._set(self.base, rows, rows, self._lease, ends, 0, None, aux, ends_of(aux), frozenset(), None)
-        self._lease = words_pool.lease(self.capacity + PAD)
+        run._set(self.base, rows, rows, self._sorted, ends, 0, None, aux, ends_of(aux), frozenset(), None)
+        self._sorted = words_pool.take(self.capacity + PAD)
         self.clear()
         return run
 
@@ -110,5 +110,5 @@ class InsertionBuffer:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        words = self._lease.array.nbytes + self._coming.nbytes + self._spare.nbytes
+        words = self._sorted.nbytes + self._coming.nbytes + self._spare.nbytes
         return int(words + self._directory.nbytes)

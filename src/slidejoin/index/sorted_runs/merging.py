@@ -47,7 +47,7 @@ class Merge:
         self.shift = shift_of(*self.ends)
         self.step = step_of(*self.ends, self.shift, self.size)
         self.directory = None if whole else new_directory(*self.ends, self.shift, self.step)
-        self.lease = words_pool.lease(self.size + PAD)
+        self.words = words_pool.take(self.size + PAD)
         self.aux = np.empty((self.size, older.aux.shape[1]), np.int64)
         self.wide = np.empty(self.size, np.int64) if self.shift else None
         self._keys = (older.keys, newer.keys) if self.shift else None
@@ -59,7 +59,7 @@ class Merge:
             return self._kept.advance(rows)
         a, b = self._a, self.newer
         first, last = self.done, min(self.done + rows, self.size)
-        border, words = b.base - a.base, self.lease.array
+        border, words = b.base - a.base, self.words
         if self._keys is None or self.wide is None:
             up_a = np.uint64((a.smallest - self.ends[0]) << 32 if a.size else 0)
             up_b = np.uint64(((b.smallest - self.ends[0]) << 32 if b.size else 0) + border)
@@ -87,7 +87,7 @@ class Merge:
             ends = np.minimum(a.aux_min, b.aux_min), np.maximum(a.aux_max, b.aux_max)
         run = object.__new__(Run)
         run._set(
-            a.base, b.base + b.rows - a.base, self.size, self.lease, self.ends, self.shift, self.wide, self.aux, ends,
+            a.base, b.base + b.rows - a.base, self.size, self.words, self.ends, self.shift, self.wide, self.aux, ends,
             a.inexact | b.inexact, self.directory,
         )  # fmt: skip
         return run
@@ -110,7 +110,7 @@ class Kept:
         self._ends = min(older.smallest, newer.smallest), max(older.largest_key, newer.largest_key)
         self._step = step_of(*self._ends, 0, self.most)
         self._directory = new_directory(*self._ends, 0, self._step)
-        self._lease = words_pool.lease(self.most + PAD)
+        self._words = words_pool.take(self.most + PAD)
         self._done = np.zeros(3, np.int64)
 
     @staticmethod
@@ -124,19 +124,19 @@ class Kept:
     def advance(self, rows: int) -> bool:
         """Merge so many rows more, or some more than these, and tell whether all are merged."""
         a, b, origin = self._a, self._b, self._ends[0]
-        tile = words_pool.lease(min(TILE, max(rows, SMALLEST_TILE)))
+        tile = words_pool.take(min(TILE, max(rows, SMALLEST_TILE)))
         up_a = np.uint64((a.smallest - origin) << 32)
         up_b = np.uint64(((b.smallest - origin) << 32) + b.base - self._floor)
         merge_kept(
             a.words, b.words, a.size, b.size, np.uint64(self._floor - a.base), up_a, up_b, rows, self._done,
-            tile.array, self._lease.array, self._step, self._directory,
+            tile, self._words, self._step, self._directory,
         )  # fmt: skip
         return bool(self._done[0] == a.size and self._done[1] == b.size)
 
     def result(self) -> Run:
         """Return the merged run; all rows are merged."""
         a, b, (origin, largest), size = self._a, self._b, self._ends, int(self._done[2])
-        words = self._lease.array[:size]
+        words = self._words[:size]
         directory: NDArray[np.uint32] | None = self._directory
         ends = origin + int(words[0] >> HALF), origin + int(words[-1] >> HALF)
         if (ends[1] - ends[0]) * TIGHT < (largest - origin) * (TIGHT - 1):
@@ -148,7 +148,7 @@ class Kept:
             directory = directory if step_of(*ends, 0, size) == self._step else None
         run, aux = object.__new__(Run), np.empty((size, 0), np.int64)
         run._set(
-            self._floor, b.base + b.rows - self._floor, size, self._lease, ends, 0, None, aux, ends_of(aux),
+            self._floor, b.base + b.rows - self._floor, size, self._words, ends, 0, None, aux, ends_of(aux),
             a.inexact | b.inexact, directory,
         )  # fmt: skip
         return run

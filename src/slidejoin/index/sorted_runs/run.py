@@ -13,7 +13,7 @@ from slidejoin.kernels.common.words import PAD
 from slidejoin.kernels.sorted_runs.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
 from slidejoin.kernels.sorted_runs.merging import drop_words
 from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
-from slidejoin.runtime.buffers import Buffers, Lease
+from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ EVERY_ROW = np.empty(0, np.int32)
 FAR = 1 << 61
 """Distances below which sums of a few fit 64 bits."""
 
-words_pool = Buffers(np.uint64)
+words_pool = ArrayPool(np.uint64)
 
 
 SAVED = ("words", "directory", "aux", "aux_min", "aux_max")
@@ -91,7 +91,7 @@ class Run:
     """
 
     __slots__ = (
-        "_ages", "_directory", "_lease", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min",
+        "_ages", "_directory", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min",
         "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
     )  # fmt: skip
 
@@ -109,18 +109,18 @@ class Run:
         size = keys.size
         ends = (int(keys[0]), int(keys[-1])) if size else (0, 0)
         shift = shift_of(*ends)
-        lease = words_pool.lease(size + PAD)
+        words = words_pool.take(size + PAD)
         # Differences beyond 2**63 wrap round and are right again as unsigned numbers.
         distances = (keys - np.int64(ends[0])).view(np.uint64) if size else np.empty(0, np.uint64)
-        lease.array[:size] = (distances >> np.uint64(shift) << HALF) | offsets.astype(np.uint64)
-        self._set(base, rows, size, lease, ends, shift, keys if shift else None, aux, (aux_min, aux_max), inexact, None)
+        words[:size] = (distances >> np.uint64(shift) << HALF) | offsets.astype(np.uint64)
+        self._set(base, rows, size, words, ends, shift, keys if shift else None, aux, (aux_min, aux_max), inexact, None)
 
     def _set(
         self,
         base: int,
         rows: int,
         size: int,
-        lease: Lease,
+        words: NDArray[np.uint64],
         ends: tuple[int, int],
         shift: int,
         wide: NDArray[np.int64] | None,
@@ -130,8 +130,7 @@ class Run:
         directory: NDArray[np.uint32] | None,
     ) -> None:
         self.base, self.rows, self.size = base, rows, size
-        self._lease = lease
-        self.words: NDArray[np.uint64] = lease.array[: size + PAD]
+        self.words: NDArray[np.uint64] = words[: size + PAD]
         if self.words.flags.writeable:  # what is only mapped was closed when it was written
             self.words[size:] = ~np.uint64(0)
         self.smallest, self.largest_key = ends
@@ -181,7 +180,7 @@ class Run:
         """Return a run that begins at ordinal 0, of the `words` and `directory` of another one, which are shared."""
         size = words.size - PAD
         run = object.__new__(Run)
-        run._set(0, rows, size, Lease(words, None), ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
+        run._set(0, rows, size, words, ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
         run._directory = directory
         return run
 
@@ -278,13 +277,13 @@ class Run:
         """Return the run without its rows before an ordinal of it or before it; in memory of its own, if any go."""
         if ordinal <= self.base or self.size == 0:
             return self
-        cut, lease = ordinal - self.base, words_pool.lease(self.size + PAD)
-        size = int(drop_words(self.words, self.size, np.uint64(cut), lease.array))
+        cut, memory = ordinal - self.base, words_pool.take(self.size + PAD)
+        size = int(drop_words(self.words, self.size, np.uint64(cut), memory))
         origin, wide, aux = self.smallest, self.wide, self.aux
         if wide is not None or aux.shape[1]:
             stays = (self.words[: self.size] & LOW_HALF) >= np.uint64(cut)
             wide, aux = None if wide is None else wide[stays], aux[stays]
-        words = lease.array[:size]
+        words = memory[:size]
         ends = (0, 0)
         if size:
             ends = (origin + int(words[0] >> HALF), origin + int(words[-1] >> HALF))
@@ -299,7 +298,7 @@ class Run:
             words -= np.uint64((ends[0] - origin) << 32)
         run = object.__new__(Run)
         rows = self.rows - cut
-        run._set(ordinal, rows, size, lease, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
+        run._set(ordinal, rows, size, memory, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
         return run
 
 
@@ -352,13 +351,13 @@ def build_run(
     size = among.size
     ends = (int(among.min()), int(among.max())) if size else (0, 0)
     shift = shift_of(*ends)
-    lease = words_pool.lease(size + PAD)
-    words, wide = lease.array[:size], None
+    memory = words_pool.take(size + PAD)
+    words, wide = memory[:size], None
     if size:
         keys = np.ascontiguousarray(keys)
         passes = -(-((ends[1] - ends[0]) >> shift).bit_length() // BITS) if size >= SMALL else 0
-        spare = words_pool.lease(size) if passes else lease
-        sort_words(keys, chosen, kept is None, ends[0], shift, passes, words, spare.array)
+        spare = words_pool.take(size) if passes else memory
+        sort_words(keys, chosen, kept is None, ends[0], shift, passes, words, spare)
         if not passes:
             words.sort()
         if shift:
@@ -371,7 +370,7 @@ def build_run(
                 words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
     beside = aux[(words & LOW_HALF).astype(np.int64)] if aux.shape[1] else np.empty((size, 0), np.int64)
     run = object.__new__(Run)
-    run._set(base, rows, size, lease, ends, shift, wide, beside, ends_of(beside), inexact, None)
+    run._set(base, rows, size, memory, ends, shift, wide, beside, ends_of(beside), inexact, None)
     return run
 
 

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from slidejoin.kernels.sorted_runs.visibility import COME, GONE, WIDTH, count_in_turns, place_rows, see_rows
-from slidejoin.runtime.buffers import Buffers
+from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.runtime.buffers import Lease
 
 __all__ = ["Seen", "Visibility"]
 
-places_pool, bits_pool = Buffers(np.uint32), Buffers(np.uint64)
+places_pool, bits_pool = ArrayPool(np.uint32), ArrayPool(np.uint64)
 
 ANEW = 32
 """A part of 1/32 of a run's rows: if more than these have entered or left since, all levels are written anew."""
@@ -41,14 +40,13 @@ class InOrder(Protocol):
 class Seen:
     """The rows of a run that are seen: a bit for each, and how many are before it; see `kernels.seeing`."""
 
-    __slots__ = ("_lease", "bits", "large", "state", "stretches", "words")
+    __slots__ = ("bits", "large", "state", "stretches", "words")
 
     def __init__(self, size: int) -> None:
         words = size // WIDTH + 1
         stretches = -(-words // WIDTH)
         large = -(-stretches // WIDTH)
-        self._lease = bits_pool.lease(words)
-        self.bits: NDArray[np.uint64] = self._lease.array[:words]
+        self.bits: NDArray[np.uint64] = bits_pool.take(words)
         self.words = np.empty(stretches * WIDTH, np.uint16)
         self.stretches, self.large = np.empty(large * WIDTH, np.uint32), np.empty(large, np.uint32)
         self.state = np.full(2, -1, np.int64)
@@ -70,12 +68,11 @@ class Visibility:
         How many rows have a key, and how many there are.
     """
 
-    __slots__ = ("_idle", "_lease", "_places", "_size", "_words")
+    __slots__ = ("_idle", "_places", "_size", "_words")
 
     def __init__(self, words: NDArray[np.uint64], size: int, rows: int) -> None:
         self._words, self._size = words, size
-        self._lease: Lease = places_pool.lease(rows)
-        self._places: NDArray[np.uint32] = self._lease.array[:rows]
+        self._places: NDArray[np.uint32] = places_pool.take(rows)
         place_rows(int(words.__array_interface__["data"][0]), size, self._places)
         # Taking and giving are single operations on a list, so threads may do both.
         self._idle: list[Seen] = []

@@ -1,4 +1,4 @@
-"""Memory that is used again: a fresh large array costs a page fault for every 512 words, more than merging them."""
+"""Memory that is used again: a fresh large array costs a page fault for every 512 words, more than filling them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Buffers", "Lease"]
+__all__ = ["ArrayPool"]
 
 LINE = 64
 """Bytes of a line of the cache."""
@@ -21,32 +21,38 @@ SMALLEST = 1 << 10
 """Items below which arrays are simply made: the allocator has them at hand."""
 
 
-class Lease:
-    """An array that goes back to where it came from as soon as nobody holds the lease."""
+class _Loan:
+    """What a lent array is a view of; it gives the memory back when nobody has such a view, or a table over it."""
 
-    __slots__ = ("_home", "array")
+    __slots__ = ("__array_interface__", "_home", "_whole")
 
-    def __init__(self, array: NDArray[Any], home: list[NDArray[Any]] | None) -> None:
-        self.array = array
-        self._home = home
+    def __init__(self, whole: NDArray[Any], home: list[NDArray[Any]]) -> None:
+        self._whole, self._home = whole, home
+        # NumPy lets a view refer to the array that another one is a view of, but not to what is no array.
+        self.__array_interface__ = whole.__array_interface__
 
     def __del__(self) -> None:
-        if self._home is not None:
-            self._home.append(self.array)
+        self._home.append(self._whole)
 
 
-class Buffers:
-    """Arrays of one type, given out and taken back.
+class ArrayPool:
+    """Arrays of one type, given out and taken back by themselves.
 
-    As many as `kept` may lie idle however large they are, and more of them while all are small.
+    As many as `kept` may lie idle however large they are, and more of them while all are small. Safe to use from
+    several threads at once.
 
     Examples
     --------
-    >>> buffers = Buffers(np.int64)
-    >>> first = buffers.lease(5000)
-    >>> address = first.array.ctypes.data
+    >>> pool = ArrayPool(np.int64)
+    >>> first = pool.take(5000)
+    >>> address = first.ctypes.data
+    >>> view = first[10:]
     >>> del first
-    >>> buffers.lease(4999).array.ctypes.data == address
+    >>> other = pool.take(5000)
+    >>> other.ctypes.data == address
+    False
+    >>> del view
+    >>> pool.take(4999).ctypes.data == address
     True
     """
 
@@ -56,16 +62,20 @@ class Buffers:
         # Taking and giving are single operations on a list, so threads may do both.
         self._idle: list[NDArray[Any]] = []
 
-    def lease(self, size: int) -> Lease:
-        """Return an array of `size` items or more, up to twice as many, with any content."""
+    def take(self, size: int) -> NDArray[Any]:
+        """Return an array of (size,) items with any content, its first one at the begin of a cache line.
+
+        It is the caller's for as long as any view of it lives, or any table that shares its memory.
+        """
         if size < SMALLEST:
-            return Lease(_aligned(size, self.dtype), None)
-        found = self._fitting(size)
-        if found is None:
-            found = _aligned(_rounded(size), self.dtype)
+            return _aligned(size, self.dtype)
+        whole = self._fitting(size)
+        if whole is None:
+            whole = _aligned(_rounded(size), self.dtype)
         if len(self._idle) > self.kept and self.nbytes > SMALL_CHANGE:
             self._let_go()
-        return Lease(found, self._idle)
+        lent: NDArray[Any] = np.asarray(_Loan(whole, self._idle))[:size]
+        return lent
 
     def _fitting(self, size: int) -> NDArray[Any] | None:
         """Take out the smallest array that will do."""
