@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from slidejoin.arrival import arrange
 from slidejoin.predicate.values import Batch
-from slidejoin.store.holding import held
+from slidejoin.store.holding import held, rows_at
+from slidejoin.store.widths import in_one_chunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Push:
     Attributes
     ----------
     tables : dict
-        The rows of each side as they are held, in arrival order, each column in one chunk.
+        The rows of each side as they are held, in arrival order, each column in one chunk unless it is too large.
     times : dict
         Their event times in ticks, (n,) int64; None for count windows.
     arrivals : Arrivals
@@ -96,9 +97,9 @@ class Intake:
                 ticks = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
             times = {side: ticks[side] for side in SIDES}
         if arrivals.straight:
-            kept = {side: kept[side].combine_chunks() for side in SIDES}
+            kept = {side: in_one_chunk(kept[side]) for side in SIDES}
         else:
-            kept = {side: kept[side].take(pa.array(arrivals.places(side))).combine_chunks() for side in SIDES}
+            kept = {side: in_one_chunk(rows_at(kept[side], arrivals.places(side))) for side in SIDES}
         return Push(kept, times, arrivals, null_time, too_late), clock
 
     def held(self, side: Side, table: pa.Table) -> pa.Table:

@@ -10,11 +10,13 @@ import pyarrow as pa
 from slidejoin.arrays import empty_of
 from slidejoin.batches import to_table
 from slidejoin.config import make_config
+from slidejoin.emit import together
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.ordering import sort_values
 from slidejoin.predicate import to_sql
 from slidejoin.started import Started, both_schemas
 from slidejoin.state import JoinState, engine_of, load, plan_of, save
+from slidejoin.store.widths import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -159,10 +161,7 @@ class StreamJoin:
         if soon is not None:
             return soon
         tables = list(self.push_iter(left, right, order_by=order_by))
-        if tables and not tables[0].schema.names:
-            # Tables without columns lose their rows when they are put together.
-            return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
-        return pa.concat_tables(tables) if tables else self._empty()
+        return together(tables, tables[0].schema) if tables else self._empty()
 
     def _push_express(self, left: object, right: object, order_by: str | None) -> pa.Table | None:
         """Push the short way, or do nothing and return None if that does not serve here."""
@@ -190,6 +189,9 @@ class StreamJoin:
     ) -> Iterator[pa.Table]:
         """Take rows and return an iterator over what they produce, in tables of bounded size.
 
+        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. Entries of dictionaries
+        are shared with the window and not counted, but where they are many and used once.
+
         The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
         without putting out what they produce. Until then the join takes no other rows. See `push`.
         """
@@ -212,7 +214,7 @@ class StreamJoin:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
-            return (table for table in out)
+            return (part for table in out for part in TABLE.cut(table))
         work = Started(self._work(engine, engine.prepare(tables, by)))
         # Nothing can be refused from here on.
         state.schemas, state.engine, self._running = schemas, engine, ref(work)

@@ -12,7 +12,7 @@ from slidejoin.emit import POSITIONS
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate import columns_of
 from slidejoin.stats import Stats
-from slidejoin.store.holding import held, released
+from slidejoin.store.holding import held, released, rows_at
 from slidejoin.window import CountWindow
 
 if TYPE_CHECKING:
@@ -142,6 +142,6 @@ class Waiting:
 
 
 def _chosen_rows(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
-    rows = held(table).take(pa.array(places))
+    rows = rows_at(held(table), places)
     columns = [released(column, field.type) for column, field in zip(rows.columns, table.schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=table.schema)

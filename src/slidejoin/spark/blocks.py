@@ -9,12 +9,22 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.spark.checks import SparkJoinError
 from slidejoin.spark.compact import from_compact
+from slidejoin.store.widths import TableLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["canonical", "open_block", "open_sealed", "seal", "to_block"]
+__all__ = ["BLOCK", "FRAME", "canonical", "open_block", "open_sealed", "seal", "to_block", "to_value"]
+
+LARGEST_VALUE = (1 << 31) - 1
+
+FRAME = TableLimit(rows=1 << 18, nbytes=32 << 20)
+"""What Python and Java hand each other at once: more gains nothing, and costs memory on both ends of the pipe."""
+
+BLOCK = TableLimit(rows=1 << 62, nbytes=FRAME.nbytes)
+"""Rows of one block."""
 
 MAGIC = 0x31534A53
 HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
@@ -46,6 +56,23 @@ def to_block(table: pa.Table) -> pa.Buffer:
         )
         raise StateError(msg)
     return batches[0].serialize()
+
+
+def to_value(block: pa.Buffer) -> pa.Array:
+    """Return an array of one binary value, without a copy.
+
+    Raises
+    ------
+    SparkJoinError
+        If the block is larger than that can be: one row of it is, as blocks of several are bounded.
+    """
+    if block.size > LARGEST_VALUE:
+        msg = (
+            f"a row takes {block.size} bytes with those packed beside it, and Spark's binary holds {LARGEST_VALUE}; "
+            "leave its large column out with select="
+        )
+        raise SparkJoinError(msg)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, block.size], np.int32)), block])
 
 
 def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ from slidejoin.arrays import by_name
 from slidejoin.engine import Engine
 from slidejoin.scope import CountScope
 from slidejoin.spark.arriving import arrived_in, judged
+from slidejoin.spark.blocks import FRAME
 from slidejoin.spark.cache import SegmentCache
 from slidejoin.spark.counts import at_home, partial_frame
 from slidejoin.spark.figures import Figures
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
     from slidejoin.spark.wiring import Wiring
 
 __all__ = ["join_bucket"]
-
-FRAME_ROWS = 1 << 18
-"""Rows of one result frame; larger ones gain nothing and cost memory on both ends of the pipe."""
 
 
 def join_bucket(
@@ -99,6 +97,7 @@ def join_bucket(
     before = set(manifest.ids)
     expired = _expire(state, manifest, oldest_of(plan, arrived.before))
     room.check(manifest)
+    room.check_columns(arrived.rows, {stream: stored_schema(plan, stream) for stream in streams_of(plan)})
     oldest = oldest_of(plan, arrived.after)
     if not any(table.num_rows for table in arrived.rows.values()):
         expired |= _expire(state, manifest, oldest)
@@ -139,7 +138,7 @@ def join_bucket(
 
 
 def _engine(plan: Plan) -> Engine:
-    return Engine(plan, merge=False, chunk_rows=FRAME_ROWS, algorithm="bi_sort")
+    return Engine(plan, merge=False, limit=FRAME, algorithm="bi_sort")
 
 
 def _joined(

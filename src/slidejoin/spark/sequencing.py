@@ -25,7 +25,7 @@ from slidejoin.arrival import arrange
 from slidejoin.errors import StateError
 from slidejoin.ordering import sort_values
 from slidejoin.predicate.tree import other
-from slidejoin.spark.blocks import open_block
+from slidejoin.spark.blocks import FRAME, open_block
 from slidejoin.spark.pack import CODES, NOTHING, NUMBER, ORDERS
 from slidejoin.spark.state import FORMAT, check_same_join
 from slidejoin.spark.wiring import ROLES
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from slidejoin.spark.wiring import Wiring
 
 __all__ = ["Numbers", "Totals", "number_rows", "sequence", "told"]
-
-FRAME_BYTES = 64 << 20
 
 
 class Numbers(NamedTuple):
@@ -165,7 +163,7 @@ def sequence(
                 numbers = np.stack([column[at] for column in found[side]]).astype(NUMBER)
                 lines.append((bucket, CODES[side], numbers.tobytes(), block))
                 size += len(block)
-                if size >= FRAME_BYTES:
+                if size >= FRAME.nbytes:
                     yield _frame(lines)
                     lines, size = [], 0
     if lines:

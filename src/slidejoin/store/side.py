@@ -10,6 +10,7 @@ from slidejoin.index.bi_sort import BiSort
 from slidejoin.store.indexed import Indexed
 from slidejoin.store.keyed import keyed, run_of
 from slidejoin.store.piece import Piece
+from slidejoin.store.widths import SLICE, TableLimit, in_one_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +79,8 @@ class SideWindow(Indexed):
         for first, rows in stretches:
             self.skip_to(first)
             # In parts, because only whole sub-windows expire.
-            step = max(rows // 8, LOADED_AT_ONCE)
-            for at in range(start, start + rows, step):
-                part = table.slice(at, min(step, start + rows - at)).combine_chunks()
+            parts = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes)
+            for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
                 self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0])
             start += rows
         self.skip_to(rows_seen)
