@@ -54,7 +54,9 @@ def rows_of(streams: Streams, batch: int) -> list[pa.Table]:
     return tables
 
 
-def micro_batch(wiring: Wiring, state: dict[int, Any], tables: list[pa.Table], watermark: int | None) -> Seconds:
+def micro_batch(
+    wiring: Wiring, state: dict[int, Any], tables: list[pa.Table], watermark: int | None, batch: int
+) -> Seconds:
     """Pack and join, and return the seconds by step."""
     start, blocks = perf_counter(), defaultdict(list)
     for side, table in zip(SIDES, tables, strict=True):
@@ -65,7 +67,7 @@ def micro_batch(wiring: Wiring, state: dict[int, Any], tables: list[pa.Table], w
     took: Seconds = defaultdict(float, pack=perf_counter() - start)
     for bucket, held in sorted(blocks.items()):
         figures, frame = Figures(bucket), pd.DataFrame(held, columns=["side", "block"])
-        for found in join_bucket(wiring, state[bucket], iter([frame]), watermark, bucket, figures):
+        for found in join_bucket(wiring, state[bucket], iter([frame]), watermark, bucket, batch, figures):
             pa.RecordBatch.from_pandas(found, preserve_index=False)  # as Spark's worker does
         for step, seconds in figures.seconds.items():
             took[step] += seconds
@@ -85,7 +87,7 @@ def work(processor: int) -> None:
         wiring = wire(Path(cache), relation.sql("l.x", "r.x"), window, "cell", 2, select=select)
         for batch in range(BATCHES):
             watermark = (BEGIN + 2 * batch * HALF * STEP) // 1000 if batch else None
-            found.append(micro_batch(wiring, state, rows_of(streams, batch), watermark))
+            found.append(micro_batch(wiring, state, rows_of(streams, batch), watermark, batch))
     sys.stdout.write(json.dumps({step: median(one.get(step, 0.0) for one in found[FILLED:]) for step in found[-1]}))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from slidejoin.errors import StateError
 from slidejoin.spark.checks import SparkJoinError
 from slidejoin.spark.compact import from_compact
+from slidejoin.spark.records import WHAT_TO_DO
 from slidejoin.store.widths import TableLimit
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ FRAME = TableLimit(rows=1 << 18, nbytes=32 << 20)
 BLOCK = TableLimit(rows=1 << 62, nbytes=FRAME.nbytes)
 """Rows of one block."""
 
-MAGIC = 0x31534A53
+MAGIC, MAGIC_WITHOUT_OWNER = 0x32534A53, 0x31534A53
+"""The second is that of the format before, whose checksum is of the bytes alone."""
+
 HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
 """16 bytes before what is sealed."""
 
@@ -80,33 +83,37 @@ def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(block) if isinstance(block, bytes) else block, schema)
 
 
-def seal(block: pa.Buffer) -> bytes:
-    """Put a checksum before bytes that have to outlive their writer."""
+def seal(block: pa.Buffer, owner: bytes) -> bytes:
+    """Put a checksum before bytes that have to outlive their writer: theirs, and that of whom they belong to."""
     data = memoryview(block)
-    header = np.array([(MAGIC, zlib.crc32(data), len(data))], HEADER)
+    header = np.array([(MAGIC, zlib.crc32(data, zlib.crc32(owner)), len(data))], HEADER)
     return b"".join([header.tobytes(), data])
 
 
-def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str) -> pa.Table:
+def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: bytes) -> pa.Table:
     """Read sealed rows, see `slidejoin.spark.compact`, that may come in several parts.
 
     Raises
     ------
     StateError
-        If a part is missing or the bytes are not those that were written; `what` names the segment.
+        If a part is missing or the bytes are not those that were written for this owner; `what` names the segment.
     """
     pieces = list(parts)
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if len(data) < HEADER.itemsize:
-        msg = f"{what} is damaged: it has {len(data)} bytes, fewer than its header"
+        msg = f"{what} is damaged: it has {len(data)} bytes, fewer than its header. {WHAT_TO_DO}"
         raise StateError(msg)
     header = np.frombuffer(data, HEADER, 1)[0]
     body = memoryview(data)[HEADER.itemsize :]
-    if header["magic"] != MAGIC:
-        msg = f"{what} is not a segment of slidejoin, or of another format"
+    if header["magic"] not in {MAGIC, MAGIC_WITHOUT_OWNER}:
+        msg = f"{what} is not a segment of slidejoin, or of another format. {WHAT_TO_DO}"
         raise StateError(msg)
-    if header["size"] != len(body) or header["crc"] != zlib.crc32(body):
-        msg = f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written"
+    start = zlib.crc32(owner) if header["magic"] == MAGIC else 0
+    if header["size"] != len(body) or header["crc"] != zlib.crc32(body, start):
+        msg = (
+            f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written. "
+            f"{WHAT_TO_DO}"
+        )
         raise StateError(msg)
     try:
         return from_compact(pa.py_buffer(body), schema)

@@ -18,6 +18,7 @@ from slidejoin.scope import CountScope
 from slidejoin.spark.arriving import arrived_in, judged
 from slidejoin.spark.blocks import FRAME
 from slidejoin.spark.cache import SegmentCache
+from slidejoin.spark.checks import SparkJoinError
 from slidejoin.spark.counts import at_home, partial_frame
 from slidejoin.spark.figures import Figures
 from slidejoin.spark.limits import Room
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from slidejoin.plan import Plan
     from slidejoin.predicate.expr import Side
+    from slidejoin.spark.arriving import Arrived
     from slidejoin.spark.segments import Segment
     from slidejoin.spark.state import Manifest
     from slidejoin.spark.variables import Variables
@@ -60,6 +62,7 @@ def join_bucket(
     frames: Iterator[pd.DataFrame],
     watermark_ms: int | None,
     bucket: int,
+    batch: int | None,
     figures: Figures | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Join what one micro-batch brought to a bucket with what the bucket has kept.
@@ -77,6 +80,8 @@ def join_bucket(
         none yet, and a static frame gives -1. A count window has none.
     bucket : int
         Its id.
+    batch : int or None
+        Number of the micro-batch; None for static frames.
     figures : Figures, optional
         Where to write down what was done; whole when the iterator has ended.
     """
@@ -90,19 +95,18 @@ def join_bucket(
     if not wiring.streaming:
         yield from _joined(wiring, _engine(plan), arrived.rows, None, figures)
         return
-    state = BucketState(variables)
-    manifest = state.manifest(wiring.described())
+    state, manifest = _state(wiring, variables, bucket, batch, arrived)
     arrived = judged(wiring, arrived, manifest, figures)
     watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
-    expired = _expire(state, manifest, oldest_of(plan, arrived.before))
+    _expire(state, manifest, oldest_of(plan, arrived.before))
     room.check(manifest)
     room.check_columns(arrived.rows, {stream: stored_schema(plan, stream) for stream in streams_of(plan)})
     oldest = oldest_of(plan, arrived.after)
     if not any(table.num_rows for table in arrived.rows.values()):
-        expired |= _expire(state, manifest, oldest)
-        if expired or manifest.version == 0 or (wiring.derived and manifest.watermark != watermark_ms):
-            _commit(state, manifest, watermark_ms)
+        _expire(state, manifest, oldest)
+        # Also if nothing has changed: a manifest that is not of the last micro-batch is one that was lost.
+        _commit(state, manifest, watermark_ms)
         figures.kept(manifest)
         figures.since("state", now)
         return
@@ -125,7 +129,7 @@ def join_bucket(
         # Of a micro-batch that is larger than a count window only the end stays.
         payload = live_rows(plan, stream, newest_rows(engine, stream, loaded[stream]), oldest.get(stream))
         if payload.num_rows:
-            entry = state.write(payload, 0, time_max(plan, stream, payload))
+            entry = state.write(payload, stream, 0, time_max(plan, stream, payload))
             segment = build_segment(plan, stream, payload, entry)
             manifest.entries[stream].append(entry)
             cache.write(segment)
@@ -135,6 +139,21 @@ def join_bucket(
     _commit(state, manifest, watermark_ms)
     figures.kept(manifest)
     figures.since("keep", now)
+
+
+def _state(
+    wiring: Wiring, variables: Variables, bucket: int, batch: int | None, arrived: Arrived
+) -> tuple[BucketState, Manifest]:
+    """Return the state that a bucket goes on from, if it is the one that the micro-batch before has left."""
+    if batch is None:
+        msg = "this version of pyspark does not number micro-batches; install one that slidejoin was tested with: 4.3"
+        raise SparkJoinError(msg)
+    state = BucketState(variables, bucket, batch)
+    manifest = state.manifest(wiring.described())
+    if wiring.numbered:
+        manifest.check_arrived(arrived.before or {})
+        manifest.arrived = arrived.after
+    return state, manifest
 
 
 def _engine(plan: Plan) -> Engine:
@@ -167,17 +186,14 @@ def _joined(
         figures.pairs = counted  # the engine's are those of all copies
 
 
-def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> bool:
+def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> None:
     """Take out of the state the segments that no row to come can see; they are not even read."""
-    any_left = False
     for side, limit in oldest.items():
         entries = manifest.entries[side]
-        gone = [entry for entry in entries if entry.time_max < limit]
-        for entry in gone:
-            state.remove(entry)
-        manifest.entries[side] = [entry for entry in entries if entry not in gone]
-        any_left |= bool(gone)
-    return any_left
+        for entry in entries:
+            if entry.time_max < limit:
+                state.remove(entry)
+        manifest.entries[side] = [entry for entry in entries if entry.time_max >= limit]
 
 
 def _load(
@@ -190,7 +206,7 @@ def _load(
         segment = cache.read(entry, schema)
         now = figures.since("cache", now)
         if segment is None:
-            segment = build_segment(plan, stream, state.read(entry, schema), entry)
+            segment = build_segment(plan, stream, state.read(entry, stream, schema), entry)
             cache.write(segment)
             figures.rebuilt += 1
             figures.since("rebuild", now)
@@ -199,6 +215,5 @@ def _load(
 
 
 def _commit(state: BucketState, manifest: Manifest, watermark_ms: int | None) -> None:
-    manifest.version += 1
     manifest.watermark = watermark_ms
     state.update(manifest)
