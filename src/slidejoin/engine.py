@@ -20,6 +20,7 @@ from slidejoin.finding import FoundInWindows
 from slidejoin.index.band_cells import BandCells
 from slidejoin.index.structure import Structure
 from slidejoin.intake import Intake, Push
+from slidejoin.kernels.interpreted import INTERPRETER
 from slidejoin.matching import Matches
 from slidejoin.meeting import Meeting
 from slidejoin.parallel.probing import Workers
@@ -84,6 +85,7 @@ class Engine:
         self.sizer = Sizer(plan.config)
         self._pushes = 0
         self.express = Express(self) if Express.serves(self) else None
+        INTERPRETER.planned()
 
     # -- taking rows ---------------------------------------------------------------------------------------------
 

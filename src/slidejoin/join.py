@@ -12,6 +12,7 @@ from slidejoin.batches import to_table
 from slidejoin.config import make_config
 from slidejoin.emit import together
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
+from slidejoin.kernels.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.ordering import sort_values
 from slidejoin.predicate import to_sql
 from slidejoin.started import Started, both_schemas
@@ -291,6 +292,7 @@ class StreamJoin:
         PredicateError
             For an algorithm that does not suit the join's predicate.
         """
+        INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
         join._state, join._running, join._broken = load(state, threads=threads, algorithm=algorithm), None, None  # noqa: SLF001 - its own
         return join
@@ -309,6 +311,8 @@ class StreamJoin:
                 tables[side] = pa.table({}) if known is None else empty_of(known)
             else:
                 tables[side] = to_table(batch, side, known)
+        if state.engine is None or INTERPRETER.cold:
+            INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
         return tables
 
     def _check_open(self) -> None:

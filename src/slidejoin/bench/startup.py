@@ -38,7 +38,7 @@ from slidejoin.kernels.warming import warm_up
 kernels = warm_up()
 print(dumps([perf_counter() - start, len(kernels)]))
 """
-"""What ``slidejoin warmup`` does."""
+"""What ``slidejoin compile`` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

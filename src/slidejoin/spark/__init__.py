@@ -46,10 +46,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    home = f"{__name__}.{_HOME[name]}"
-    if _HOME[name] in {"checks", "settings"}:
-        return getattr(import_module(home), name)
-    from slidejoin.spark.workers import without_compiling
-
-    with without_compiling():
-        return getattr(import_module(home), name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
