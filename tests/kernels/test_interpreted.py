@@ -143,7 +143,7 @@ for _ in range(2):
 """
 
 
-@pytest.mark.parametrize("quiet", ["", "0", "1"])
+@pytest.mark.parametrize("quiet", ["0", "1"])
 def test_a_kernel_that_is_compiled_while_the_user_waits_is_said(quiet: str, tmp_path: Path) -> None:
     settings = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0", "SLIDEJOIN_QUIET": quiet}
     for said in ("" if quiet == "1" else "slidejoin: compiling the kernels of this join, once per installation,", ""):
@@ -324,8 +324,7 @@ def test_nobody_counts_on_a_process_that_has_ended(tmp_path: Path, monkeypatch: 
     assert one.begin(tmp_path)
     assert one.begin(tmp_path, "said once, or not at all")
     assert capsys.readouterr().err == ""
-    os.killpg(one._process.pid, signal.SIGKILL)
-    one._process.wait()
+    one.end()
     assert not one.begin(tmp_path)
 
 

@@ -30,6 +30,21 @@ print(dumps([imported - start, perf_counter() - imported, pairs]))
 """
 PAIRS = 2998
 
+FOUR_ROWS = """
+from json import dumps
+from time import perf_counter
+start = perf_counter()
+import slidejoin
+imported = perf_counter()
+join = slidejoin.StreamJoin(on="l.price BETWEEN r.bid - 5 AND r.ask + 5", window=slidejoin.CountWindow(1000))
+join.push(right={"bid": [98, 140], "ask": [101, 144]})
+pairs = join.push(left={"price": [103, 120]}).num_rows
+seconds = perf_counter() - imported
+from slidejoin.kernels.background import BACKGROUND
+BACKGROUND.end()
+print(dumps([imported - start, seconds, pairs]))
+"""
+
 ALL_KERNELS = """
 from json import dumps
 from time import perf_counter
@@ -57,7 +72,9 @@ class StartupReport:
     first_push_from_source : float or None
         The same where Python is told to keep no bytecode and all modules are read as source; None if it is not.
     first_push_compiling : float or None
-        With an empty cache of kernels.
+        With an empty cache of kernels: those that it calls are compiled by their calls, no others.
+    four_rows_compiling : float or None
+        The first two pushes, of four rows in all, with an empty cache: Python runs the kernels.
     all_kernels : float or None
         All kernels compiled from nothing.
     """
@@ -66,6 +83,7 @@ class StartupReport:
     first_push: Spread
     first_push_from_source: float | None
     first_push_compiling: float | None
+    four_rows_compiling: float | None
     all_kernels: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -84,6 +102,7 @@ class StartupReport:
         for name, seconds in (
             ("the same without bytecode", self.first_push_from_source),
             ("first push, empty cache", self.first_push_compiling),
+            ("four rows, empty cache", self.four_rows_compiling),
             ("all kernels, empty cache", self.all_kernels),
         ):
             if seconds is not None:
@@ -106,7 +125,7 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
     SlideJoinError
         If such a process fails or finds other pairs.
     """
-    compiling = whole = source = None
+    compiling = four = whole = source = None
     with TemporaryDirectory() as bytecode:
         # Of our own, because the environment may forbid to keep any; the empty value allows it again.
         kept = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
@@ -114,7 +133,10 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
         warm = [_process(FIRST_PUSH, kept) for _ in range(runs)]
         if compile_all:
             with TemporaryDirectory() as folder:
-                compiling = _process(FIRST_PUSH, kept | {"NUMBA_CACHE_DIR": folder})[1]
+                alone = {"NUMBA_CACHE_DIR": folder, "SLIDEJOIN_COMPILE": "now"}
+                compiling = _process(FIRST_PUSH, kept | alone)[1]
+            with TemporaryDirectory() as folder:
+                four = _process(FOUR_ROWS, kept | {"NUMBA_CACHE_DIR": folder, "SLIDEJOIN_COMPILE": "background"})[1]
             with TemporaryDirectory() as folder:
                 whole = _process(ALL_KERNELS, kept | {"NUMBA_CACHE_DIR": folder})[0]
     if sys.dont_write_bytecode:
@@ -124,6 +146,7 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
         first_push=Spread.of([one[1] for one in warm]),
         first_push_from_source=source,
         first_push_compiling=compiling,
+        four_rows_compiling=four,
         all_kernels=whole,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -95,6 +96,12 @@ class Background:
             say(
                 f"compiling kernels in the background, once per installation, about {seconds} s; {meanwhile} until then"
             )
+
+    def end(self) -> None:
+        """End the process, with its helpers; its folder may go then."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def _leave(self) -> None:
         """Forget the process, which is meant to go on: Python would warn of it."""
