@@ -1,4 +1,4 @@
-"""The case ``startup``: what a fresh process waits for before its first pairs, with and without compiled kernels."""
+"""The case ``startup``: seconds to the first pairs in fresh processes, with and without compiled kernels."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING
 
-from slidejoin.bench.figures import Spread, environment
+from slidejoin.bench.report import Report, Spread
 from slidejoin.errors import SlideJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["StartupReport", "run"]
 
@@ -57,7 +60,7 @@ print(dumps([perf_counter() - start, len(kernels)]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartupReport:
+class StartupReport(Report):
     """Seconds in fresh processes; the start of the interpreter itself is left out.
 
     Modules are read as bytecode, as they are wherever a package has been installed by pip or imported before.
@@ -86,19 +89,16 @@ class StartupReport:
     four_rows_compiling: float | None
     all_kernels: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {"case": "startup"} | asdict(self) | {"environment": environment()}
-
-    def text(self) -> str:
-        """Return the report for people."""
-        lines = [
-            f"{name:<34}{one.median:8.3f} s   median of {one.count} processes, {one.smallest:.3f} to {one.largest:.3f}"
-            for name, one in (
-                ("import slidejoin", self.imported),
-                ("first push, kernels in the cache", self.first_push),
-            )
-        ]
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
+        yield f"case {self.case}: fresh processes, 1,000 rows a side in the first push"
+        yield ""
+        for name, one in (
+            ("import slidejoin", self.imported),
+            ("first push, kernels in the cache", self.first_push),
+        ):
+            spread = f"median of {one.count} processes, {one.smallest:.3f} to {one.largest:.3f}"
+            yield f"{name:<34}{one.median:8.3f} s   {spread}"
         for name, seconds in (
             ("the same without bytecode", self.first_push_from_source),
             ("first push, empty cache", self.first_push_compiling),
@@ -106,8 +106,8 @@ class StartupReport:
             ("all kernels, empty cache", self.all_kernels),
         ):
             if seconds is not None:
-                lines.append(f"{name:<34}{seconds:8.3f} s   once")
-        return "\n".join(["case startup: fresh processes, 1,000 rows a side in the first push", "", *lines])
+                yield f"{name:<34}{seconds:8.3f} s   once"
+        yield ""
 
 
 def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
@@ -142,6 +142,7 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
     if sys.dont_write_bytecode:
         source = _process(FIRST_PUSH, {})[1]
     return StartupReport(
+        case="startup",
         imported=Spread.of([one[0] for one in warm]),
         first_push=Spread.of([one[1] for one in warm]),
         first_push_from_source=source,
