@@ -58,8 +58,8 @@ nojit: $(READY) ## the tests marked nojit, with the kernels as plain Python
 nightly: $(READY) ## the whole suite with the long tests, and with ten times as many random examples
 	@$(JAVA) && HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) -m "nightly or not nightly"
 
-bench: $(READY) ## rows a second of the band join
-	$(BIN)/slidejoin bench band
+bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB
+	$(BIN)/slidejoin bench tasks
 
 scoreboard: $(READY) ## the tables of must and goal, embedded and on Spark: an hour, and up to 16 GiB
 	$(BIN)/python -m benchmarks.scoreboard

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "run_case"]
 
 CASES = {
+    "tasks": "five real tasks in rows a second, beside Polars, DuckDB and, with --spark, Spark's own join",
     "band": "rows a second of a band join, beside Polars, DuckDB, NumPy and a nested loop",
     "equi": "the same for equality",
     "less": "the same for a one-sided range, l.k < r.k - distance",

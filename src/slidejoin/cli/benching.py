@@ -100,6 +100,17 @@ def bench(
     spread: Annotated[
         int | None, typer.Option(min=1, help="Routing: buckets each way for a hot key or cell; 2 by default.")
     ] = None,
+    spark: Annotated[
+        bool | None, typer.Option("--spark/--no-spark", help="Tasks: Spark's own join too (not by default).")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME,…", help="Tasks: only these; all by default."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Tasks: seconds for each tool on each task; 5 by default.")
+    ] = None,
+    scale: Annotated[float | None, typer.Option(help="Tasks: rows in multiples of the default.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw a picture too: band, equi, less, latency, scaling.")
     ] = None,
@@ -131,6 +142,10 @@ def bench(
             buckets=buckets,
             batches=batches,
             spread=spread,
+            spark=spark,
+            only=None if only is None else tuple(one.strip() for one in only.split(",")),
+            seconds=seconds,
+            scale=scale,
         )
         typer.echo(document(report.to_json()) if json else report.text())
         if plot is not None:
