@@ -7,6 +7,7 @@ from weakref import ref
 
 import pyarrow as pa
 
+from slidejoin.arguments import column_name
 from slidejoin.arrays import empty_of
 from slidejoin.batches import to_table
 from slidejoin.config import make_config
@@ -77,8 +78,8 @@ class StreamJoin:
     ------
     PredicateError
         For a predicate, selection or names that cannot be used.
-    ValueError
-        For other arguments out of their range.
+    ArgumentError
+        For other arguments that cannot be used.
 
     Examples
     --------
@@ -149,6 +150,8 @@ class StreamJoin:
 
         Raises
         ------
+        ArgumentError
+            If `order_by` is no name; nothing is taken.
         SchemaError
             If a batch cannot be read or differs from the side's first one; nothing is taken.
         PredicateError
@@ -158,6 +161,7 @@ class StreamJoin:
         JoinClosedError
             After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
+        order_by = None if order_by is None else column_name("order_by", order_by)
         soon = self._push_express(left, right, order_by)
         if soon is not None:
             return soon
@@ -190,12 +194,13 @@ class StreamJoin:
     ) -> Iterator[pa.Table]:
         """Take rows and return an iterator over what they produce, in tables of bounded size.
 
-        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. Entries of dictionaries
-        are shared with the window and not counted, but where they are many and used once.
+        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. Entries of
+        dictionaries are shared with the window and not counted, but where they are many and used once.
 
         The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
         without putting out what they produce. Until then the join takes no other rows. See `push`.
         """
+        order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
         state = self._state
         batches: dict[Side, object] = {"left": left, "right": right}

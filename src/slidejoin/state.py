@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slidejoin.arguments import at_least_one
 from slidejoin.arrays import empty_of
-from slidejoin.config import JoinConfig, algorithm_of, at_least_one
+from slidejoin.config import JoinConfig, algorithm_of
 from slidejoin.errors import PredicateError, SlideJoinError, StateError
 from slidejoin.stats import Stats
 from slidejoin.store.snapshot import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
@@ -105,12 +106,12 @@ def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> Join
     ------
     StateError
         If the bytes are damaged, foreign or of an unknown format.
-    ValueError
-        For threads or an algorithm that there are not.
+    ArgumentError
+        For threads or an algorithm that cannot be used.
     PredicateError
         For an algorithm that does not suit the join's predicate.
     """
-    at_least_one("threads", threads)
+    threads = at_least_one("threads", threads)
     algorithm_of(algorithm)
     header, parts = read_snapshot(state)
     try:

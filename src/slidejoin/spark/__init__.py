@@ -46,4 +46,14 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"pyspark", "pandas", "google"}:
+            raise
+        from slidejoin.errors import MissingPackageError
+
+        package = "protobuf" if missing == "google" else missing
+        msg = f"{__name__}.{name} needs {package}, which is not installed: pip install 'slidejoin[spark]'"
+        raise MissingPackageError(msg, name=error.name) from error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.errors import StateError
+from slidejoin.arguments import shown, whole_number
+from slidejoin.errors import ArgumentTypeError, StateError
 from slidejoin.spark.buckets import bucket_ids, partition_of
-from slidejoin.spark.checks import is_connect
+from slidejoin.spark.checks import check_spark, is_connect
 from slidejoin.spark.lineage import STORE, check_follows, idle_of
 from slidejoin.spark.records import from_record
 from slidejoin.spark.sequencing import NUMBERED
@@ -169,6 +171,8 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
 
     Raises
     ------
+    ArgumentTypeError
+        For anything but a session, a path and a number.
     StateError
         If there is no checkpoint, none with a join of slidejoin, no such micro-batch, or the state is damaged.
 
@@ -179,6 +183,11 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
     >>> [(bucket.bucket, bucket.rows("left"), bucket.bytes) for bucket in info.joins[0].buckets]  # doctest: +SKIP
     [(0, 51200, 1638400), (2, 51177, 1637664)]
     """
+    check_spark(spark)
+    checkpoint = _path(checkpoint)
+    if batch is not None and whole_number(batch) is None:
+        msg = f"batch must be the number of a micro-batch, or None; got {shown(batch)}"
+        raise ArgumentTypeError(msg)
     operators = _operators(spark, checkpoint)
     first, last = int(operators[0]["minBatchId"]), int(operators[0]["maxBatchId"])
     if batch is not None and not first <= batch <= last:
@@ -192,6 +201,13 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
         raise StateError(msg)
     sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if _variables(row) == SEQUENCER]
     return CheckpointInfo(checkpoint, at, first, last, tuple(_counted(join, sequencers) for join in joins))
+
+
+def _path(checkpoint: object) -> str:
+    if isinstance(checkpoint, (str, os.PathLike)) and str(checkpoint):
+        return str(checkpoint)
+    msg = f"checkpoint must be the path of a query's checkpointLocation, got {shown(checkpoint)}"
+    raise ArgumentTypeError(msg)
 
 
 def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
