@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
 
-__all__ = ["Chooser"]
+__all__ = ["IndexAdvisor"]
 
 RUN_COST, RUN_PAIR_COST, PUSH_COST = 90.0, 2.0, 400_000.0
 """Nanoseconds that sorted runs take for a row, for each match that is put out, and for a push whatever its size."""

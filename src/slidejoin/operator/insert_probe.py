@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["Meeting"]
+__all__ = ["InsertProbe"]
 
 
 SMALLEST_SPREAD = 1 << 13

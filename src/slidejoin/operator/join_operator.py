@@ -15,6 +15,7 @@ import numpy as np
 from slidejoin.index.cells.band_cells import BandCells
 from slidejoin.index.parallel_search import Workers
 from slidejoin.index.structure import Structure
+from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.counts import CountTables
 from slidejoin.operator.fused import FusedPaths
@@ -27,6 +28,7 @@ from slidejoin.operator.stats import Stats
 from slidejoin.operator.table_sizing import TableSizer
 from slidejoin.operator.window.indexed import LARGEST_SLICE, too_far
 from slidejoin.operator.window.side import SideWindow
+from slidejoin.rows.widths import SLICE, TABLE, TableLimit, Widths, chunked, in_one_chunk, widths_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
 
@@ -39,10 +41,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["Engine"]
-
-CHUNK_ROWS = 1 << 20
-"""Candidates and output rows that are held at once: 16 MiB of positions, whatever a push finds."""
+__all__ = ["JoinOperator"]
 
 SMALLEST_SLICE = 1 << 11
 
@@ -56,17 +55,17 @@ class JoinOperator:
         The bound join.
     merge : bool, default True
         Whether sub-windows are merged; the Spark pipeline merges the segments of its state itself.
-    chunk_rows : int
-        Candidates held at once, and rows of an output table.
+    limit : TableLimit
+        What an output table may hold. As many candidates as it has rows are held at once.
     algorithm : str, optional
         Another index than the plan's: the Spark pipeline keeps sorted runs as files.
     """
 
     def __init__(
-        self, plan: Plan, *, merge: bool = True, chunk_rows: int = CHUNK_ROWS, algorithm: str | None = None
+        self, plan: Plan, *, merge: bool = True, limit: TableLimit = TABLE, algorithm: str | None = None
     ) -> None:
         self.plan = plan
-        self.chunk_rows = chunk_rows
+        self.limit = limit
         self.algorithm = algorithm or plan.algorithm
         left = SideWindow(plan, "left", merge=merge, algorithm=self.algorithm)
         # The rows of a self-join are in both windows, their payload is kept once.
@@ -86,6 +85,7 @@ class JoinOperator:
         self.sizer = TableSizer(plan.config)
         self._pushes = 0
         self.express = FusedPaths(self) if FusedPaths.serves(self) else None
+        INTERPRETER.planned()
 
     # -- taking rows ---------------------------------------------------------------------------------------------
 
@@ -160,15 +160,18 @@ class JoinOperator:
 
     def _slices(self, push: Push) -> Iterator[Push]:
         arrivals, total = push.arrivals, push.rows
-        rows = self.slice_rows(total, push.times)
-        if 0 < total <= rows:
+        rows, large = self.slice_rows(total, push.times), any(map(chunked, push.tables.values()))
+        if 0 < total <= rows and not large:
             yield push
             return
-        for first in range(0, total, rows):
-            last = min(first + rows, total)
+        # Of a table that had no room in one Arrow array a column, each slice has.
+        widths = self._arriving(push) if large else Widths(total, 0)
+        first = 0
+        for last in TableLimit(rows, SLICE.nbytes).stops(widths):
             cut = {side: slice(*np.searchsorted(arrivals.rank(side), (first, last))) for side in SIDES}
             tables = {
-                side: push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start) for side in SIDES
+                side: in_one_chunk(push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start))
+                for side in SIDES
             }
             times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
             for side in SIDES:
@@ -184,6 +187,15 @@ class JoinOperator:
                     arrivals.right_rank[cut["right"]] - first,
                 ),
             )
+            first = last
+
+    def _arriving(self, push: Push) -> Widths:
+        """Return how wide rows are, in the order of their arrival."""
+        every = np.zeros(push.rows, np.int64)
+        for side in SIDES:
+            widths = widths_of(push.tables[side])
+            every[push.arrivals.rank(side)] = widths.fixed + (0 if widths.varying is None else widths.varying)
+        return Widths(push.rows, 0, every)
 
     def _largest_slice(self) -> int:
         window = self.plan.config.window
@@ -204,12 +216,12 @@ class JoinOperator:
         if self.plan.bound.never:
             slots = part.rows * (2 if self.plan.config.self_join else 1)
             found = iter([RangeCandidates(slots, self.workers, self.meeting.memory)])
-        matches = PairOutput(self.plan, self.windows, self.stats, inexact, self.count_tables, self.workers)
+        matches = PairOutput(self.plan, self.windows, self.stats, inexact, self.count_tables, self.workers, self.limit)
         if self.plan.config.output == "count":
             yield from matches.counts(map(matches.counted, found), part.tables, part.arrivals)
         else:
             for candidates in found:
-                yield from matches.pairs(candidates, self.chunk_rows)
+                yield from matches.pairs(candidates)
 
     def load(self, rows: Mapping[Side, tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""

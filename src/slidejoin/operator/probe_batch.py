@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["EVERYTHING", "Question", "ask"]
+__all__ = ["EVERYTHING", "ProbeBatch", "ask"]
 
 EVERYTHING = 1 << 62
 """More rows than any window of time can hold."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Sizer"]
+__all__ = ["TableSizer"]
 
 ENOUGH = 1 << 14
 """Rows that have to be seen before anything is looked at; each table is judged by as many as it is made for."""

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Asked", "FoundPositions"]
+__all__ = ["CellProbes", "FoundPositions"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Ascending
     from slidejoin.runtime.buffers import Lease
 
-__all__ = ["Seen", "Sights"]
+__all__ = ["Seen", "Visibility"]
 
 places_pool, bits_pool = Buffers(np.uint32), Buffers(np.uint64)
 

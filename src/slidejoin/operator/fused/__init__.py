@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.sides import Side
 
-__all__ = ["Express"]
+__all__ = ["FusedPaths"]
 
 
 class FusedPaths:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.chunk import Fixed
     from slidejoin.sides import Side
 
-__all__ = ["Places", "Taken"]
+__all__ = ["BatchColumns", "ColumnPlaces"]
 
 
 BITS = 64

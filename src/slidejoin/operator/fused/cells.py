@@ -210,7 +210,7 @@ class FusedCells(FusedPath):
         memory = self._engine.meeting.memory
         if self._counting:
             return memory.take(rows), np.empty(-(-rows // 8), np.int64)
-        places = min(self._pairs + self._pairs // 8 + rows, self._engine.chunk_rows)
+        places = min(self._pairs + self._pairs // 8 + rows, self._engine.limit.rows)
         return memory.take(places), memory.take(places)
 
     def account(self) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.chunk import Chunk
     from slidejoin.sides import Side
 
-__all__ = ["AT", "Block", "Half", "Looked"]
+__all__ = ["AT", "Block", "ColumnAddresses", "SmallPushSide"]
 
 AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
 """Where what is brief of a side begins, see `slidejoin.kernels.fused.small_push`."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from slidejoin.operator.fused.batch_columns import BatchColumns, ColumnPlaces
 from slidejoin.operator.ingest.arrival import Arrivals, merge
 from slidejoin.operator.output import PairOutput
+from slidejoin.plan.output_schema import together
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.ingest import Push
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["NO_TIMES", "SIDES", "Way", "around", "beside", "plain"]
+__all__ = ["NO_TIMES", "SIDES", "FusedPath", "around", "beside", "plain"]
 
 NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
@@ -45,7 +45,9 @@ class FusedPath:
         self._engine, plan = engine, engine.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
-        self._matches = PairOutput(plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers)
+        self._matches = PairOutput(
+            plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers, engine.limit
+        )
         held = {side: engine.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
@@ -76,17 +78,18 @@ class FusedPath:
     ) -> pa.Table:
         """Put out the number of pairs of each arrival, (n,) int64; `marks` (n,) bool tell the left ones."""
         tables = {side: taken[side].kept for side in SIDES} if self._counted_columns else {}
-        return self._engine.count_tables.table(matches, tables, arrivals, marks)
+        engine = self._engine
+        found = list(engine.count_tables.tables(matches, tables, arrivals, engine.limit, marks))
+        return together(found, engine.plan.layout.schema)
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
         """Put out what was found in parts."""
-        chunk_rows, schema = self._engine.chunk_rows, self._engine.plan.layout.schema
         if self._counting:
             counts = map(self._matches.counted, found)
             tables = list(self._matches.counts(counts, push.tables, push.arrivals))
         else:
-            tables = [table for candidates in found for table in self._matches.pairs(candidates, chunk_rows)]
-        return pa.concat_tables(tables) if tables else empty_of(schema)
+            tables = [table for candidates in found for table in self._matches.pairs(candidates)]
+        return together(tables, self._engine.plan.layout.schema)
 
 
 def plain(engine: JoinOperator) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.window_term import Scope
     from slidejoin.sides import Side
 
-__all__ = ["Ticking"]
+__all__ = ["EventTimes"]
 
 LARGEST = int(np.iinfo(np.int64).max)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slidejoin.index.cells.band_cells import BandCells
     from slidejoin.index.cells.probes import FoundPositions
 
-__all__ = ["Role"]
+__all__ = ["ProbeSide"]
 
 
 class ProbeSide:

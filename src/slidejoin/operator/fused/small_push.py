@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Around
     from slidejoin.sides import Side
 
-__all__ = ["Brief"]
+__all__ = ["SmallPush"]
 
 MOST_ROWS = 1 << 10
 """Rows of a push that is small: larger ones need more room for results than is kept for others."""
@@ -135,7 +135,7 @@ class SmallPush:
         start = perf_counter()
         engine, left, right = self._engine, tables["left"], tables["right"]
         lefts, rights = left.num_rows, right.num_rows
-        room = min(self.pairs + self.pairs // 8 + lefts + rights, engine.chunk_rows)
+        room = min(self.pairs + self.pairs // 8 + lefts + rights, engine.limit.rows)
         if not 0 < lefts + rights <= min(MOST_ROWS, engine.largest_slice) or room > BLOCK_PLACES:
             return None
         columns = self._columns[order_by] if order_by in self._columns else self._look_up(tables, order_by)

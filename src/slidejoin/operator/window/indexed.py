@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["CROWDED", "LARGEST_SLICE", "Indexed", "too_far"]
+__all__ = ["CROWDED", "LARGEST_SLICE", "IndexedRows", "too_far"]
 
 FIRST_ROWS = 64
 """Rows that a table of cells is first made for."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["Keyed", "keyed", "run_of"]
+__all__ = ["RowKeys", "keyed", "run_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from slidejoin.operator.window.indexed import IndexedRows
 from slidejoin.operator.window.keys import keyed, run_of
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.piece import Piece
+from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +79,8 @@ class SideWindow(IndexedRows):
         for first, rows in stretches:
             self.skip_to(first)
             # In parts, because only whole sub-windows expire.
-            step = max(rows // 8, LOADED_AT_ONCE)
-            for at in range(start, start + rows, step):
-                part = table.slice(at, min(step, start + rows - at)).combine_chunks()
+            parts = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes)
+            for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
                 self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0])
             start += rows
         self.skip_to(rows_seen)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.metrics.figures import Figures
     from slidejoin.spark.state.bucket_state import Manifest
 
-__all__ = ["Arrived", "judged", "micro_batch_of"]
+__all__ = ["MicroBatch", "judged", "micro_batch_of"]
 
 SIDE_OF_CODE: dict[int, Side] = {code: side for side, code in CODES.items()}
 
@@ -61,7 +61,7 @@ def _timed(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: 
     batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
     for frame in frames:
         for code, block in zip(frame["side"], frame["block"], strict=True):
-            if code in SIDES:
+            if code in SIDE_OF_CODE:
                 side = SIDE_OF_CODE[code]
                 batches[side].append(open_block(bytes(block), wiring.schema(side)))
     marks = _marks(watermark_ms)
@@ -73,7 +73,7 @@ def _numbered(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBat
     call = b""
     for frame in frames:
         for code, block, numbers in zip(frame["side"], frame["block"], frame["numbers"], strict=True):
-            if code in SIDES:
+            if code in SIDE_OF_CODE:
                 blocks.append((SIDE_OF_CODE[code], bytes(block), bytes(numbers)))
             elif code == NOTHING:
                 call = bytes(numbers)

@@ -25,7 +25,7 @@ __all__ = [
     "NUMBERS",
     "RIGHT_ROLE",
     "ROW_ID",
-    "Wiring",
+    "SparkJoinSpec",
     "join_spec_of",
     "plan_of",
 ]
