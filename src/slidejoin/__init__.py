@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from slidejoin.api.join_streams import join_streams
     from slidejoin.api.stream_join import StreamJoin
     from slidejoin.errors import (
+        ArgumentError,
+        ArgumentTypeError,
         ConfigError,
         JoinClosedError,
         MemoryLimitError,
+        MissingPackageError,
         PredicateError,
         SchemaError,
         SlideJoinError,
@@ -28,10 +31,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
     "ConfigError",
     "CountWindow",
     "JoinClosedError",
     "MemoryLimitError",
+    "MissingPackageError",
     "PredicateError",
     "SchemaError",
     "SlideJoinError",
@@ -47,10 +53,13 @@ __all__ = [
 ]
 
 _HOME = {
+    "ArgumentError": "slidejoin.errors",
+    "ArgumentTypeError": "slidejoin.errors",
     "ConfigError": "slidejoin.errors",
     "CountWindow": "slidejoin.spec.window",
     "JoinClosedError": "slidejoin.errors",
     "MemoryLimitError": "slidejoin.errors",
+    "MissingPackageError": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",
     "SlideJoinError": "slidejoin.errors",

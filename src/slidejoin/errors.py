@@ -1,6 +1,8 @@
-"""Every error that slidejoin raises on purpose, under one base class.
+"""Every error that users meet, under one base class.
 
-Messages say what was got, what was expected, and what to do about it.
+Messages say what was got, what was expected, and what to do about it. An error that has a counterpart among Python's
+own inherits from that too: ``except ValueError`` catches a wrong window. Only a call that does not fit a function's
+signature (a missing argument, an unknown keyword) is Python's plain ``TypeError``.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
     "ConfigError",
     "JoinClosedError",
     "MemoryLimitError",
+    "MissingPackageError",
     "PredicateError",
     "SchemaError",
     "SlideJoinError",
@@ -25,6 +30,14 @@ __all__ = [
 
 class SlideJoinError(Exception):
     """Base class of all errors of slidejoin."""
+
+
+class ArgumentError(SlideJoinError, ValueError):
+    """An argument has a value that cannot be used, or contradicts another argument."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a type that cannot be used."""
 
 
 class PredicateError(SlideJoinError, ValueError):
@@ -49,6 +62,10 @@ class MemoryLimitError(SlideJoinError, MemoryError):
 
 class ConfigError(SlideJoinError, ValueError):
     """A job file of the command line has a missing, unknown or wrong key."""
+
+
+class MissingPackageError(SlideJoinError, ModuleNotFoundError):
+    """A package is needed that is not installed; the message says how to install it."""
 
 
 def nearest(got: str, possible: Iterable[str]) -> str:

@@ -34,14 +34,8 @@ class Stream:
         return given.__arrow_c_stream__(requested_schema)
 
 
-class Counted(pd.DataFrame):
-    """A pandas frame that counts how often it is copied."""
-
-    copies = 0
-
-    def copy(self, deep: bool = True) -> Any:  # type: ignore[override]
-        Counted.copies += 1
-        return pd.DataFrame(super().copy(deep))
+class Frame(pd.DataFrame):
+    """A frame of a class of its own, as other libraries make them."""
 
 
 SOURCES: dict[str, Callable[[pa.Table], object]] = {
@@ -93,16 +87,23 @@ def test_every_row_of_every_source_arrives_once(name: str, output: str, known: b
         assert got.equals(wanted)
 
 
-def test_a_stream_is_asked_for_once_and_a_frame_copied_once() -> None:
+def test_a_stream_is_asked_for_once_and_a_frame_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies, copy = [], pd.DataFrame.copy
+
+    def counted(*args: Any, **options: Any) -> Any:
+        copies.append(args)
+        return copy(*args, **options)
+
+    monkeypatch.setattr(pd.DataFrame, "copy", counted)
     for known in (None, (SCHEMA, SCHEMA)):
         join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(8000), schemas=known)
         for left, right in batches():
             streams = Stream(left), Stream(right)
             join.push(*streams)
             assert [stream.reads for stream in streams] == [1, 1]
-            before = Counted.copies
-            join.push(left=Counted(left.to_pandas()))
-            assert Counted.copies == before + 1
+            copies.clear()
+            join.push(left=Frame(left.to_pandas()))
+            assert len(copies) == 1
 
 
 def test_a_reader_that_fails_in_the_middle_leaves_the_join_as_it_was() -> None:

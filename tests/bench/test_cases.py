@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from slidejoin.bench import CASES, checking, engines, latency, machine, run_case, throughput
+from slidejoin.bench import CASES, baselines, latency, machine, run_case, throughput, verify
 from slidejoin.bench.baselines import Baseline
-from slidejoin.bench.machine import Machine, Memory
+from slidejoin.bench.machine import MemorySpeed
 from slidejoin.bench.routing import RoutingReport
 from slidejoin.bench.scaling import ScalingReport
 from slidejoin.bench.throughput import ThroughputReport
@@ -15,13 +16,13 @@ from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, SlideJoinError
 
 SMALL: dict[str, Any] = {"window": 1024, "push": 256, "rows": 2048, "threads": 1}
-LIMITS = Machine((Memory(1, 1e8, 1e10), Memory(2, 2e8, 2e10)))
+MEMORY = (MemorySpeed(1, 1e8, 1e10), MemorySpeed(2, 2e8, 2e10))
 
 
 @pytest.fixture(autouse=True)
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is not measured in each of these."""
-    monkeypatch.setattr(throughput, "measure_machine", lambda _threads: LIMITS)
+    monkeypatch.setattr(throughput, "measure_memory", lambda _threads: MEMORY)
     monkeypatch.setattr(latency, "JITTER_WORDS", 1 << 12)
 
 
@@ -39,7 +40,6 @@ def test_every_output_is_checked(case: str, output: str):
     assert report.verified_pairs > 100
     if case != "less":  # there few rows find many partners
         assert report.pairs_per_row == pytest.approx(4, rel=0.2)
-    assert (report.payload is not None) == (output == "payload")
 
 
 def test_the_report_has_speed_steps_and_memory():
@@ -54,23 +54,16 @@ def test_the_report_has_speed_steps_and_memory():
     assert report.window_bytes_per_row * 2 * 1024 == pytest.approx(report.window_bytes)
     text = report.text()
     assert "median of 2 runs" in text
-    assert f"the {report.verified_pairs:,} pairs of the last push are the ones that NumPy finds" in text
-    assert "100 M random cache lines/s, 10.0 GB/s streamed" in text
-
-
-def test_payload_is_set_beside_the_gather_of_arrow():
-    report = quick(output="payload")
-    assert report.payload is not None
-    assert report.payload.gather_nanoseconds_per_row > 0
-    assert report.payload.share == pytest.approx(report.rows_per_second.median / report.payload.rows_per_second_at_best)
-    assert "in Table.take; with payload" in report.text()
+    assert f"verified  {report.verified_pairs:,} pairs of the last push, against NumPy" in text
+    assert "memory    100.0 M random cache lines/s and 10.0 GB/s streamed with 1 thread; 200.0 M" in text
+    assert text.splitlines()[-1] == f"machine   {report.environment.text()}"
 
 
 @pytest.mark.parametrize("options", [{"distribution": "shifting"}, {"order": "none"}, {"order": "strict"}, {"push": 7}])
 def test_other_options(options: dict[str, Any]):
     report = quick(**options)
     assert report.verified_pairs > 0
-    assert report.to_json()["options"] == Workload.of("band", **SMALL_LOAD | options).to_json()
+    assert report.to_json()["options"] == asdict(Workload.of("band", **SMALL_LOAD | options))
 
 
 SMALL_LOAD = {name: SMALL[name] for name in ("window", "push", "threads")}
@@ -81,7 +74,7 @@ def test_baselines_find_the_same_pairs(case: str):
     pytest.importorskip("duckdb")
     pytest.importorskip("polars")
     report = quick(case, baselines=True, distribution="gaussian", match_rate=3.0)
-    assert [one.name for one in report.baselines] == list(engines.ENGINES)
+    assert [one.name for one in report.baselines] == list(baselines.ENGINES)
     checked = {one.name: one.checked_pairs for one in report.baselines}
     assert checked["polars"] == checked["duckdb"] == checked["numpy"] == report.verified_pairs
     assert 0 < checked["nested loop"] <= report.verified_pairs
@@ -92,42 +85,14 @@ def test_baselines_find_the_same_pairs(case: str):
         assert f"{one.checked_pairs:,} pairs of one more are the same" in one.text()
 
 
-def test_two_joins_are_measured_in_turns():
-    report = quick(beside="output=count,match-rate=8")
-    beside = report.beside
-    assert beside is not None
-    assert beside.ratio.count == beside.rows_per_second.count == beside.other_rows_per_second.count == 8  # pushes
-    slowest, fastest = (getattr(beside.rows_per_second, name) for name in ("smallest", "largest"))
-    assert slowest / beside.other_rows_per_second.largest <= beside.ratio.smallest
-    assert beside.ratio.largest <= fastest / beside.other_rows_per_second.smallest
-    assert "with output=count,match-rate=8; in turns with it" in report.text()
-    assert report.to_json()["beside"]["options"] == "output=count,match-rate=8"
-
-
-@pytest.mark.parametrize(
-    ("beside", "message"),
-    [
-        ("thread=1", r"beside: got 'thread=1', expected name=value with a name of window, .* Did you mean 'threads'\?"),
-        ("threads", "beside: got 'threads', expected name=value"),
-        ("operation=equi", "beside: got 'operation=equi', expected name=value"),
-        ("threads=one", "beside: threads is 'one', expected a whole number"),
-        ("match_rate=2,match_rate=x", "beside: match_rate is 'x', expected a number"),
-        ("order=any", "order: got 'any', expected one of"),
-    ],
-)
-def test_what_is_measured_beside_must_be_possible(beside: str, message: str):
-    with pytest.raises(ConfigError, match=message):
-        quick(beside=beside)
-
-
 def test_a_baseline_with_other_pairs_is_an_error(monkeypatch: pytest.MonkeyPatch):
     def one_less(self: Any, left: Any, right: Any) -> Any:
         seconds, pairs = original(self, left, right)
         return seconds, pairs.slice(1)
 
-    original = engines.SortedWindows.push
-    monkeypatch.setattr(engines.SortedWindows, "push", one_less)
-    monkeypatch.setattr("slidejoin.bench.baselines.ENGINES", {"numpy": engines.ENGINES["numpy"]})
+    original = baselines.SortedWindows.push
+    monkeypatch.setattr(baselines.SortedWindows, "push", one_less)
+    monkeypatch.setattr("slidejoin.bench.baselines.ENGINES", {"numpy": baselines.ENGINES["numpy"]})
     with pytest.raises(SlideJoinError, match=r"numpy gave \d+ pairs for the last push, not the \d+ that NumPy finds"):
         quick(baselines=True)
 
@@ -151,8 +116,8 @@ def test_wrong_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
     def one_less(out: Any, *others: Any, **named: Any) -> int:
         return original(out.slice(1), *others, **named)
 
-    original = checking.check_push
-    monkeypatch.setattr("slidejoin.bench.measuring.check_push", one_less)
+    original = verify.check_push
+    monkeypatch.setattr("slidejoin.bench.measure.check_push", one_less)
     with pytest.raises(SlideJoinError, match=r"slidejoin gave \d+ pairs .* not the \d+ that NumPy finds"):
         quick()
 
@@ -179,7 +144,7 @@ def test_scaling_sets_every_window_beside_the_reference():
     assert [one.share for one in report.points if one.window == 2048] == [1.0, 1.0]
     assert report.reference == 2048
     assert all(one.verified_pairs > 0 and one.window_bytes_per_row > 8 for one in report.points)
-    assert "of 2,048" in report.text()
+    assert "share of 2,048" in report.text()
 
 
 def test_startup_in_fresh_processes():
@@ -197,18 +162,12 @@ def test_a_process_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_memory_is_measured_with_one_thread_and_with_several():
-    found = machine.measure_machine(2, size=1 << 16, lines=1 << 10)
-    assert [one.threads for one in found.limits] == [1, 2]
-    assert all(one.lines_per_second > 0 and one.bytes_per_second > 0 for one in found.limits)
-    assert found.of(1).threads == 1
-    assert found.of(16).threads == 2
-    report = machine.MachineReport(LIMITS)
-    assert "2 threads     200.0 M random cache lines/s    20.0 GB/s streamed" in report.text()
-    assert report.to_json()["limits"][1]["threads"] == 2
-
-
-def test_how_far_from_the_limit():
-    assert LIMITS.share(1e7, 2).endswith("a row took as long as 20.0 lines or 2,000 bytes")
+    found = machine.measure_memory(2, size=1 << 16, lines=1 << 10)
+    assert [one.threads for one in found] == [1, 2]
+    assert all(one.lines_per_second > 0 and one.bytes_per_second > 0 for one in found)
+    report = machine.MachineReport(case="machine", memory=MEMORY)
+    assert "memory    200.0 M random cache lines/s and 20.0 GB/s streamed with 2 threads" in report.text()
+    assert report.to_json()["memory"][1]["threads"] == 2
 
 
 @pytest.mark.parametrize("case", ["band", "latency"])
@@ -219,20 +178,20 @@ def test_reports_are_json(case: str):
 
 
 def test_every_case_has_a_line():
-    assert list(CASES)[:4] == ["band", "equi", "less", "latency"]
+    assert list(CASES)[:4] == ["tasks", "band", "equi", "less"]
     assert all(CASES.values())
 
 
 @pytest.mark.parametrize(
     ("case", "options", "message"),
     [
-        ("equality", {}, "unknown case 'equality'; the cases are band, equi"),
+        ("equality", {}, "unknown case 'equality'; the cases are tasks, band, equi"),
         ("bnad", {}, r"Did you mean 'band'\?"),
         ("machine", {"window": 5}, "bench machine: takes no window; it takes threads"),
         (
             "band",
             {"windows": (5,)},
-            "bench band: takes no windows; it takes runs, rows, baselines, beside, window",
+            "bench band: takes no windows; it takes runs, rows, baselines, window",
         ),
         ("band", {"window": 1}, "window: got 1, expected at least 2"),
         ("band", {"push": 0}, "push: got 0, expected at least 2"),
@@ -253,12 +212,12 @@ def test_wrong_options_say_what_is_possible(case: str, options: dict[str, Any], 
 def test_routing_counts_copies_and_loads():
     report = run_case("routing", push=4096, window=1 << 14, distribution="shifting", buckets=4)
     assert isinstance(report, RoutingReport)
-    copies = {one.strategy: (one.left, one.right) for one in report.lines}
+    copies = {one.strategy: (one.left, one.right) for one in report.strategies}
     assert copies["hash"] == (1.0, 1.0)
     assert copies["cell"][0] == 1
     assert copies["cell"][1] == pytest.approx(1.25, rel=0.05)
     assert (copies["grid"], copies["broadcast"]) == ((2.0, 2.0), (1.0, 4.0))
-    assert all(one.largest < 1.3 and len(one.each) == 8 for one in report.lines)
+    assert all(one.largest < 1.3 and len(one.each) == 8 for one in report.strategies)
     assert "4 buckets, 8 micro-batches of 4,096 rows out of 5 windows of 16,384 rows a side" in report.text()
     assert json.loads(json.dumps(report.to_json()))["options"]["buckets"] == 4
 
@@ -266,7 +225,7 @@ def test_routing_counts_copies_and_loads():
 def test_routing_spreads_what_is_hot():
     report = run_case("routing", push=4096, window=1 << 14, distribution="half hot", spread=2)
     assert isinstance(report, RoutingReport)
-    largest = {(one.strategy, one.spread): one.largest for one in report.lines}
+    largest = {(one.strategy, one.spread): one.largest for one in report.strategies}
     assert largest["hash", 1] > 4
     assert largest["cell", 1] > 4
     assert largest["hash", 2] < 2

@@ -3,54 +3,56 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slidejoin.bench.comparison import Comparison, comparison_for
 from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, draw
-from slidejoin.bench.relation import Relation, relation_for
 from slidejoin.bench.streams import BLOCK, Streams
 from slidejoin.errors import ConfigError
 
 WINDOW = 1 << 14
 
 
-def partners(name: str, relation: Relation, seed: int = 5) -> float:
+def partners(name: str, comparison: Comparison, seed: int = 5) -> float:
     """Matches of a row in a full window, on average over fresh probes."""
-    streams = Streams(name, seed, relation.grain, WINDOW)
+    streams = Streams(name, seed, comparison.grain, WINDOW)
     stored = np.sort(streams.keys(1, 10 * WINDOW, 11 * WINDOW))
     probes = streams.keys(0, 11 * WINDOW, 11 * WINDOW + BLOCK // 16)
-    found = np.searchsorted(stored, probes + relation.high, "right") - np.searchsorted(stored, probes + relation.low)
+    found = np.searchsorted(stored, probes + comparison.high, "right") - np.searchsorted(
+        stored, probes + comparison.low
+    )
     return float(found.mean())
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("operation", ["band", "equi"])
 def test_every_distribution_reaches_the_match_rate(name: str, operation: str):
-    relation = relation_for(operation, name, 4.0, WINDOW)
-    assert relation.match_rate == pytest.approx(4.0, rel=0.05)
+    comparison = comparison_for(operation, name, 4.0, WINDOW)
+    assert comparison.match_rate == pytest.approx(4.0, rel=0.05)
     # the mean of the shifting one moves on by a twentieth of the range while probes are drawn
-    assert partners(name, relation) == pytest.approx(4.0, rel=0.15 if name == "shifting" else 0.1)
+    assert partners(name, comparison) == pytest.approx(4.0, rel=0.15 if name == "shifting" else 0.1)
 
 
 @pytest.mark.parametrize("name", ["uniform", "gaussian", "lognormal"])
 def test_one_sided_ranges_reach_the_match_rate_too(name: str):
-    relation = relation_for("less", name, 500.0, WINDOW)
-    assert partners(name, relation) == pytest.approx(500.0, rel=0.1)
+    comparison = comparison_for("less", name, 500.0, WINDOW)
+    assert partners(name, comparison) == pytest.approx(500.0, rel=0.1)
 
 
 def test_heavy_keys_may_match_more_than_wanted_and_that_is_said():
-    relation = relation_for("equi", "zipf", 0.001, 1 << 24)
-    assert relation.grain == 1
-    assert relation.match_rate > 10
+    comparison = comparison_for("equi", "zipf", 0.001, 1 << 24)
+    assert comparison.grain == 1
+    assert comparison.match_rate > 10
 
 
 @pytest.mark.parametrize(("rate", "window", "half"), [(2, 1 << 20, 2048), (1, 1 << 31, 0), (100, 1 << 20, 102400)])
 def test_uniform_bands_are_exact(rate: float, window: int, half: int):
-    relation = relation_for("band", "uniform", rate, window)
-    assert (relation.low, relation.high, relation.grain) == (-half, half, 1)
-    assert relation.match_rate == (2 * half + 1) * window / KEY_RANGE
+    comparison = comparison_for("band", "uniform", rate, window)
+    assert (comparison.low, comparison.high, comparison.grain) == (-half, half, 1)
+    assert comparison.match_rate == (2 * half + 1) * window / KEY_RANGE
 
 
 def test_uniform_equality_has_as_many_keys_as_the_rate_needs():
-    relation = relation_for("equi", "uniform", 1, 1 << 27)
-    assert (relation.grain, relation.match_rate) == (16, 1.0)
+    comparison = comparison_for("equi", "uniform", 1, 1 << 27)
+    assert (comparison.grain, comparison.match_rate) == (16, 1.0)
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.bench.converging import FIG_10F, convergence, errors, named, worst_case
+from benchmarks.papers.convergence import FIG_10F, convergence, errors, named, worst_case
 from slidejoin.index.partitions.rap_table import Partitions
 from slidejoin.kernels.partitions.rap_table import adjust_splitters, find_partitions, find_ranges, spread_splitters
 from slidejoin.spec.options import RapTable

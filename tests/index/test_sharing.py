@@ -49,9 +49,9 @@ def test_two_threads_find_what_one_does_again_and_again(algorithm: str) -> None:
         Workload.of(operation, window=1 << 11, push=1 << 13, match_rate=50.0, threads=threads, algorithm=algorithm)
         for threads in (1, 4)
     ]
-    relation = loads[0].relation()
-    pushes = list(loads[0].streams(relation).pushes(0, loads[0].half, 6))
-    joins = [load.join(relation) for load in loads]
+    comparison = loads[0].comparison()
+    pushes = list(loads[0].streams(comparison).pushes(0, loads[0].half, 6))
+    joins = [load.join(comparison) for load in loads]
     for _ in range(4):
         for left, right in pushes:
             one, several = (join.push(left, right) for join in joins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -30,18 +31,23 @@ def test_all_kernels_are_found_by_the_next_process() -> None:
 
 RUN = """
 from slidejoin.cli import main
-main(["warmup", "--json"])
+main(["compile", "--json"])
 """
 
 
-def test_the_command_in_words() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.replace(', "--json"', "")], capture_output=True, text=True, check=True
-    )
-    *kernels, last = done.stdout.splitlines()
-    assert last.startswith(f"{len(kernels)} kernels ready in ")
-    assert last.endswith(" 0 of them compiled now")
-    assert any(line.split()[:3] == ["sorting.radix_order", "from", "the"] for line in kernels)
+PLAIN_INSTALLATION = """
+import sys
+sys.modules["typer"] = None
+from slidejoin.cli import main
+main(["compile"])
+"""
+
+
+@pytest.mark.parametrize("program", [RUN.replace(', "--json"', ""), PLAIN_INSTALLATION], ids=["typer", "none"])
+def test_the_command_in_words(program: str) -> None:
+    warm_up()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert re.fullmatch(rf"{len(warm_up())} kernels ready, 0 compiled now, \d+\.\d s\n", done.stdout)
 
 
 FIRST_CALLS = """

@@ -23,6 +23,7 @@ from slidejoin.kernels.cells.placing import BUCKETS
 from slidejoin.operator import join_operator
 from slidejoin.operator.window import side
 from slidejoin.predicate.truth.floats import float_keys
+from slidejoin.rows.widths import TableLimit
 from tests.law.checks import (
     ORDERS,
     assert_counts,
@@ -285,7 +286,7 @@ def test_cuts_do_not_matter(case: Case, given_limits: dict[str, int], chunk: int
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits)
         one, two = (case.join(order="strict", threads=n, **CELLS_ON) for n in (1, 2))
-        two._state.engine.chunk_rows = chunk
+        two._state.engine.limit = TableLimit(chunk, 1 << 60)
         counts = case.join(output="count", **CELLS_ON)
         for push, steps in zip(case.pushes, case.steps(case.oracle()), strict=True):
             singly: list[Line] = []

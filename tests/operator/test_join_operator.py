@@ -13,6 +13,7 @@ import slidejoin as sj
 from slidejoin.operator import join_operator as module
 from slidejoin.operator import output as matching
 from slidejoin.operator import slices as slices_module
+from slidejoin.rows.widths import TableLimit
 from tests.operator.streams import PREDICATES, SCHEMA, WINDOWS, in_order, pushes, results, rows
 
 BOTH = {"schemas": (SCHEMA, SCHEMA)}
@@ -46,9 +47,7 @@ def test_tiny_chunks_and_slices(
     on, order = PREDICATES[predicate], options.get("order", "strict")
     found, stats = outcome(on, WINDOWS[window], **options)
     for chunk, slices in ((1, 1 << 18), (7, 5)):
-        monkeypatch.setattr(
-            module.JoinOperator.__init__, "__kwdefaults__", {"merge": True, "chunk_rows": chunk, "algorithm": None}
-        )
+        chunks_of(chunk, monkeypatch)
         monkeypatch.setattr(matching, "COUNT_CHUNK", chunk)
         monkeypatch.setattr(slices_module, "LARGEST_SLICE", slices)
         monkeypatch.setattr(slices_module, "SMALLEST_SLICE", min(slices, 5))
@@ -62,9 +61,7 @@ def test_tiny_chunks_and_slices(
 
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_output_tables_are_bounded(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        module.JoinOperator.__init__, "__kwdefaults__", {"merge": True, "chunk_rows": size, "algorithm": None}
-    )
+    chunks_of(size, monkeypatch)
     for on in PREDICATES.values():
         join = sj.StreamJoin(on=on, window=sj.CountWindow(50), **BOTH)
         sizes = [table.num_rows for push in pushes() for table in join.push_iter(**push)]
@@ -83,7 +80,7 @@ def open_join(rows_a_side: int = 60) -> tuple[sj.StreamJoin, Any, pa.Table]:
 
 def chunks_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let engines hold so few candidates at once."""
-    options = {"merge": True, "chunk_rows": rows, "algorithm": None}
+    options = {"merge": True, "limit": TableLimit(rows, 1 << 60), "algorithm": None}
     monkeypatch.setattr(module.JoinOperator.__init__, "__kwdefaults__", options)
 
 

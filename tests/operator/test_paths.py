@@ -73,7 +73,7 @@ def rows(count: int, now: int, chosen: random.Random, *, nulls: bool, ordered: b
         chosen.shuffle(times)
     keys = [[chosen.randrange(12) for _ in range(count)] for _ in "ab"]
     if nulls and count:
-        keys[0][0] = keys[1][0] = None  # type: ignore[call-overload]
+        keys[0][0] = keys[1][0] = None
     return pa.table([[*range(count)], *keys, times, times], SCHEMA)
 
 

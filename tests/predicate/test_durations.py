@@ -45,7 +45,7 @@ def test_durations(text, value):
         ("10 minutes or so", "cannot read the duration '10 minutes or so'"),
         ("3 months", "the duration '3 months' has 'months', which has no fixed length; use weeks, days or smaller"),
         ("2 centuries", "has 'centuries', which has no fixed length"),
-        ("1 hor", "unknown unit 'hor' in the duration '1 hor'; there are weeks, days, hours"),
+        ("1 hor", "unknown unit 'hor' in the duration '1 hor'; the units are weeks, days, hours"),
         ("0.5 us", "the duration '0.5 us' is finer than a microsecond; give whole microseconds"),
         ("1000000000 days", "is too long; the longest is 999999999 days"),
     ],

@@ -191,8 +191,8 @@ def test_predicates_are_taken_as_text_expression_or_node():
 @pytest.mark.parametrize(
     ("on", "aliases", "message"),
     [
-        (True, ("l", "r"), "on= takes SQL text or an expression, got bool True. Write 'l.a < r.b', or sj.left.a"),
-        (None, ("l", "r"), "on= takes SQL text or an expression, got NoneType None"),
+        (True, ("l", "r"), "on= takes SQL text or an expression, got True. Write 'l.a < r.b', or sj.left.a"),
+        (None, ("l", "r"), "on= takes SQL text or an expression, got None. Write"),
         (a + 1, ("l", "r"), "A predicate is a condition, not the value l.a + 1"),
         ("l.a < r.b", ("l", "l"), "aliases= takes two different names"),
         ("l.a < r.b", ("l",), "aliases= takes two different names, of the left and the right side, as in ('l', 'r')"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -17,6 +18,7 @@ from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.metrics.figures import Figures
 from slidejoin.spark.route.pack import pack
 from slidejoin.spark.route.sequencing import sequence
+from slidejoin.spark.state.lineage import note_idle
 from slidejoin.spec.join_spec import make_join_spec
 from tests.spark.feeds import Clock, Row, table_of
 
@@ -29,8 +31,19 @@ if TYPE_CHECKING:
 
 
 class Value:
-    def __init__(self) -> None:
-        self.kept: tuple[Any, ...] | None = None
+    """A `ValueState`: what a store has of one variable under the key that its owner points at."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    @property
+    def kept(self) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self.owner.store.get((self.name, self.owner.key))
+        return found
+
+    @kept.setter
+    def kept(self, value: tuple[Any, ...] | None) -> None:
+        self.owner.store[self.name, self.owner.key] = value
 
     def get(self) -> tuple[Any, ...] | None:
         return self.kept
@@ -40,8 +53,15 @@ class Value:
 
 
 class Mapped:
-    def __init__(self) -> None:
-        self.kept: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    """A `MapState` in the same way."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    @property
+    def kept(self) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        found: dict[tuple[Any, ...], tuple[Any, ...]] = self.owner.store.setdefault((self.name, self.owner.key), {})
+        return found
 
     def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:  # noqa: N802 - Spark's name
         return self.kept.get(key)
@@ -50,17 +70,57 @@ class Mapped:
         self.kept[key] = value
 
     def removeKey(self, key: tuple[Any, ...]) -> None:  # noqa: N802
-        del self.kept[key]
+        self.kept.pop(key, None)
 
 
 class Variables:
-    def __init__(self) -> None:
-        self.join, self.manifest, self.segments = Value(), Value(), Mapped()
+    """The variables of a bucket; its state store is its own, or one that buckets share."""
+
+    def __init__(self, store: dict[tuple[str, int], Any] | None = None) -> None:
+        self.store = {} if store is None else store
+        self.key = 0
+        self.join, self.manifest, self.segments = Value(self, "join"), Value(self, "manifest"), Mapped(self, "segments")
+
+    def point_at(self, key: int) -> None:
+        self.key = key
+
+
+Place = tuple[str, int, tuple[Any, ...] | None]
+"""Of a value in a store: variable, key, and of a `MapState` the key in there."""
+
+
+def flat(store: dict[tuple[str, int], Any]) -> dict[Place, tuple[Any, ...]]:
+    """All values of a store, as Spark has them in one key space."""
+    found: dict[Place, tuple[Any, ...]] = {}
+    for (name, key), value in store.items():
+        inner = value if isinstance(value, dict) else {None: value}
+        found |= {(name, key, part): one for part, one in inner.items() if one is not None}
+    return found
+
+
+def changes(before: dict[tuple[str, int], Any], after: dict[tuple[str, int], Any]) -> dict[Place, Any]:
+    """What led from one state of a store to another: a changelog, None for what was removed."""
+    old, new = flat(before), flat(after)
+    changed = {place: value for place, value in new.items() if old.get(place) != value}
+    return changed | dict.fromkeys(old.keys() - new.keys())
+
+
+def apply_changes(changed: dict[Place, Any], store: dict[tuple[str, int], Any]) -> None:
+    """Do to a store what a changelog says."""
+    for (name, key, part), value in changed.items():
+        if part is None:
+            store[name, key] = value
+        elif value is None:
+            store.get((name, key), {}).pop(part, None)
+        else:
+            store.setdefault((name, key), {})[part] = value
 
 
 class SequenceVariables:
     def __init__(self) -> None:
-        self.join, self.totals = Value(), Value()
+        self.store: dict[tuple[str, int], Any] = {}
+        self.key = 0
+        self.join, self.totals = Value(self, "join"), Value(self, "totals")
 
 
 class Frame:
@@ -100,20 +160,28 @@ def wire(
 class Query:
     """One streaming query: its state, its watermark, and the rows that it has put out.
 
-    The rows of a micro-batch come in as many tasks a side, and their blocks reach the sequencer in any order.
+    The rows of a micro-batch come in as many tasks a side, and their blocks reach the sequencer in any order. Each
+    bucket has a state store of its own, or all are in one.
+
+    Attributes
+    ----------
+    number : int
+        Of the micro-batch that comes next.
     """
 
-    def __init__(self, wiring: SparkJoinSpec, lateness: int = 0, tasks: int = 1) -> None:
+    def __init__(self, wiring: SparkJoinSpec, lateness: int = 0, tasks: int = 1, *, one_store: bool = False) -> None:
         self.wiring = wiring
         self.tasks = tasks
+        self.number = 0
         self.sequencer = SequenceVariables()
         self.clock = Clock(lateness)
-        self.state: dict[int, Any] = defaultdict(Variables)
+        store: dict[tuple[str, int], Any] | None = {} if one_store else None
+        self.state: dict[int, Any] = defaultdict(partial(Variables, store))
         self.rows: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
 
     def micro_batch(self, batch: dict[str, list[Row]]) -> None:
-        partial = []
+        counts = []
         packed = pd.concat(
             [frame.to_pandas() for side, rows in batch.items() for frame in self._packed(side, rows)], ignore_index=True
         )
@@ -123,17 +191,25 @@ class Query:
             packed = pd.concat(list(frames), ignore_index=True)
         watermark = None if self.wiring.numbered else self.clock.value // 1000
         for bucket, blocks in packed.groupby("bucket"):
-            told = Figures(int(bucket))
-            for frame in join_bucket(self.wiring, self.state[bucket], iter([blocks]), watermark, int(bucket), told):
+            told, variables = Figures(int(bucket)), self.state[bucket]
+            variables.point_at(int(bucket))
+            for frame in join_bucket(self.wiring, variables, iter([blocks]), watermark, int(bucket), self.number, told):
                 if self.wiring.partial:
-                    partial.append(frame)
+                    counts.append(frame)
                 else:
                     self.rows += frame.to_dict("records")
             self.figures.append(told.to_json())
-        if partial:
-            for _, group in pd.concat(partial).groupby("home"):
+        if counts:
+            for _, group in pd.concat(counts).groupby("home"):
                 self.rows += sum_counts(pa.Table.from_pandas(group)).to_pylist()
         self.clock.advance(batch)
+        self.number += 1
+
+    def idle(self) -> None:
+        """A micro-batch without any task in front of the buckets, as Spark has them to move the watermark."""
+        for variables in {id(one.store): one for one in self.state.values()}.values():
+            note_idle(variables, self.number)
+        self.number += 1
 
     def _packed(self, side: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
         step = -(-len(rows) // self.tasks) or 1

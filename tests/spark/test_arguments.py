@@ -8,10 +8,12 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.errors import PredicateError
-from slidejoin.spark import SparkJoinError, stream_join
+from slidejoin.spark import SparkJoinError, advised_settings, explain_join, inspect_state, stream_join, watch
 from slidejoin.spark.job.settings import PROVIDER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 WINDOW = sj.TimeWindow("10 seconds", on="ts")
@@ -196,3 +198,61 @@ def test_column_named_match_time(spark: SparkSession, static: DataFrame) -> None
 
 def test_outer_joins(spark: SparkSession, static: DataFrame) -> None:
     refused(ValueError, "how='left' is not in this version", static, static, how="left")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"left": 5}, sj.ArgumentTypeError, "left must be a DataFrame of Spark, got 5. .*spark.createDataFrame"),
+        ({"right": {"x": [1]}}, sj.ArgumentTypeError, r"right must be a DataFrame of Spark, got {'x': \[1\]}"),
+        ({"partitions": 2**17}, SparkJoinError, "at least 1 and at most 65,536, or None; got 131072"),
+        ({"partitions": "two"}, SparkJoinError, "partitions must be a whole number of buckets.*got 'two'"),
+        ({"spread": [2]}, SparkJoinError, r"spread must be a whole number, .*; got \[2\]"),
+        ({"strategy": ["hash"]}, SparkJoinError, r"strategy must be one of 'auto', .*; got \['hash'\]"),
+        ({"on": None}, PredicateError, "on= takes SQL text or an expression, got None"),
+        ({"select": 5}, sj.ArgumentTypeError, "select must be a list of columns such as .*, got 5"),
+        (
+            {"window": "10 s"},
+            sj.ArgumentTypeError,
+            "window must be a CountWindow or a TimeWindow, got '10 s'; write sj.",
+        ),
+        ({"order_by": ["id"], "window": sj.CountWindow(5)}, SparkJoinError, r"got order_by=\['id'\]"),
+    ],
+)
+def test_arguments_of_wrong_types(
+    spark: SparkSession, static: DataFrame, options: dict[str, Any], kind: type[sj.SlideJoinError], message: str
+) -> None:
+    given = {"left": static, "right": static, "on": "l.x = r.x", "window": WINDOW} | options
+    for function in (stream_join, explain_join):
+        with pytest.raises(kind, match=message):
+            function(**given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda _: advised_settings("two"), "partitions must be a whole number, at least 1, .*; got 'two'"),
+        (lambda _: advised_settings(0), "partitions must be a whole number, at least 1, .*; got 0"),
+        (lambda _: watch(5), r"spark must be a SparkSession, got 5; get one by SparkSession.builder.getOrCreate\(\)"),
+        (lambda spark: watch(spark, "print"), "callback must be a function of one JoinProgress, or None; got 'print'"),
+        (lambda spark: watch(spark, keep=0), "keep must be a whole number, at least 1; got 0"),
+        (lambda _: inspect_state(sj.left, "x"), "spark must be a SparkSession, got slidejoin.left"),
+        (lambda spark: inspect_state(spark, 5), "checkpoint must be the path of a query's checkpointLocation, got 5"),
+        (lambda spark: inspect_state(spark, "x", batch="last"), "batch must be the number of a micro-batch, .* 'last'"),
+    ],
+)
+def test_arguments_beside_the_join(spark: SparkSession, call: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(sj.ArgumentError, match=message):
+        call(spark)
+
+
+def test_two_columns_of_one_name(spark: SparkSession, static: DataFrame) -> None:
+    twice = static.selectExpr("id", "x", "ts", "x X")
+    refused(PredicateError, "the left side has more than one column named 'x' for Spark; rename", twice, static)
+    assert stream_join(twice, static, on="l.id = r.x", window=WINDOW, select=["l.id"]).columns == ["id", "match_time"]
+
+
+def test_a_stopped_session(spark: SparkSession, static: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as stopped:
+        stopped.setattr(spark.sparkContext, "_jsc", None)
+        refused(SparkJoinError, "the Spark session of the DataFrames is stopped; make them again", static, static)

@@ -15,11 +15,10 @@ import pytest
 import slidejoin as sj
 from tests.spark.feeds import SECOND, Row, expected
 from tests.spark.killing import LAW, ON, streams
-from tests.spark.stores import Query, wire
+from tests.spark.stores import Query, apply_changes, changes, wire
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any
 
 LATENESS = 5 * SECOND
 WINDOW = sj.TimeWindow("20 seconds", on="ts")
@@ -28,21 +27,9 @@ WINDOW = sj.TimeWindow("20 seconds", on="ts")
 def attempt(query: Query, batch: dict[str, list[Row]]) -> Query:
     """Run a micro-batch on a copy of a query's state."""
     one = Query(query.wiring, LATENESS)
-    one.clock, one.state = copy.deepcopy(query.clock), copy.deepcopy(query.state)
+    one.number, one.clock, one.state = query.number, copy.deepcopy(query.clock), copy.deepcopy(query.state)
     one.micro_batch(batch)
     return one
-
-
-def apply_changes(before: dict[int, Any], after: dict[int, Any], store: dict[int, Any]) -> None:
-    """Do to a store what led from one state to another, as Spark's changelog does."""
-    for bucket, state in after.items():
-        old, kept = before[bucket].segments.kept, state.segments.kept
-        for key in old.keys() - kept.keys():
-            store[bucket].segments.kept.pop(key, None)
-        store[bucket].segments.kept |= {key: value for key, value in kept.items() if old.get(key) != value}
-        for name in ("join", "manifest"):
-            if getattr(before[bucket], name).kept != getattr(state, name).kept:
-                getattr(store[bucket], name).kept = getattr(state, name).kept
 
 
 def backwards(batch: dict[str, list[Row]]) -> dict[str, list[Row]]:
@@ -62,7 +49,8 @@ def test_changes_of_different_attempts_fit_together(tmp_path: Path, restarts: tu
             shutil.rmtree(tmp_path)
         counted, late = attempt(query, batch), attempt(query, backwards(batch))
         # what counted on the node is not what the checkpoint has, every second time
-        apply_changes(query.state, (late if number % 2 else counted).state, checkpoint)
+        for bucket, after in (late if number % 2 else counted).state.items():
+            apply_changes(changes(query.state[bucket].store, after.store), checkpoint[bucket].store)
         pairs += counted.pairs()
         query = counted
     query.state = copy.deepcopy(checkpoint)

@@ -247,9 +247,10 @@ def test_missing_segment_is_named(tmp_path: Path) -> None:
 
 def test_unknown_format_is_refused(tmp_path: Path) -> None:
     def newer(state: Any) -> None:
-        state.manifest.kept = (state.manifest.kept[0].replace(b'"format":2', b'"format":99'),)
+        state.manifest.kept = (state.manifest.kept[0].replace(b'"format":3', b'"format":99'),)
 
-    with pytest.raises(StateError, match="the state has format 99, this version of slidejoin reads format 2"):
+    message = "the manifest of bucket 0 has format 99, this version of slidejoin reads formats 2 and 3"
+    with pytest.raises(StateError, match=message):
         damaged(tmp_path, newer)
 
 
@@ -257,7 +258,7 @@ def test_damaged_manifest_is_refused(tmp_path: Path) -> None:
     def cut(state: Any) -> None:
         state.manifest.kept = (state.manifest.kept[0][:20],)
 
-    with pytest.raises(StateError, match="the manifest of a bucket's state is damaged"):
+    with pytest.raises(StateError, match="the manifest of bucket 0 is damaged"):
         damaged(tmp_path, cut)
 
 

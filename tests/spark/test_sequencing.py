@@ -143,7 +143,7 @@ def test_micro_batches_larger_and_smaller_than_the_window(tmp_path: Path, kept: 
 def entry_rows(state: Any) -> int:
     from slidejoin.spark.state.bucket_state import Manifest
 
-    entries = Manifest.from_bytes(state.manifest.kept[0]).entries
+    entries = Manifest.from_bytes(state.manifest.kept[0], state.key).entries
     return sum(entry.rows for kept in entries.values() for entry in kept)
 
 

@@ -38,9 +38,9 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
         ("threads", 1.5, "threads must be a whole number, at least 1, or None; got 1.5"),
         ("threads", True, "threads must be a whole number, at least 1, or None; got True"),
         ("memory_limit", -5, "memory_limit must be a whole number, at least 1, or None; got -5"),
-        ("suffix", 3, "suffix must be text, got 3"),
-        ("select", "l.id", "select must be a list of columns such as ['l.id', 'r.id'], got the text 'l.id'"),
-        ("select", [1], "select must name columns as text such as 'l.id', got 1"),
+        ("suffix", 3, "suffix must be text such as '_right', got 3"),
+        ("select", "l.id", "select must be a list of columns such as ['l.id', 'r.id'], got 'l.id'"),
+        ("select", [1], "select must name columns as text such as 'l.id', 'r.id', got 1"),
     ],
 )
 def test_options_out_of_range(option: str, value: Any, text: str) -> None:

@@ -53,24 +53,28 @@ def test_nanoseconds_of_pandas_are_kept() -> None:
     assert length_of(pd.Timedelta("1s 5ns"), "x") == Span(SECOND + 5)
 
 
-KIND = r"must be an integer \(for integer columns\), a timedelta or text such as '10 minutes'"
+KIND = r"must be text such as '10 minutes' or '1 hour 30 minutes', a timedelta, or an integer for integer columns"
+TEXT = r"must be whole numbers with units, such as '10 minutes' or '1 hour 30 minutes'"
 
 
 @pytest.mark.parametrize(
     ("given_", "text"),
     [
-        ("", f"length {KIND}, got ''"),
-        ("  ", f"length {KIND}, got '  '"),
-        ("10", f"length {KIND}, got '10'"),
-        ("minutes", f"length {KIND}, got 'minutes'"),
-        ("-1 s", f"length {KIND}, got '-1 s'"),
-        ("1.5 h", f"length {KIND}, got '1.5 h'"),
-        ("10 parsec", "length: unknown unit 'parsec' in '10 parsec'; use one of nanosecond, microsecond, .*week\\."),
+        ("", f"length {TEXT}; got ''"),
+        ("  ", f"length {TEXT}; got '  '"),
+        ("10", f"length {TEXT}; got '10'"),
+        ("minutes", f"length {TEXT}; got 'minutes'"),
+        ("-1 s", f"length {TEXT}; got '-1 s'"),
+        ("1.5 h", f"length {TEXT}; got '1.5 h'"),
+        (
+            "10 parsec",
+            "length: unknown unit 'parsec' in '10 parsec'; the units are nanosecond, .*, as in '10 minutes'",
+        ),
         ("10 minuets", "unknown unit 'minuets'.* Did you mean 'minute'?"),
         ("5 S", "unknown unit 'S'"),
-        (1.5, f"length {KIND}, got 1.5"),
-        (True, f"length {KIND}, got True"),
-        (None, f"length {KIND}, got None"),
+        (1.5, f"length {KIND}; got 1.5"),
+        (True, f"length {KIND}; got True"),
+        (None, f"length {KIND}; got None"),
         (-1, "length must not be negative, got -1"),
         (timedelta(-1), "length must not be negative, got datetime.timedelta"),
     ],
@@ -89,7 +93,7 @@ WINDOWS: list[Any] = [
     sj.CountWindow(5),
     sj.CountWindow(left=7, right=3, slide=3),
     sj.TimeWindow(5, on="ts"),
-    sj.TimeWindow("90 seconds", on="ts", lateness=timedelta(days=1)),
+    sj.TimeWindow("90 minutes", on="ts", lateness=timedelta(days=1)),
     sj.TimeWindow(left="1 ns", right=timedelta(weeks=2), left_on="a b", right_on='c"d'),
 ]
 
@@ -109,7 +113,7 @@ def test_windows_survive_repr_json_pickle_and_copy(window: Any) -> None:
 def test_reprs() -> None:
     assert repr(WINDOWS[1]) == "CountWindow(left=7, right=3, slide=3)"
     assert repr(WINDOWS[3]) == (
-        "TimeWindow(left='90 seconds', right='90 seconds', left_on='ts', right_on='ts', lateness='1 day')"
+        "TimeWindow(left='1 hour 30 minutes', right='1 hour 30 minutes', left_on='ts', right_on='ts', lateness='1 day')"
     )
 
 
@@ -124,7 +128,7 @@ def test_sides() -> None:
         ({}, r"give CountWindow\(size\) or CountWindow\(left=…, right=…\), got size=None, left=None, right=None"),
         ({"size": 1, "left": 1, "right": 1}, r"give CountWindow\(size\)"),
         ({"right": 1}, r"give CountWindow\(size\)"),
-        ({"size": 0}, "CountWindow left must be a whole number of rows, at least 1, got 0"),
+        ({"size": 0}, "CountWindow size must be a whole number of rows, at least 1, got 0"),
         ({"left": 1, "right": "x"}, "CountWindow right must be a whole number of rows, at least 1, got 'x'"),
         ({"size": 1, "slide": 2}, "slide must not be larger than the window, got slide 2 for 1 and 1 rows"),
     ],
@@ -142,8 +146,8 @@ def test_bad_count_windows(arguments: dict[str, Any], text: str) -> None:
         ({"length": 1}, "name the event-time column: on=…, or left_on=… and right_on=…; got on=None"),
         ({"length": 1, "on": "a", "left_on": "b", "right_on": "c"}, "name the event-time column"),
         ({"length": 1, "left_on": "b"}, "name the event-time column"),
-        ({"length": 1, "on": ""}, "TimeWindow left_on must be the name of a column, got ''"),
-        ({"length": 1, "on": 5}, "TimeWindow left_on must be the name of a column, got 5"),
+        ({"length": 1, "on": ""}, "TimeWindow on must be the name of a column, got ''"),
+        ({"length": 1, "on": 5}, "TimeWindow on must be the name of a column, got 5"),
         ({"left": 1, "right": -1, "on": "ts"}, "TimeWindow right must not be negative, got -1"),
         ({"length": 1, "on": "ts", "lateness": "x"}, "TimeWindow lateness must be"),
     ],

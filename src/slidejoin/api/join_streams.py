@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.api.stream_join import StreamJoin
+from slidejoin.arguments import shown
 from slidejoin.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def join_streams(
             )
             raise SchemaError(msg)
         if not hasattr(batches, "__iter__"):
-            msg = f"join_streams takes an iterable of {side} batches, got {batches!r}"
+            msg = f"join_streams takes an iterable of {side} batches, got {shown(batches)}; put the batches in a list"
             raise SchemaError(msg)
     join = StreamJoin(**options)
     for one, other in zip_longest(left, right):

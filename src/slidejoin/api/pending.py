@@ -12,7 +12,7 @@ from slidejoin.operator.stats import Stats
 from slidejoin.plan.output_schema import POSITIONS
 from slidejoin.predicate import columns_of
 from slidejoin.rows.arrow_buffers import empty_of
-from slidejoin.rows.held_types import held, released
+from slidejoin.rows.held_types import held, released, rows_at
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -142,6 +142,6 @@ class PendingRows:
 
 
 def _chosen_rows(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
-    rows = held(table).take(pa.array(places))
+    rows = rows_at(held(table), places)
     columns = [released(column, field.type) for column, field in zip(rows.columns, table.schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=table.schema)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from slidejoin.arguments import shown
+from slidejoin.errors import ArgumentError, ArgumentTypeError
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -38,12 +41,18 @@ class PushIterator:
 
 
 def both_schemas(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
-    """Check ``schemas=``."""
+    """Check ``schemas=``.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no pair of schemas, or a self-join is given two.
+    """
     if not isinstance(schemas, (tuple, list)) or [isinstance(schema, pa.Schema) for schema in schemas] != [True, True]:
-        msg = f"schemas must be a pair of pyarrow schemas, (left, right); got {schemas!r}"
-        raise ValueError(msg)
+        msg = f"schemas must be a pair of pyarrow schemas, (left, right); got {shown(schemas)}"
+        raise ArgumentTypeError(msg)
     left, right = schemas
     if self_join and left != right:
-        msg = "a self-join has one schema, given twice; got two that differ"
-        raise ValueError(msg)
+        msg = "a self-join has one schema, given twice; got two that differ: its rows are both left and right"
+        raise ArgumentError(msg)
     return left, right

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from slidejoin.api.pending import PendingRows
 from slidejoin.api.snapshot_format import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
+from slidejoin.arguments import at_least_one
 from slidejoin.errors import PredicateError, SlideJoinError, StateError
 from slidejoin.operator.stats import Stats
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
-from slidejoin.spec.join_spec import JoinSpec, algorithm_of, at_least_one
+from slidejoin.spec.join_spec import JoinSpec, algorithm_of
 
 if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
@@ -105,12 +106,12 @@ def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> Join
     ------
     StateError
         If the bytes are damaged, foreign or of an unknown format.
-    ValueError
-        For threads or an algorithm that there are not.
+    ArgumentError
+        For threads or an algorithm that cannot be used.
     PredicateError
         For an algorithm that does not suit the join's predicate.
     """
-    at_least_one("threads", threads)
+    threads = at_least_one("threads", threads)
     algorithm_of(algorithm)
     header, parts = read_snapshot(state)
     try:

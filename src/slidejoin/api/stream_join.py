@@ -9,11 +9,15 @@ import pyarrow as pa
 
 from slidejoin.api.push_iterator import PushIterator, both_schemas
 from slidejoin.api.snapshot import JoinState, engine_of, load, plan_of, save
+from slidejoin.arguments import column_name
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
+from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
-from slidejoin.rows.arrow_buffers import concatenated, empty_of
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.widths import TABLE
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import make_join_spec
 
@@ -73,8 +77,8 @@ class StreamJoin:
     ------
     PredicateError
         For a predicate, selection or names that cannot be used.
-    ValueError
-        For other arguments out of their range.
+    ArgumentError
+        For other arguments that cannot be used.
 
     Examples
     --------
@@ -145,6 +149,8 @@ class StreamJoin:
 
         Raises
         ------
+        ArgumentError
+            If `order_by` is no name; nothing is taken.
         SchemaError
             If a batch cannot be read or differs from the side's first one; nothing is taken.
         PredicateError
@@ -154,12 +160,13 @@ class StreamJoin:
         JoinClosedError
             After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
+        order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
         tables, given = self._read(left, right)
         engine = self._state.engine
         if engine is None or self._state.config.memory_limit is not None:
             out = list(self._push_iter(tables, given, order_by))
-            return concatenated(out, out[0].schema if out else self._empty().schema)
+            return together(out, out[0].schema) if out else self._empty()
         # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
         before = engine.taken
         try:
@@ -174,9 +181,13 @@ class StreamJoin:
     ) -> Iterator[pa.Table]:
         """Take rows and return an iterator over what they produce, in tables of bounded size.
 
+        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. Entries of
+        dictionaries are shared with the window and not counted, but where they are many and used once.
+
         The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
         without putting out what they produce. Until then the join takes no other rows. See `push`.
         """
+        order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
         return self._push_iter(*self._read(left, right), order_by)
 
@@ -197,7 +208,7 @@ class StreamJoin:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
-            return (table for table in out)
+            return (part for table in out for part in TABLE.cut(table))
         work = PushIterator(self._work(engine, engine.prepare(tables, by)))
         # Nothing can be refused from here on.
         state.schemas, state.engine, self._running = schemas, engine, ref(work)
@@ -274,6 +285,7 @@ class StreamJoin:
         PredicateError
             For an algorithm that does not suit the join's predicate.
         """
+        INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
         join._state, join._running, join._broken = load(state, threads=threads, algorithm=algorithm), None, None  # noqa: SLF001 - its own
         return join
@@ -294,6 +306,8 @@ class StreamJoin:
                 tables[side] = pa.table({}) if known is None else empty_of(known)
             else:
                 tables[side] = to_table(batch, side, known)
+        if state.engine is None or INTERPRETER.cold:
+            INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
         return tables, [side for side in SIDES if batches[side] is not None]
 
     def _check_open(self) -> None:

@@ -1,49 +1,36 @@
-"""Benchmarks on synthetic streams, each beside its baselines in one run. `slidejoin bench CASE` prints them."""
+"""Benchmarks to run on your own machine, each beside its baselines. ``slidejoin bench CASE`` prints them."""
 
 from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CASES", "Report", "run_case"]
+    from slidejoin.bench.report import Report
+
+__all__ = ["CASES", "run_case"]
 
 CASES = {
+    "tasks": "five real tasks in rows a second, beside Polars, DuckDB and, with --spark, Spark's own join",
     "band": "rows a second of a band join, beside Polars, DuckDB, NumPy and a nested loop",
     "equi": "the same for equality",
     "less": "the same for a one-sided range, l.k < r.k - distance",
-    "latency": "how long single pushes take, beside the machine's own jitter",
+    "latency": "times of single pushes, beside the machine's own jitter",
     "scaling": "rows a second over the size of the window, with one thread and with several",
-    "routing": "copies that the strategies on Spark send, and how even the buckets are; needs no Spark",
-    "cluster": "what 10, 100 and 1,000 executors would give on Spark, worked out from what rows cost here",
-    "spark": "the join on Spark Structured Streaming, beside Spark's own and a query that only reads",
     "startup": "import, first push and compilation in fresh processes",
-    "table": "the table of the README, or that of Spark, as Markdown: every row by commands of this kind",
-    "indexes": "what the papers report of their structures, as ratios, theirs beside ours",
-    "auto": 'algorithm="auto" beside the best of all structures, over a grid of workloads',
+    "spark": "the join on Spark Structured Streaming, beside Spark's own join and a query that only reads",
+    "routing": "copies that the strategies on Spark send, and the balance of the buckets; needs no Spark",
     "machine": "random cache lines and bytes a second that memory gives",
 }
 """Each case in a line."""
 
 THROUGHPUT = ("band", "equi", "less")
-INNER = ("operation", "targets", "measure")
-"""Parameters of cases that are no options."""
-
-
-class Report(Protocol):
-    """What a case has measured."""
-
-    def text(self) -> str:
-        """Return it for people."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
 
 
 def run_case(case: str, **options: Any) -> Report:
@@ -74,7 +61,20 @@ def run_case(case: str, **options: Any) -> Report:
         if name not in taken:
             msg = f"bench {case}: takes no {name}; it takes {', '.join(taken)}"
             raise ConfigError(msg)
+    if case != "startup":
+        _compile()
     return run(**given)
+
+
+def _compile() -> None:
+    """Leave nothing to be compiled while the clock runs, by this process or by one beside it."""
+    from slidejoin.kernels.jit.compiling import KERNELS, load  # noqa: PLC0415 - loads Numba
+    from slidejoin.kernels.jit.warming import compile_all  # noqa: PLC0415
+
+    compile_all()
+    for kernel, _ in KERNELS:
+        if kernel.__module__.startswith(f"{__name__}."):
+            load(kernel)
 
 
 def _options(run: Callable[..., Report]) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def _options(run: Callable[..., Report]) -> tuple[str, ...]:
     from slidejoin.bench.workload import Workload  # noqa: PLC0415 - loads NumPy and PyArrow
 
     parameters = signature(run).parameters.values()
-    names = [one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD and one.name not in INNER]
+    names = [one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD and one.name != "operation"]
     if any(one.kind is Parameter.VAR_KEYWORD for one in parameters):
         names += [one.name for one in fields(Workload) if one.name not in {"operation", *names}]
     return tuple(names)

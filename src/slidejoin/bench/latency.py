@@ -1,8 +1,8 @@
-"""The case ``latency``: how long single pushes take, beside what the machine does to a busy loop meanwhile."""
+"""The case ``latency``: times of single pushes, beside the machine's own jitter."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.bench.figures import Percentiles, environment, million
 from slidejoin.bench.machine import read_random
-from slidejoin.bench.measuring import by_step, measure
+from slidejoin.bench.measure import by_step, measure
+from slidejoin.bench.report import Percentiles, Report, millions
 from slidejoin.bench.workload import Workload
 from slidejoin.kernels.jit.compiling import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from slidejoin.bench.relation import Relation
+    from slidejoin.bench.comparison import Comparison
 
 __all__ = ["LatencyReport", "run"]
 
@@ -51,7 +51,7 @@ class Jitter:
     _lines: int = 0
     _read_so_far: int = 0
 
-    def between(self, pushes: list[float]) -> None:
+    def sample(self, pushes: list[float]) -> None:
         """Time both loops, each for as long as these pushes took."""
         together, median = sum(pushes), float(np.median(pushes))
         if not self._steps:
@@ -87,7 +87,7 @@ def _timed(work: Callable[[], object], seconds: float, least: int = 1) -> list[f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyReport:
+class LatencyReport(Report):
     """Times of single pushes into full windows.
 
     Attributes
@@ -100,13 +100,13 @@ class LatencyReport:
     runs : tuple of Percentiles
         Each run alone.
     microseconds_per_push : dict of str to float
-        Mean by step of `slidejoin.operator.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``.
+        Mean by step of `slidejoin.operator.stats.Stats.seconds`, ``other`` for the rest, and ``total``.
     rows_per_second : float
         Rows of all pushes by their time.
     """
 
-    load: Workload
-    relation: Relation
+    options: Workload
+    comparison: Comparison
     pushes: Percentiles
     busy: Percentiles
     memory: Percentiles
@@ -116,37 +116,28 @@ class LatencyReport:
     pairs_per_row: float
     verified_pairs: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        values = asdict(self)
-        return {"case": "latency", "options": values.pop("load")} | values | {"environment": environment()}
-
-    def text(self) -> str:
-        """Return the report for people."""
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
         rows = (
             ("push", self.pushes),
             *((f"  run {number}", one) for number, one in enumerate(self.runs, 1) if len(self.runs) > 1),
             ("idle: busy loop", self.busy),
             ("idle: memory", self.memory),
         )
-        lines = [
-            f"case latency: {self.load.text(self.relation)}",
-            "",
-            f"{'microseconds':<18}{'p50':>9}{'p90':>9}{'p99':>9}{'p99.9':>9}{'largest':>10}{'times':>10}",
-        ]
-        lines += [
-            f"{name:<18}{one.p50:9.1f}{one.p90:9.1f}{one.p99:9.1f}{one.p99_9:9.1f}{one.largest:10.1f}{one.count:10,}"
-            for name, one in rows
-        ]
+        yield f"case {self.case}"
+        yield from self.options.lines(self.comparison)
+        yield ""
+        yield f"{'microseconds':<18}{'p50':>9}{'p90':>9}{'p99':>9}{'p99.9':>9}{'largest':>10}{'times':>10}"
+        for name, one in rows:
+            yield (
+                f"{name:<18}{one.p50:9.1f}{one.p90:9.1f}{one.p99:9.1f}{one.p99_9:9.1f}{one.largest:10.1f}{one.count:10,}"
+            )
         steps = ", ".join(f"{name} {us:.1f}" for name, us in self.microseconds_per_push.items() if name != "total")
-        lines += [
-            "",
-            f"time      {self.microseconds_per_push['total']:.1f} us a push on average: {steps}",
-            f"speed     {million(self.rows_per_second)} rows/s, {self.pairs_per_row:.2f} pairs a row",
-            f"checked   the {self.verified_pairs:,} pairs of the last push are the ones that NumPy finds",
-            "idle      loops that always do the same, timed in turns with the pushes: above their p50 is the machine",
-        ]
-        return "\n".join(lines)
+        yield ""
+        yield f"time      {self.microseconds_per_push['total']:.1f} us a push on average: {steps}"
+        yield f"speed     {millions(self.rows_per_second)} rows/s, {self.pairs_per_row:.2f} pairs a row"
+        yield f"verified  {self.verified_pairs:,} pairs of the last push, against NumPy"
+        yield "idle      loops of constant work, timed in turns with the pushes: the machine's own jitter"
 
 
 def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **options: Any) -> LatencyReport:
@@ -157,8 +148,8 @@ def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **op
     runs : int
         Each with a new join.
     rows : int, optional
-        To measure in each run; two windows by default, so that every row that was there is replaced, and whatever is
-        done once a window is done.
+        To measure in each run; two windows by default, so that every stored row is replaced, and work that is done once
+        a window is included.
     push : int, optional
         Rows a push; 256 by default.
     **options
@@ -167,19 +158,20 @@ def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **op
     Raises
     ------
     SlideJoinError
-        If the pairs of the last push are not the ones that NumPy finds.
+        If the last push gave other pairs than NumPy finds.
     ConfigError
-        For options that cannot be.
+        For impossible options.
     """
     load = Workload.of("band", push=push or 256, **options)
-    relation, jitter = load.relation(), Jitter()
+    comparison, jitter = load.comparison(), Jitter()
     wanted = max(rows or 2 * load.window, SAMPLE * 2 * load.half)
-    done = [measure(load, relation, wanted, jitter.between) for _ in range(runs)]
+    done = [measure(load, comparison, wanted, jitter.sample) for _ in range(runs)]
     seconds = [took for one in done for took in one.seconds]
     rows_done = sum(one.rows for one in done)
     return LatencyReport(
-        load=load,
-        relation=relation,
+        case="latency",
+        options=load,
+        comparison=comparison,
         pushes=Percentiles.of(seconds),
         busy=Percentiles.of(jitter.busy),
         memory=Percentiles.of(jitter.memory),

@@ -1,16 +1,16 @@
-"""What the machine's memory gives at best: random cache lines and streamed bytes a second."""
+"""The case ``machine``: random cache lines and streamed bytes a second that memory gives at best."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import types
 
-from slidejoin.bench.figures import environment
+from slidejoin.bench.report import Report
 from slidejoin.kernels.jit.compiling import I64, kernel, prefetch
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Machine", "MachineReport", "Memory", "measure_machine", "run"]
+__all__ = ["MachineReport", "MemorySpeed", "measure_memory", "run"]
 
 BYTES = 1 << 28
 LINES = 1 << 22
@@ -29,8 +29,8 @@ REPEATS = 5
 def read_random(data: NDArray[np.int64], lines: int, seed: int) -> int:  # pragma: no cover - compiled
     """Read one word of each of so many random lines, asked for 24 places ahead; return their sum.
 
-    `data` (a power of two of words,) int64. Places follow from a counter by a multiplicative hash, so that no place has
-    to be read from memory first and reads do not wait for each other.
+    `data` (a power of two of words,) int64. Places follow from a counter by a multiplicative hash, so that no
+    place is read from memory first and reads do not wait for each other.
     """
     total = np.int64(0)
     shift = np.uint64(3)
@@ -56,61 +56,39 @@ def read_all(data: NDArray[np.int64]) -> int:  # pragma: no cover - compiled
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """What so many threads read together, at best."""
+class MemorySpeed:
+    """Reads of so many threads together, at best."""
 
     threads: int
     lines_per_second: float
     bytes_per_second: float
 
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The limits that memory sets, with one thread and with several."""
-
-    limits: tuple[Memory, ...]
-
-    def of(self, threads: int) -> Memory:
-        """Return the limit for that many threads, or for the most that were measured."""
-        return next((one for one in self.limits if one.threads == threads), self.limits[-1])
-
-    def share(self, rows_per_second: float, threads: int) -> str:
-        """Say what memory could do in the time of one row."""
-        limit = self.of(threads)
+    def text(self) -> str:
+        """Return it in a few words."""
         return (
-            f"{limit.lines_per_second / 1e6:.0f} M random cache lines/s, {limit.bytes_per_second / 1e9:.1f} GB/s "
-            f"streamed: a row took as long as {limit.lines_per_second / rows_per_second:.1f} lines "
-            f"or {limit.bytes_per_second / rows_per_second:,.0f} bytes"
+            f"{self.lines_per_second / 1e6:.1f} M random cache lines/s and {self.bytes_per_second / 1e9:.1f} GB/s "
+            f"streamed with {self.threads} thread{'s' if self.threads > 1 else ''}"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MachineReport:
-    """The limits alone."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineReport(Report):
+    """Speed of the memory alone."""
 
-    machine: Machine
+    memory: tuple[MemorySpeed, ...]
 
-    def to_json(self) -> dict[str, object]:
-        """Return the report as plain JSON values."""
-        return {"case": "machine"} | asdict(self.machine) | {"environment": environment()}
-
-    def text(self) -> str:
-        """Return the report for people."""
-        lines = [f"memory, read at random and from end to end, {BYTES >> 20} MiB a thread", ""]
-        lines += [
-            f"{one.threads} thread{'s' if one.threads > 1 else ' '}  "
-            f"{one.lines_per_second / 1e6:8.1f} M random cache lines/s  {one.bytes_per_second / 1e9:6.1f} GB/s streamed"
-            for one in self.machine.limits
-        ]
-        return "\n".join(lines)
+    def lines(self) -> list[str]:
+        """Return the measurements as lines of text."""
+        read = f"memory, read at random and from end to end, {BYTES >> 20} MiB a thread"
+        return [f"case {self.case}: {read}", "", *(f"memory    {one.text()}" for one in self.memory)]
 
 
 def run(*, threads: int | None = None) -> MachineReport:
     """Measure memory with one thread and with so many; two by default."""
-    return MachineReport(measure_machine(threads or 2))
+    return MachineReport(case="machine", memory=measure_memory(threads or 2))
 
 
-def measure_machine(threads: int, size: int = BYTES, lines: int = LINES) -> Machine:
+def measure_memory(threads: int, size: int = BYTES, lines: int = LINES) -> tuple[MemorySpeed, ...]:
     """Measure memory: the best of five repetitions each.
 
     Parameters
@@ -125,12 +103,12 @@ def measure_machine(threads: int, size: int = BYTES, lines: int = LINES) -> Mach
     counts = sorted({1, threads})
     # Written once, or all pages would be one page of zeros.
     data = [np.arange(size // 8, dtype=np.int64) for _ in range(counts[-1])]
-    limits = []
+    found = []
     for count in counts:
         at_random = _best(lambda number: read_random(data[number], lines, number * lines), count)
         streamed = _best(lambda number: read_all(data[number]), count)
-        limits.append(Memory(count, count * lines / at_random, count * size / streamed))
-    return Machine(tuple(limits))
+        found.append(MemorySpeed(count, count * lines / at_random, count * size / streamed))
+    return tuple(found)
 
 
 def _best(work: Callable[[int], object], threads: int) -> float:

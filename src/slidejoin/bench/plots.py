@@ -12,7 +12,7 @@ from slidejoin.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from slidejoin.bench import Report
+    from slidejoin.bench.report import Report
 
 __all__ = ["check_plot", "draw_plot"]
 
@@ -21,7 +21,7 @@ OURS, OTHERS = "#0b6e4f", "#9aa5b1"
 
 
 def check_plot(case: str, file: Path) -> None:
-    """Refuse before anything is measured what could not be drawn afterwards.
+    """Refuse a picture that could not be drawn before anything is measured.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def _figure() -> Any:  # noqa: ANN401 - Matplotlib is optional
 
 def _bars(axes: Any, report: ThroughputReport) -> None:  # noqa: ANN401
     """Rows a second of each, on a scale of powers: the others may be a thousand times as slow."""
-    load = report.load
+    load = report.options
     bars = [("slidejoin", report.rows_per_second.median)]
     bars += [(one.name, one.rows_per_second) for one in report.baselines if one.rows_per_second is not None]
     names, values = zip(*bars, strict=True)
@@ -92,7 +92,7 @@ def _distribution(axes: Any, report: LatencyReport) -> None:  # noqa: ANN401
     axes.invert_xaxis()
     axes.grid(visible=True, alpha=0.3)
     axes.legend(frameon=False)
-    load = report.load
+    load = report.options
     axes.set_title(f"pushes of {2 * load.half:,} rows into windows of {load.window:,} rows a side", loc="left")
 
 
@@ -113,4 +113,4 @@ def _curves(axes: Any, report: ScalingReport) -> None:  # noqa: ANN401
     axes.set(xlabel="rows kept of each side", ylabel="million rows a second")
     axes.grid(visible=True, alpha=0.3)
     axes.legend(frameon=False)
-    axes.set_title(f"{report.load.distribution} keys, {2 * report.load.half:,} rows a push", loc="left")
+    axes.set_title(f"{report.options.distribution} keys, {2 * report.options.half:,} rows a push", loc="left")

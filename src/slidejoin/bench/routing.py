@@ -1,17 +1,17 @@
-"""The case ``routing``: how many copies the strategies of the join on Spark send, and how even its buckets are."""
+"""The case ``routing``: copies that each strategy on Spark sends of a row, and the balance of the buckets."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, SHIFT_WINDOWS
-from slidejoin.bench.figures import environment
-from slidejoin.bench.relation import relation_for
+from slidejoin.bench.report import Report
 from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import at_least, choice
 from slidejoin.errors import ConfigError
@@ -24,7 +24,9 @@ from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from slidejoin.bench.relation import Relation
+    from collections.abc import Iterator
+
+    from slidejoin.bench.comparison import Comparison
 
 __all__ = ["Routed", "RoutingReport", "run"]
 
@@ -43,9 +45,9 @@ class Routed:
     Attributes
     ----------
     left, right : float
-        Copies that are sent, and kept, of each row of a side.
+        Copies sent, and kept, of each row of a side.
     largest : float
-        What the fullest bucket gets of all micro-batches, in means.
+        Rows of the fullest bucket in all micro-batches, in means.
     each : tuple of float
         The same of each micro-batch.
     nanoseconds : float
@@ -63,38 +65,32 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoutingReport:
+class RoutingReport(Report):
     """All strategies on all distributions."""
 
     options: dict[str, Any]
-    lines: tuple[Routed, ...]
+    strategies: tuple[Routed, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {"case": "routing", "environment": environment()} | asdict(self)
-
-    def text(self) -> str:
-        """Return the report for people."""
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
         of = self.options
-        lines = [
-            (
-                f"case routing: {of['buckets']} buckets, {MICRO_BATCHES} micro-batches of {of['push']:,} rows out of "
-                f"{SHIFT_WINDOWS} windows of {of['window']:,} rows a side, match rate {of['match_rate']:g}, "
-                f"seed {of['seed']}"
-            ),
-            "",
-            f"{'':32}{'copies of a row':>18}{'fullest bucket / mean':>25}",
-            (
-                f"{'keys':<13}{'strategy':<12}{'spread':>7}{'left':>9}{'right':>9}{'all rows':>12}{'worst batch':>13}"
-                f"{'ns a row':>11}"
-            ),
-        ]
-        lines += [
-            f"{one.distribution:<13}{one.strategy:<12}{one.spread:>7}{one.left:9.2f}{one.right:9.2f}"
-            f"{one.largest:12.2f}{max(one.each):13.2f}{one.nanoseconds:11.0f}"
-            for one in self.lines
-        ]
-        return "\n".join(lines)
+        yield (
+            f"case {self.case}: {of['buckets']} buckets, {MICRO_BATCHES} micro-batches of {of['push']:,} rows out of "
+            f"{SHIFT_WINDOWS} windows of {of['window']:,} rows a side, match rate {of['match_rate']:g}, "
+            f"seed {of['seed']}"
+        )
+        yield ""
+        yield f"{'':32}{'copies of a row':>18}{'fullest bucket / mean':>25}"
+        yield (
+            f"{'keys':<13}{'strategy':<12}{'spread':>7}{'left':>9}{'right':>9}{'all rows':>12}{'worst batch':>13}"
+            f"{'ns a row':>11}"
+        )
+        for one in self.strategies:
+            yield (
+                f"{one.distribution:<13}{one.strategy:<12}{one.spread:>7}{one.left:9.2f}{one.right:9.2f}"
+                f"{one.largest:12.2f}{max(one.each):13.2f}{one.nanoseconds:11.0f}"
+            )
+        yield ""
 
 
 def run(
@@ -129,7 +125,7 @@ def run(
     Raises
     ------
     ConfigError
-        For options that cannot be.
+        For impossible options.
     """
     for name, value, least in [
         ("buckets", buckets, 1),
@@ -143,13 +139,13 @@ def run(
         raise ConfigError(msg)
     if distribution is not None:
         choice("distribution", distribution, (*DISTRIBUTIONS, HOT))
-    lines = []
+    routed = []
     for keys in (distribution,) if distribution else (*DISTRIBUTIONS, HOT):
         for strategy, operation in OPERATIONS.items():
-            relation = relation_for(operation, "uniform" if keys == HOT else keys, match_rate, window, seed)
-            streams = Streams("uniform" if keys == HOT else keys, seed, relation.grain, window)
+            comparison = comparison_for(operation, "uniform" if keys == HOT else keys, match_rate, window, seed)
+            streams = Streams("uniform" if keys == HOT else keys, seed, comparison.grain, window)
             wide = {1, spread} if keys == HOT and strategy in {"hash", "cell"} else {1}
-            lines += [_routed(keys, strategy, of, relation, streams, buckets, push // 2) for of in sorted(wide)]
+            routed += [_routed(keys, strategy, of, comparison, streams, buckets, push // 2) for of in sorted(wide)]
     options = {
         "buckets": buckets,
         "window": window,
@@ -157,16 +153,16 @@ def run(
         "match_rate": match_rate,
         "seed": seed,
     }
-    return RoutingReport(options=options, lines=tuple(lines))
+    return RoutingReport(case="routing", options=options, strategies=tuple(routed))
 
 
 def _routed(
-    keys: str, strategy: str, spread: int, relation: Relation, streams: Streams, buckets: int, half: int
+    keys: str, strategy: str, spread: int, comparison: Comparison, streams: Streams, buckets: int, half: int
 ) -> Routed:
     schema = streams.tables(0, 0)[0].schema
-    if relation.operation == "band" and relation.high == 0:  # heavy keys match more than wanted already by equality
-        relation = replace(relation, low=-1, high=1)
-    plan = make_plan(make_join_spec(on=relation.sql(), window=CountWindow(streams.window), threads=1), schema, schema)
+    if comparison.operation == "band" and comparison.high == 0:  # heavy keys match more than wanted already by equality
+        comparison = replace(comparison, low=-1, high=1)
+    plan = make_plan(make_join_spec(on=comparison.sql(), window=CountWindow(streams.window), threads=1), schema, schema)
     chosen = choose_strategy(strategy, plan.bound, buckets, spread)
     sent = np.zeros((MICRO_BATCHES, 2, buckets), np.int64)
     seconds = 0.0
@@ -174,7 +170,7 @@ def _routed(
         first = number * (SHIFT_WINDOWS * streams.window // MICRO_BATCHES)
         tables = streams.tables(first, first + half)
         for side, table in enumerate(tables):
-            rows = _heated(table, HOT_KEY // relation.grain) if keys == HOT else table
+            rows = _heated(table, HOT_KEY // comparison.grain) if keys == HOT else table
             start = perf_counter()
             routes = route(plan, chosen, buckets, SIDES[side], rows)
             seconds += perf_counter() - start

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from slidejoin.bench.figures import Spread, environment, million
-from slidejoin.bench.measuring import measure, rows_to_measure
+from slidejoin.bench.measure import measure, rows_to_measure
+from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Point", "ScalingReport", "run"]
 
@@ -27,7 +30,7 @@ class Point:
     share : float
         Of the figure of the reference window with as many threads.
     window_bytes_per_row : float
-        What the join counts as rows and index for each stored row, the most after any push.
+        Rows and index by the join's own count for each stored row, the most after any push.
     verified_pairs : int
         Pairs of the last push, compared with those that NumPy finds.
     """
@@ -41,39 +44,34 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingReport:
+class ScalingReport(Report):
     """Points of all sizes and numbers of threads; `reference` is the window that shares relate to."""
 
-    load: Workload
+    options: Workload
     reference: int
     points: tuple[Point, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        values = asdict(self)
-        return {"case": "scaling", "options": values.pop("load")} | values | {"environment": environment()}
-
-    def text(self) -> str:
-        """Return the report for people."""
-        load = self.load
-        lines = [
-            (
-                f"case scaling: {load.distribution} keys, {2 * load.half:,} rows a push, match rate {load.match_rate:g}"
-                f", algorithm {load.algorithm}, output {load.output}, order {load.order}, seed {load.seed}"
-            ),
-            "",
-            (
-                f"{'rows a side':>13}{'threads':>9}{'rows/s':>10}{'to':>22}{'of ' + format(self.reference, ','):>15}"
-                f"{'bytes a row':>13}{'pairs checked':>15}"
-            ),
-        ]
-        lines += [
-            f"{one.window:13,}{one.threads:9}{million(one.rows_per_second.median):>10}"
-            f"{million(one.rows_per_second.smallest) + ' to ' + million(one.rows_per_second.largest):>22}"
-            f"{one.share:15.0%}{one.window_bytes_per_row:13.1f}{one.verified_pairs:15,}"
-            for one in self.points
-        ]
-        return "\n".join(lines)
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
+        load = self.options
+        yield (
+            f"case {self.case}: {load.distribution} keys, {2 * load.half:,} rows a push, match rate {load.match_rate:g}"
+            f", algorithm {load.algorithm_name}, output {load.output}, order {load.order}, seed {load.seed}"
+        )
+        yield ""
+        share = f"share of {self.reference:,}"
+        yield (
+            f"{'rows a side':>13}{'threads':>9}{'rows/s':>10}{'to':>22}{share:>22}{'bytes a row':>13}"
+            f"{'pairs verified':>16}"
+        )
+        for one in self.points:
+            speed = one.rows_per_second
+            yield (
+                f"{one.window:13,}{one.threads:9}{millions(speed.median):>10}"
+                f"{millions(speed.smallest) + ' to ' + millions(speed.largest):>22}"
+                f"{one.share:22.0%}{one.window_bytes_per_row:13.1f}{one.verified_pairs:16,}"
+            )
+        yield ""
 
 
 def run(
@@ -96,16 +94,16 @@ def run(
     runs : int
         Of each point.
     rows : int, optional
-        To measure in each run; see `slidejoin.bench.measuring.rows_to_measure`.
+        To measure in each run; see `slidejoin.bench.measure.rows_to_measure`.
     **options
         Of `Workload`.
 
     Raises
     ------
     SlideJoinError
-        If the pairs of a last push are not the ones that NumPy finds.
+        If a last push gave other pairs than NumPy finds.
     ConfigError
-        For options that cannot be.
+        For impossible options.
     """
     asked = sorted(set(windows or WINDOWS))
     if asked[0] < 2:  # noqa: PLR2004 - the least that a window of both sides needs
@@ -116,8 +114,8 @@ def run(
     for window in sorted({*asked, reference}):
         for count in sorted({1, threads or 2}):
             load = Workload.of("band", window=window, threads=count, **options)
-            relation, wanted = load.relation(), rows_to_measure(load, rows)
-            done = [measure(load, relation, wanted) for _ in range(runs)]
+            comparison, wanted = load.comparison(), rows_to_measure(load, rows)
+            done = [measure(load, comparison, wanted) for _ in range(runs)]
             speed = Spread.of([one.rows / sum(one.seconds) for one in done])
             used = max(one.window_bytes for one in done) / done[-1].stored_rows
             found.append((window, count, speed, used, done[-1].verified_pairs))
@@ -127,5 +125,8 @@ def run(
         for window, count, speed, used, checked in found
     )
     return ScalingReport(
-        load=Workload.of("band", window=reference, threads=threads or 2, **options), reference=reference, points=points
+        case="scaling",
+        options=Workload.of("band", window=reference, threads=threads or 2, **options),
+        reference=reference,
+        points=points,
     )

@@ -1,53 +1,76 @@
 """The case ``spark``: the join on Spark Structured Streaming, beside Spark's own and a query that only reads.
 
-Parquet files are the source, one of each side a micro-batch, and the sink keeps nothing. The windows are filled first;
-what is quoted is the micro-batches after that.
+Parquet files are the source, one of each side a micro-batch, and the sink keeps nothing. The first micro-batches fill
+the windows; those after them are measured.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from slidejoin.bench.figures import Spread
-from slidejoin.bench.relation import relation_for
-from slidejoin.bench.spark_cluster import cluster
-from slidejoin.bench.spark_files import Files
-from slidejoin.bench.spark_memory import Trend
-from slidejoin.bench.spark_queries import Load, empty, joined, own, session
-from slidejoin.bench.spark_report import SparkReport
-from slidejoin.bench.spark_restarts import restarts
-from slidejoin.bench.spark_running import LOOK, WEIGHED_EVERY, Course, run_query
+from slidejoin.bench.comparison import comparison_for
+from slidejoin.bench.report import Report, Spread, millions
+from slidejoin.bench.spark_pipeline import POLL, InputFiles, run_query, session
 from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import choice
-from slidejoin.errors import ConfigError, SlideJoinError
+from slidejoin.errors import SlideJoinError
+from slidejoin.spark.driver.checkpoints import DELTAS, snapshots_for
+from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable, Iterator
 
-__all__ = ["run"]
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slidejoin.bench.comparison import Comparison
+    from slidejoin.bench.spark_pipeline import QueryRun
+
+__all__ = [
+    "BEGIN",
+    "STEP",
+    "BandJoin",
+    "SparkReport",
+    "bucketed_join",
+    "measure_spark",
+    "read_only",
+    "run",
+    "slidejoin_join",
+    "timed_tables",
+    "window_length",
+    "write_input",
+]
 
 OUTPUTS = ("pairs", "count")
+
+STEP = 1000
+"""Microseconds from one arrival to the next."""
+
+BEGIN = 1_767_225_600_000_000
+"""Event time of the first row, 2026-01-01, in microseconds."""
+
 FILLING_ROWS = 1 << 20
 """Rows of a micro-batch while windows are filled, if those to be measured are smaller."""
 
 FILLING_BATCHES = 40
 """Micro-batches that fill the windows, at least, if those to be measured are large: a few large ones leave Java's
-compiler at work on what each of them runs once, on the driver and on every executor, with an eighth of the processors
-that two executors have."""
+compiler at work on code that runs once a micro-batch, on the driver and on every executor."""
 
 FILLED = 1.25
 """Windows that come before anything is measured: rows leave by then."""
 
 SETTLING = 30
 """Small micro-batches that come after the large ones before anything is measured: by then Spark has written the whole
-state once, and what it has to compile for them is compiled. Of large ones half as many come as are measured: ten that
-are measured have the eleventh among them, after which the state is written, and those behind it leave time for that."""
+state once and compiled its code for them. Half as many large ones come first as are measured: ten measured ones include
+the eleventh, after which the state is written, and those behind it leave time for that."""
 
 READ = 40
 """Micro-batches of the query that only reads, at most."""
@@ -55,13 +78,144 @@ READ = 40
 LARGEST_OF_OWN, OWN_BATCHES = 100_000, 3
 """Rows of a micro-batch that Spark's own join is given at most, and how many are measured."""
 
-WEIGHED = 8 * WEIGHED_EVERY
-"""Micro-batches from which on something can be said about memory."""
-
 PATIENCE = 10.0
-"""Seconds to wait for what listeners are told."""
+"""Seconds to wait for Spark's listeners."""
 
 SPARK_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "commitBatch")
+
+
+@dataclass(frozen=True, slots=True)
+class BandJoin:
+    """A band join: the comparison, rows that a row of the other side sees, and the output."""
+
+    comparison: Comparison
+    window: int
+    output: str
+
+    def conf(self, push: int) -> dict[str, object]:
+        """Return Spark's setting of how often the whole state is written, with so many rows a micro-batch."""
+        return {DELTAS: snapshots_for(2 * self.window // push)}
+
+
+def window_length(rows: int) -> timedelta:
+    """Return the time in which the other side brings that many rows."""
+    return timedelta(microseconds=2 * rows * STEP)
+
+
+def timed_tables(streams: Streams, first: int, last: int) -> tuple[pa.Table, ...]:
+    """Return the rows ``first <= ordinal < last`` of both sides with their event times."""
+
+    def timed(table: pa.Table) -> pa.Table:
+        times = pa.array(table["i"].to_numpy() * STEP + BEGIN).view(pa.timestamp("us", "UTC"))
+        return table.append_column("ts", times)
+
+    left, right = streams.tables(first, last)
+    return timed(left), timed(right)
+
+
+def slidejoin_join(spark: SparkSession, files: InputFiles, join: BandJoin) -> DataFrame:
+    """Return slidejoin's join: pairs of two columns a side, or counts."""
+    from slidejoin.spark import stream_join  # noqa: PLC0415 - an extra
+
+    left, right = files.frames(spark)
+    return stream_join(
+        left,
+        right,
+        on=join.comparison.sql(),
+        window=TimeWindow(window_length(join.window), on="ts"),
+        output=join.output,
+        select=["l.k", "l.i", "r.k", "r.i"] if join.output == "pairs" else ["l.i", "r.i"],
+    )
+
+
+def read_only(spark: SparkSession, files: InputFiles, join: BandJoin) -> DataFrame:  # noqa: ARG001 - as the others
+    """Return a query that reads the rows and nothing else."""
+    left, right = files.frames(spark)
+    return left.unionAll(right)
+
+
+def bucketed_join(spark: SparkSession, files: InputFiles, join: BandJoin) -> DataFrame:
+    """Return Spark's own join of the same pairs: cells as wide as the band are the equal key, right rows go to two."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it
+
+    left, right = files.frames(spark)
+    low, high = join.comparison.low, join.comparison.high
+    cell = max(high - low + 1, 1)
+    left = left.withWatermark("ts", "0 seconds").withColumn("cell", F.floor(F.col("k") / cell))
+    ends = F.array_distinct(F.array(F.floor((F.col("k") - high) / cell), F.floor((F.col("k") - low) / cell)))
+    right = right.withWatermark("ts", "0 seconds").withColumn("cell", F.explode(ends))
+    length = f"INTERVAL {int(window_length(join.window).total_seconds() * 1e6)} MICROSECONDS"
+    near = F.expr(
+        f"l.cell = r.cell AND r.k - l.k BETWEEN {low} AND {high} AND r.ts BETWEEN l.ts - {length} AND l.ts + {length}"
+    )
+    return left.alias("l").join(right.alias("r"), near).selectExpr("l.k", "l.i", "r.k", "r.i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkReport(Report):
+    """One join on Spark.
+
+    Attributes
+    ----------
+    rows_per_second : Spread
+        Rows of both sides, over micro-batches with full windows.
+    seconds, reading : Spread
+        Of one such micro-batch, and of one of a query that only reads the same files.
+    beyond_reading : float
+        Difference of the two medians.
+    phases : dict of str to float
+        Mean seconds of a micro-batch by Spark's own phases.
+    bucket_seconds : dict of str to float
+        Mean seconds of a micro-batch in the join's buckets, of all of them together, by step of
+        `slidejoin.spark.JoinProgress.seconds`.
+    rows_out_per_row : float
+        Rows put out for each row, in the measured micro-batches.
+    own_rows_per_second, own_rows : float and int or None
+        Spark's own join by buckets, and rows of a micro-batch that it was given.
+    """
+
+    window: int
+    push: int
+    batches: int
+    output: str
+    buckets: int
+    match_rate: float
+    rows_per_second: Spread
+    seconds: Spread
+    reading: Spread
+    beyond_reading: float
+    phases: dict[str, float]
+    bucket_seconds: dict[str, float]
+    rows_out_per_row: float
+    own_rows_per_second: float | None
+    own_rows: int | None
+
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
+        speed, took = self.rows_per_second, self.seconds
+        yield f"case {self.case}: uniform keys, match rate {self.match_rate:.2f}, output {self.output}"
+        yield f"time windows of {self.window:,} rows a side, {self.push:,} rows a micro-batch, {self.buckets} buckets"
+        yield ""
+        middle = f"{millions(speed.lower_quartile)} to {millions(speed.upper_quartile)}"
+        yield (
+            f"{'slidejoin':<12}{millions(speed.median):>8} rows/s   median of {speed.count} micro-batches, "
+            f"middle half {middle}"
+        )
+        if self.own_rows_per_second is not None:
+            yield (
+                f"{'Spark':<12}{millions(self.own_rows_per_second):>8} rows/s   its own join by buckets, "
+                f"{self.own_rows:,} rows a micro-batch: slidejoin is {speed.median / self.own_rows_per_second:,.1f} "
+                "times as fast"
+            )
+        yield ""
+        yield (
+            f"time      {took.median:.3f} s a micro-batch, {self.beyond_reading:.3f} s more than a query that only "
+            f"reads ({self.reading.median:.3f} s)"
+        )
+        yield f"phases    {', '.join(f'{name} {seconds:.3f}' for name, seconds in self.phases.items())} s"
+        steps = ", ".join(f"{name} {seconds:.3f}" for name, seconds in self.bucket_seconds.items())
+        yield f"buckets   {steps} s, all together"
+        yield f"output    {self.rows_out_per_row:.2f} rows for each row of the input"
 
 
 def run(
@@ -72,13 +226,11 @@ def run(
     match_rate: float = 2.0,
     output: str = "pairs",
     threads: int = 2,
-    executors: int | None = None,
     buckets: int = 2,
     seed: int = 1,
     baselines: bool = True,
-    restart: bool = False,
 ) -> SparkReport:
-    """Measure the join on a local Spark, or on a standalone cluster on this machine.
+    """Measure the join on a local Spark.
 
     Parameters
     ----------
@@ -89,82 +241,38 @@ def run(
     batches : int
         Micro-batches to measure, once windows are full.
     threads : int
-        Tasks that a local Spark runs at once.
-    executors : int, optional
-        Of a cluster; each runs one task at once and has one processor.
+        Tasks that Spark runs at once.
     buckets : int
         Of the join, and state partitions.
     baselines : bool
         Whether Spark's own join is measured too.
-    restart : bool
-        Whether the time to the first result in a fresh process is measured too; needs a local Spark.
 
     Raises
     ------
     SlideJoinError
-        If a query fails or puts out another number of rows than it should.
+        If a query fails or puts out another number of rows than expected.
     ConfigError
-        For options that cannot be.
+        For impossible options.
     """
     choice("output", output, OUTPUTS)
-    if restart and executors is not None:
-        msg = f"restart: is measured on a local Spark, got executors {executors} too; leave one of them out"
-        raise ConfigError(msg)
-    load = Load(relation_for("band", "uniform", match_rate, window), window, output)
-    weighed = executors is None and batches >= WEIGHED
+    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output)
     with TemporaryDirectory(prefix="slidejoin-bench-") as folder:
         root = Path(folder)
-        files = _files(root / "join", load, push, batches, seed)
-        filled, own_speed, own_rows, restarted = len(files.rows) - batches, None, None, None
-        reading = files.linked(root / "empty", len(files.rows) - min(batches, READ) - 1)
-        with ExitStack() as running:
-            master = (
-                f"local[{threads}]" if executors is None else running.enter_context(cluster(executors, root / "log"))
+        files = write_input(root / "join", join, push, batches, seed)
+        reading = files.linked(root / "reading", len(files.rows) - min(batches, READ) - 1)
+        with session(f"local[{threads}]", buckets, root / "cache", join.conf(push)) as spark:
+            report, _, _ = measure_spark(
+                spark, join, files, reading, push=push, batches=batches, buckets=buckets, seed=seed, own=baselines
             )
-            spark = running.enter_context(session(master, buckets, root / "cache", load.snapshots(push)))
-            course, inside = _watched(spark, files, load, root, filled, weighed=weighed)
-            only_read = run_query(spark, empty, reading, load, root / "empty" / "checkpoint")
-            if baselines:
-                own_rows = min(push, LARGEST_OF_OWN)
-                own_speed = _own_speed(spark, root / "own", load, own_rows, seed)
-        if restart:
-            restarted = restarts(root, {"join": files, "empty": reading}, load, threads, buckets)
-    took, read = np.array(course.took(filled)), np.array(only_read.took(1))
-    out = [batch["observedMetrics"]["out"]["rows"] for batch in course.batches[filled:]]
-    report = SparkReport(
-        window=window,
-        push=push,
-        batches=batches,
-        output=output,
-        buckets=buckets,
-        executors=executors,
-        match_rate=load.relation.match_rate,
-        rows_per_second=Spread.of(push / took),
-        seconds=Spread.of(took),
-        reading=Spread.of(read),
-        beyond_empty=float(np.median(took) - np.median(read)),
-        phases=_phases(course, filled),
-        steps=inside,
-        pairs_per_row=sum(out) / (push * len(out)),
-        own_rows_per_second=own_speed,
-        own_rows=own_rows,
-        file_bytes=float(np.mean(files.file_bytes[filled : filled + batches])),
-        arrow_bytes=float(np.mean(files.arrow_bytes[filled : filled + batches])),
-        written={kind: size / batches for kind, size in course.bytes_from(filled).items()},
-        written_reading=sum(only_read.bytes_from(1).values()) / len(read),
-        memory=_memory(course, filled) if weighed else None,
-        restart=restarted,
-    )
-    _check(report, load)
-    return report
+            return report
 
 
-def _files(root: Path, load: Load, push: int, batches: int, seed: int) -> Files:
-    """Write the input, first what fills the windows."""
-    half, need = push // 2, int(FILLED * load.window)
+def write_input(root: Path, join: BandJoin, push: int, batches: int, seed: int) -> InputFiles:
+    """Write the input: micro-batches that fill the windows, those that let Spark settle, those to be measured."""
+    half, need = push // 2, int(FILLED * join.window)
     small = 2 * push < FILLING_ROWS
     large = max(half, min(FILLING_ROWS // 2, need)) if small else min(half, -(-need // FILLING_BATCHES))
-    files = Files(root, Streams("uniform", seed, 1, load.window))
+    files = InputFiles(root, partial(timed_tables, Streams("uniform", seed, 1, join.window)))
     for _ in range(-(-need // large)):
         files.add(large)
     for _ in range(batches + (min(SETTLING, batches) if small else batches // 2)):
@@ -172,58 +280,114 @@ def _files(root: Path, load: Load, push: int, batches: int, seed: int) -> Files:
     return files
 
 
-def _own_speed(spark: SparkSession, root: Path, load: Load, rows: int, seed: int) -> float:
-    """Return the rows a second of Spark's own join once its windows are full, as those of ours are."""
-    files = Files(root, Streams("uniform", seed, 1, load.window))
-    filling = -(-int(FILLED * load.window) // (rows // 2))
+def measure_spark(
+    spark: SparkSession,
+    join: BandJoin,
+    files: InputFiles,
+    reading: InputFiles,
+    *,
+    push: int,
+    batches: int,
+    buckets: int,
+    seed: int,
+    own: bool,
+    observe: Callable[[dict[str, Any]], None] | None = None,
+    observe_reading: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[SparkReport, QueryRun, QueryRun]:
+    """Run the join, the query that only reads, and Spark's own join.
+
+    Parameters
+    ----------
+    files, reading : InputFiles
+        Of the join, and of the query that only reads; checkpoints are written beside them.
+    own : bool
+        Whether Spark's own join runs too.
+    observe, observe_reading : callable, optional
+        For the join and for the query that only reads, see `run_query`.
+
+    Returns
+    -------
+    SparkReport, and the progress of the join and of the query that only reads
+
+    Raises
+    ------
+    SlideJoinError
+        If a query fails or the join puts out another number of rows than expected.
+    """
+    first = len(files.rows) - batches
+    joined, steps = _watched(spark, join, files, first, observe)
+    only_read = run_query(partial(read_only, spark, reading, join), reading.root / "checkpoint", observe_reading)
+    own_rows = min(push, LARGEST_OF_OWN) if own else None
+    took, read = np.array(joined.seconds(first)), np.array(only_read.seconds(1))
+    report = SparkReport(
+        case="spark",
+        window=join.window,
+        push=push,
+        batches=batches,
+        output=join.output,
+        buckets=buckets,
+        match_rate=join.comparison.match_rate,
+        rows_per_second=Spread.of(push / took),
+        seconds=Spread.of(took),
+        reading=Spread.of(read),
+        beyond_reading=float(np.median(took) - np.median(read)),
+        phases=_phases(joined, first),
+        bucket_seconds=steps,
+        rows_out_per_row=joined.rows_out(first) / (push * len(took)),
+        own_rows_per_second=None if own_rows is None else _own_speed(spark, files.root.parent, join, own_rows, seed),
+        own_rows=own_rows,
+    )
+    _check(report)
+    return report, joined, only_read
+
+
+def _own_speed(spark: SparkSession, root: Path, join: BandJoin, rows: int, seed: int) -> float:
+    """Return the rows a second of Spark's own join once its windows are full."""
+    files = InputFiles(root / "own", partial(timed_tables, Streams("uniform", seed, 1, join.window)))
+    filling = -(-int(FILLED * join.window) // (rows // 2))
     for _ in range(filling + OWN_BATCHES):
         files.add(rows // 2)
-    return rows / float(np.median(run_query(spark, own, files, load, root / "checkpoint").took(filling)))
+    done = run_query(partial(bucketed_join, spark, files, join), files.root / "checkpoint")
+    return rows / float(np.median(done.seconds(filling)))
 
 
 def _watched(
-    spark: SparkSession, files: Files, load: Load, root: Path, first: int, *, weighed: bool
-) -> tuple[Course, dict[str, float]]:
-    """Run the join, and return with how it went its seconds by step of a micro-batch from `first` on."""
+    spark: SparkSession,
+    join: BandJoin,
+    files: InputFiles,
+    first: int,
+    observe: Callable[[dict[str, Any]], None] | None,
+) -> tuple[QueryRun, dict[str, float]]:
+    """Run the join; return its progress and its seconds by step of a micro-batch from `first` on."""
     from slidejoin.spark import watch  # noqa: PLC0415 - an extra
 
     with watch(spark, keep=2 * len(files.rows)) as seen:
-        course = run_query(spark, joined, files, load, root / "join" / "checkpoint", weighed=weighed)
-        measured = {batch["batchId"] for batch in course.batches[first:]}
+        done = run_query(partial(slidejoin_join, spark, files, join), files.root / "checkpoint", observe)
+        measured = {batch["batchId"] for batch in done.batches[first:]}
         end = time.monotonic() + PATIENCE
         # Listeners hear of a micro-batch a little after it has ended.
         while not measured <= {one.batch_id for one in seen.recent} and time.monotonic() < end:
-            time.sleep(LOOK)
+            time.sleep(POLL)
     steps: dict[str, float] = {}
     for one in seen.recent:
         if one.batch_id in measured:
             for name, seconds in one.seconds.items():
                 steps[name] = steps.get(name, 0.0) + seconds / len(measured)
-    return course, steps
+    return done, steps
 
 
-def _phases(course: Course, first: int) -> dict[str, float]:
-    batches = course.batches[first:]
+def _phases(done: QueryRun, first: int) -> dict[str, float]:
+    batches = done.batches[first:]
     named = {
         name: sum(batch["durationMs"].get(name, 0) for batch in batches) / 1e3 / len(batches) for name in SPARK_STEPS
     }
     return {name: seconds for name, seconds in named.items() if seconds > 0}
 
 
-def _memory(course: Course, first: int) -> dict[str, Trend]:
-    """Return how what the processes hold went from that micro-batch on."""
-    seen = {place: held for place, held in course.memory.items() if place >= first}
-    named = {
-        "Java heap": [held.heap for held in seen.values()],
-        "Java beside its heap": [held.beside for held in seen.values()],
-        "Python workers": [held.workers for held in seen.values()],
-    }
-    return {name: Trend.of(list(seen), sizes) for name, sizes in named.items()}
-
-
-def _check(report: SparkReport, load: Load) -> None:
-    """Check that about as many rows came out as must: counts one for each row, pairs the match rate."""
-    expected = 1.0 if load.output == "count" else report.match_rate
-    if abs(report.pairs_per_row - expected) > (0 if load.output == "count" else 0.1 * expected):
-        msg = f"{report.pairs_per_row:.3f} rows came out for each row in, expected {expected:.3f}"
+def _check(report: SparkReport) -> None:
+    """Check the number of rows put out: counts one for each row, pairs about the match rate."""
+    counted = report.output == "count"
+    expected = 1.0 if counted else report.match_rate
+    if abs(report.rows_out_per_row - expected) > (0 if counted else 0.1 * expected):
+        msg = f"{report.rows_out_per_row:.3f} rows came out for each row in, expected {expected:.3f}"
         raise SlideJoinError(msg)

@@ -1,4 +1,4 @@
-"""The case ``startup``: what a fresh process waits for before its first pairs, with and without compiled kernels."""
+"""The case ``startup``: seconds to the first pairs in fresh processes, with and without compiled kernels."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING
 
-from slidejoin.bench.figures import Spread, environment
+from slidejoin.bench.report import Report, Spread
 from slidejoin.errors import SlideJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["StartupReport", "run"]
 
@@ -30,6 +33,21 @@ print(dumps([imported - start, perf_counter() - imported, pairs]))
 """
 PAIRS = 2998
 
+FOUR_ROWS = """
+from json import dumps
+from time import perf_counter
+start = perf_counter()
+import slidejoin
+imported = perf_counter()
+join = slidejoin.StreamJoin(on="l.price BETWEEN r.bid - 5 AND r.ask + 5", window=slidejoin.CountWindow(1000))
+join.push(right={"bid": [98, 140], "ask": [101, 144]})
+pairs = join.push(left={"price": [103, 120]}).num_rows
+seconds = perf_counter() - imported
+from slidejoin.kernels.jit.background import BACKGROUND
+BACKGROUND.end()
+print(dumps([imported - start, seconds, pairs]))
+"""
+
 ALL_KERNELS = """
 from json import dumps
 from time import perf_counter
@@ -38,11 +56,11 @@ from slidejoin.kernels.jit.warming import warm_up
 kernels = warm_up()
 print(dumps([perf_counter() - start, len(kernels)]))
 """
-"""What ``slidejoin warmup`` does."""
+"""What ``slidejoin compile`` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartupReport:
+class StartupReport(Report):
     """Seconds in fresh processes; the start of the interpreter itself is left out.
 
     Modules are read as bytecode, as they are wherever a package has been installed by pip or imported before.
@@ -57,7 +75,9 @@ class StartupReport:
     first_push_from_source : float or None
         The same where Python is told to keep no bytecode and all modules are read as source; None if it is not.
     first_push_compiling : float or None
-        With an empty cache of kernels.
+        With an empty cache of kernels: those that it calls are compiled by their calls, no others.
+    four_rows_compiling : float or None
+        The first two pushes, of four rows in all, with an empty cache: Python runs the kernels.
     all_kernels : float or None
         All kernels compiled from nothing.
     """
@@ -66,29 +86,28 @@ class StartupReport:
     first_push: Spread
     first_push_from_source: float | None
     first_push_compiling: float | None
+    four_rows_compiling: float | None
     all_kernels: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {"case": "startup"} | asdict(self) | {"environment": environment()}
-
-    def text(self) -> str:
-        """Return the report for people."""
-        lines = [
-            f"{name:<34}{one.median:8.3f} s   median of {one.count} processes, {one.smallest:.3f} to {one.largest:.3f}"
-            for name, one in (
-                ("import slidejoin", self.imported),
-                ("first push, kernels in the cache", self.first_push),
-            )
-        ]
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
+        yield f"case {self.case}: fresh processes, 1,000 rows a side in the first push"
+        yield ""
+        for name, one in (
+            ("import slidejoin", self.imported),
+            ("first push, kernels in the cache", self.first_push),
+        ):
+            spread = f"median of {one.count} processes, {one.smallest:.3f} to {one.largest:.3f}"
+            yield f"{name:<34}{one.median:8.3f} s   {spread}"
         for name, seconds in (
             ("the same without bytecode", self.first_push_from_source),
             ("first push, empty cache", self.first_push_compiling),
+            ("four rows, empty cache", self.four_rows_compiling),
             ("all kernels, empty cache", self.all_kernels),
         ):
             if seconds is not None:
-                lines.append(f"{name:<34}{seconds:8.3f} s   once")
-        return "\n".join(["case startup: fresh processes, 1,000 rows a side in the first push", "", *lines])
+                yield f"{name:<34}{seconds:8.3f} s   once"
+        yield ""
 
 
 def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
@@ -106,7 +125,7 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
     SlideJoinError
         If such a process fails or finds other pairs.
     """
-    compiling = whole = source = None
+    compiling = four = whole = source = None
     with TemporaryDirectory() as bytecode:
         # Of our own, because the environment may forbid to keep any; the empty value allows it again.
         kept = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
@@ -114,16 +133,21 @@ def run(*, runs: int = 5, compile_all: bool = True) -> StartupReport:
         warm = [_process(FIRST_PUSH, kept) for _ in range(runs)]
         if compile_all:
             with TemporaryDirectory() as folder:
-                compiling = _process(FIRST_PUSH, kept | {"NUMBA_CACHE_DIR": folder})[1]
+                alone = {"NUMBA_CACHE_DIR": folder, "SLIDEJOIN_COMPILE": "now"}
+                compiling = _process(FIRST_PUSH, kept | alone)[1]
+            with TemporaryDirectory() as folder:
+                four = _process(FOUR_ROWS, kept | {"NUMBA_CACHE_DIR": folder, "SLIDEJOIN_COMPILE": "background"})[1]
             with TemporaryDirectory() as folder:
                 whole = _process(ALL_KERNELS, kept | {"NUMBA_CACHE_DIR": folder})[0]
     if sys.dont_write_bytecode:
         source = _process(FIRST_PUSH, {})[1]
     return StartupReport(
+        case="startup",
         imported=Spread.of([one[0] for one in warm]),
         first_push=Spread.of([one[1] for one in warm]),
         first_push_from_source=source,
         first_push_compiling=compiling,
+        four_rows_compiling=four,
         all_kernels=whole,
     )
 

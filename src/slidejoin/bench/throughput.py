@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.baselines import LARGEST_WINDOW, Baseline, measure_baselines
-from slidejoin.bench.beside import Beside, measure_beside, other_load
-from slidejoin.bench.figures import Spread, environment, million, peak_memory
-from slidejoin.bench.gathering import Gather, measure_gather
-from slidejoin.bench.machine import Machine, measure_machine
-from slidejoin.bench.measuring import Run, by_step, measure, rows_to_measure
+from slidejoin.bench.machine import MemorySpeed, measure_memory
+from slidejoin.bench.measure import Run, by_step, measure, rows_to_measure
+from slidejoin.bench.report import Report, Spread, millions, peak_memory
 from slidejoin.bench.workload import Workload
 
 if TYPE_CHECKING:
-    from slidejoin.bench.relation import Relation
+    from collections.abc import Iterator
+
+    from slidejoin.bench.comparison import Comparison
 
 __all__ = ["ThroughputReport", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputReport:
+class ThroughputReport(Report):
     """A join's speed.
 
     Attributes
     ----------
-    relation : Relation
+    comparison : Comparison
         The comparison that gives the wanted match rate.
     rows_per_second : Spread
         Over the runs: measured rows by the time of all their pushes, rare slow ones included.
     pushes : Spread
         The same over the pushes of all runs, one by one.
     nanoseconds_per_row : dict of str to float
-        By step of `operator.stats.Stats.seconds`, ``other`` for what is in none of them, and ``total``: elapsed, of
-        all runs.
+        By step of `operator.stats.Stats.seconds`, ``other`` for the rest, and ``total``: elapsed, of all runs.
     processor_nanoseconds_per_row : float
         Time of all threads on a processor: more than the total when threads work side by side, less when others use the
         machine.
@@ -42,19 +41,17 @@ class ThroughputReport:
     verified_pairs : int
         Pairs of the last push of the last run, which were compared one by one with those that NumPy finds.
     window_bytes, window_bytes_per_row : int, float
-        What the join counts as rows and index, the most after any push; the same for each stored row.
+        Rows and index by the join's own count, the most after any push; the same for each stored row.
     resident_bytes_per_row : float
-        By how much the process grew, for each stored row: with output, buffers and what the allocator keeps.
+        By how much the process grew, for each stored row: with output, buffers and the allocator's reserves.
     peak_memory_bytes : int
         Largest resident memory of the process, measured before the baselines ran.
-    payload : Gather or None
-        For ``output="payload"`` what the payload costs.
-    beside : Beside or None
-        How fast it is beside the same join with other options, both pushed into in turns.
+    memory : tuple of MemorySpeed
+        Speed of the machine's memory with one thread and with as many as the join has.
     """
 
-    load: Workload
-    relation: Relation
+    options: Workload
+    comparison: Comparison
     rows_per_second: Spread
     pushes: Spread
     nanoseconds_per_row: dict[str, float]
@@ -68,70 +65,43 @@ class ThroughputReport:
     window_bytes_per_row: float
     resident_bytes_per_row: float
     peak_memory_bytes: int
-    machine: Machine
-    payload: Gather | None
-    beside: Beside | None
+    memory: tuple[MemorySpeed, ...]
     baselines: tuple[Baseline, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values, with the machine that it was made on."""
-        values = asdict(self)
-        options = values.pop("load")
-        return {"case": options["operation"], "options": options} | values | {"environment": environment()}
-
-    def text(self) -> str:
-        """Return the report for people."""
-        speed, pushes, load = self.rows_per_second, self.pushes, self.load
-        runs = f"{speed.count} run{'s' if speed.count > 1 else ''}"
+    def lines(self) -> Iterator[str]:
+        """Return the measurements as lines of text."""
+        speed, pushes, load = self.rows_per_second, self.pushes, self.options
+        yield f"case {self.case}"
+        yield from load.lines(self.comparison)
+        yield ""
+        yield (
+            f"{'slidejoin':<18} {millions(speed.median):>8} rows/s   median of {speed.count} "
+            f"run{'s' if speed.count > 1 else ''}, {millions(speed.smallest)} to {millions(speed.largest)}"
+        )
+        yield from (one.text() for one in self.baselines)
+        if not self.baselines and load.window > LARGEST_WINDOW:
+            yield f"{'baselines':<18} left out: windows of more than {LARGEST_WINDOW:,} rows"
         steps = ", ".join(f"{name} {ns:.1f}" for name, ns in self.nanoseconds_per_row.items() if name != "total")
         each = "" if self.nanoseconds_per_pair is None else f", {self.nanoseconds_per_pair:.1f} ns a pair"
-        checked = f"{self.verified_pairs:,} pairs of the last push"
-        middle = f"{million(pushes.lower_quartile)} to {million(pushes.upper_quartile)}"
-        memory = f"{self.window_bytes_per_row:.1f} bytes a stored row, rows and index; the process grew by "
-        lines = [
-            f"case {load.operation}: {load.text(self.relation)}",
-            "",
-            (
-                f"{'slidejoin':<18} {million(speed.median):>8} rows/s   median of {runs}, "
-                f"{million(speed.smallest)} to {million(speed.largest)}"
-            ),
-            (
-                f"{'':<18} {million(pushes.median):>8} rows/s   median of {pushes.count} pushes, middle half "
-                f"{middle}, slowest {million(pushes.smallest)}"
-            ),
-            *(one.text() for one in self.baselines),
-        ]
-        if not self.baselines and load.window > LARGEST_WINDOW:
-            lines.append(f"{'baselines':<18} left out: windows of more than {LARGEST_WINDOW:,} rows")
-        if self.payload is not None:
-            lines.append(self.payload.text())
-        if self.beside is not None:
-            lines.append(self.beside.text())
-        return "\n".join(
-            [
-                *lines,
-                "",
-                f"time      {self.nanoseconds_per_row['total']:.1f} ns a row: {steps}",
-                f"processor {self.processor_nanoseconds_per_row:.1f} ns a row, all threads together",
-                f"pairs     {self.pairs:,} from {self.rows:,} rows, {self.pairs_per_row:.2f} a row{each}",
-                f"checked   the {checked} are the ones that NumPy finds",
-                (
-                    f"memory    {memory}"
-                    f"{self.resident_bytes_per_row:.1f}; {self.peak_memory_bytes / 2**20:,.0f} MiB at its peak"
-                ),
-                f"machine   {self.machine.share(speed.median, load.threads)}",
-            ]
+        yield ""
+        yield (
+            f"pushes    median {millions(pushes.median)} rows/s of {pushes.count} pushes, middle half "
+            f"{millions(pushes.lower_quartile)} to {millions(pushes.upper_quartile)}, slowest "
+            f"{millions(pushes.smallest)}"
         )
+        yield f"time      {self.nanoseconds_per_row['total']:.1f} ns a row: {steps}"
+        yield f"processor {self.processor_nanoseconds_per_row:.1f} ns a row, all threads together"
+        yield f"pairs     {self.pairs:,} from {self.rows:,} rows, {self.pairs_per_row:.2f} a row{each}"
+        yield f"verified  {self.verified_pairs:,} pairs of the last push, against NumPy"
+        yield (
+            f"window    {self.window_bytes_per_row:.1f} bytes a stored row, rows and index; the process grew by "
+            f"{self.resident_bytes_per_row:.1f}; {self.peak_memory_bytes / 2**20:,.0f} MiB at its peak"
+        )
+        yield f"memory    {'; '.join(one.text() for one in self.memory)}"
 
 
 def run(
-    *,
-    operation: str = "band",
-    runs: int = 3,
-    rows: int | None = None,
-    baselines: bool = True,
-    beside: str | None = None,
-    **options: Any,
+    *, operation: str = "band", runs: int = 3, rows: int | None = None, baselines: bool = True, **options: Any
 ) -> ThroughputReport:
     """Measure one join.
 
@@ -142,49 +112,42 @@ def run(
     runs : int
         Each with a new join; the median of them is quoted.
     rows : int, optional
-        Rows to measure in each run; see `slidejoin.bench.measuring.rows_to_measure`.
+        Rows to measure in each run; see `slidejoin.bench.measure.rows_to_measure`.
     baselines : bool
         Measure Polars, DuckDB, sorted NumPy windows and a nested loop too.
-    beside : str, optional
-        Options of another join, as ``name=value,name=value``, that is measured in turns with this one after its runs.
     **options
         Of `Workload`.
 
     Raises
     ------
     SlideJoinError
-        If the pairs of the last push are not the ones that NumPy finds.
+        If the last push gave other pairs than NumPy finds.
     ConfigError
-        For options that cannot be.
+        For impossible options.
     """
     load = Workload.of(operation, **options)
-    relation = load.relation()
-    if beside is not None:
-        other_load(load, beside)  # what is wrong with it is said before anything is measured
+    comparison = load.comparison()
     count = rows_to_measure(load, rows)
-    done = [measure(load, relation, count) for _ in range(runs)]
-    peak = peak_memory()
-    report = summary(load, relation, done, peak)
+    done = [measure(load, comparison, count) for _ in range(runs)]
+    report = summary(load, comparison, done)
     speed = report["rows_per_second"].median
-    positions = load.output == "payload"
     return ThroughputReport(
+        case=operation,
         **report,
-        machine=measure_machine(load.threads),
-        payload=measure_gather(load, relation, count, done[-1], speed) if positions else None,
-        beside=None if beside is None else measure_beside(load, beside, rows),
-        baselines=measure_baselines(load, relation, done[-1].first, speed) if baselines else (),
+        memory=measure_memory(load.threads),
+        baselines=measure_baselines(load, comparison, done[-1].first, speed) if baselines else (),
     )
 
 
-def summary(load: Workload, relation: Relation, runs: list[Run], peak: int) -> dict[str, Any]:
-    """Put the figures of several runs together, by the names that `ThroughputReport` gives them."""
+def summary(load: Workload, comparison: Comparison, runs: list[Run]) -> dict[str, Any]:
+    """Put several runs together, by the names of `ThroughputReport`'s attributes."""
     rows, pairs = sum(one.rows for one in runs), sum(one.pairs for one in runs)
     total = sum(sum(one.seconds) for one in runs)
     stored = runs[-1].stored_rows
     window_bytes = max(one.window_bytes for one in runs)
     return {
-        "load": load,
-        "relation": relation,
+        "options": load,
+        "comparison": comparison,
         "rows_per_second": Spread.of([one.rows / sum(one.seconds) for one in runs]),
         "pushes": Spread.of([2 * load.half / took for one in runs for took in one.seconds]),
         "nanoseconds_per_row": by_step(runs, 1e9 / rows),
@@ -197,5 +160,5 @@ def summary(load: Workload, relation: Relation, runs: list[Run], peak: int) -> d
         "window_bytes": window_bytes,
         "window_bytes_per_row": window_bytes / stored,
         "resident_bytes_per_row": max(one.grown for one in runs) / stored,
-        "peak_memory_bytes": peak,
+        "peak_memory_bytes": peak_memory(),
     }

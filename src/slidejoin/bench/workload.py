@@ -1,30 +1,29 @@
-"""What is joined in a benchmark: the streams, the window, the predicate, and what is put out."""
+"""The join that a case measures: streams, window, predicate and output."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.api.stream_join import StreamJoin
+from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.distributions import DISTRIBUTIONS
-from slidejoin.bench.relation import relation_for
 from slidejoin.bench.streams import PAYLOAD, Streams
-from slidejoin.bench.structures import algorithm_in
 from slidejoin.errors import ConfigError, nearest
 from slidejoin.runtime.cores import cores
-from slidejoin.spec.join_spec import ORDERS
-from slidejoin.spec.options import STRUCTURES
+from slidejoin.spec.join_spec import ALGORITHMS, ORDERS
+from slidejoin.spec.options import STRUCTURES, Options
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from slidejoin.bench.relation import Relation
+    from slidejoin.bench.comparison import Comparison
 
 __all__ = ["OUTPUTS", "Workload", "at_least", "choice"]
 
 OUTPUTS = ("positions", "pairs", "payload", "count")
-"""Ordinals of both rows; one integer column gathered of each side; four columns of each side; numbers of matches."""
+"""Ordinals of both rows; one integer column of each side; four columns of each side; numbers of matches."""
 
 WARM_UP = 1.25
 """Windows pushed before anything is measured: they are full then, and old rows leave."""
@@ -49,8 +48,8 @@ class Workload:
         Partners that a row finds, on average.
     threads : int
         Of the join.
-    algorithm : str
-        See `slidejoin.bench.structures.algorithm_in`.
+    algorithm : str or slidejoin.options.Options
+        As `slidejoin.StreamJoin` takes it.
     """
 
     operation: str
@@ -59,7 +58,7 @@ class Workload:
     match_rate: float = 2.0
     threads: int = 0
     distribution: str = "uniform"
-    algorithm: str = "auto"
+    algorithm: str | Options = "auto"
     output: str = "positions"
     order: str = "probe"
     seed: int = 1
@@ -71,7 +70,7 @@ class Workload:
         Raises
         ------
         ConfigError
-            For a value that cannot be.
+            For an impossible value.
         """
         given = {name: value for name, value in options.items() if value is not None}
         given["threads"] = given.get("threads") or cores()
@@ -82,10 +81,15 @@ class Workload:
             msg = f"match_rate: got {load.match_rate}, expected a number above 0"
             raise ConfigError(msg)
         choice("distribution", load.distribution, DISTRIBUTIONS)
-        algorithm_in(load.algorithm)
+        choice("algorithm", load.algorithm_name, ALGORITHMS)
         choice("output", load.output, OUTPUTS)
         choice("order", load.order, ORDERS)
         return load
+
+    @property
+    def algorithm_name(self) -> str:
+        """The algorithm's name, also where its parameters are set."""
+        return self.algorithm.name if isinstance(self.algorithm, Options) else self.algorithm
 
     @property
     def half(self) -> int:
@@ -96,61 +100,59 @@ class Workload:
     def filling(self) -> tuple[tuple[int, int], ...]:
         """Pushes that fill the windows before anything is measured: how many, of how many rows a side, in order."""
         large = min(max(FILLING_PUSH // 2, self.half), self.window)
-        in_large = self.window // large if large > self.half or self.quickly_filled else 0
+        in_large = self.window // large if large > self.half or self.filled_by_auto else 0
         rest = int(WARM_UP * self.window) - in_large * large
         return (in_large, large), (-(-rest // self.half), self.half)
 
     @property
-    def quickly_filled(self) -> bool:
-        """Whether the first window comes out of a snapshot of ``auto``: structures may take minutes to join it."""
-        return self.algorithm.partition(":")[0] in STRUCTURES
+    def filled_by_auto(self) -> bool:
+        """Whether ``auto`` fills the first window and hands over its snapshot: some structures would take minutes."""
+        return self.algorithm_name in STRUCTURES
 
-    def relation(self) -> Relation:
+    def comparison(self) -> Comparison:
         """Return the comparison that gives the wanted match rate."""
-        return relation_for(self.operation, self.distribution, self.match_rate, self.window)
+        return comparison_for(self.operation, self.distribution, self.match_rate, self.window)
 
-    def streams(self, relation: Relation) -> Streams:
+    def streams(self, comparison: Comparison) -> Streams:
         """Return the streams from their beginning."""
         return Streams(
             self.distribution,
             self.seed,
-            relation.grain,
+            comparison.grain,
             self.window,
             payload=self.output == "payload",
             standing=sum(count * half for count, half in self.filling),
         )
 
-    def join(self, relation: Relation) -> StreamJoin:
+    def join(self, comparison: Comparison) -> StreamJoin:
         """Return the join, without rows."""
         select = {"pairs": ["l.i", "r.i"], "count": [], "positions": None}.get(
             self.output, [f"{side}.{name}" for side in "lr" for name in PAYLOAD]
         )
         return StreamJoin(
-            on=relation.sql(),
+            on=comparison.sql(),
             window=CountWindow(self.window),
             output="pairs" if self.output == "payload" else self.output,
             order=self.order,
             select=select,
-            algorithm=algorithm_in(self.algorithm),
+            algorithm=self.algorithm,
             threads=self.threads,
         )
 
     def restored(self, state: bytes) -> StreamJoin:
-        """Return a join that goes on where another one was, by this workload's algorithm and threads."""
-        return StreamJoin.restore(state, threads=self.threads, algorithm=algorithm_in(self.algorithm))
+        """Return a join that continues from a snapshot, with this workload's algorithm and threads."""
+        return StreamJoin.restore(state, threads=self.threads, algorithm=self.algorithm)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the options as plain JSON values."""
-        return asdict(self)
-
-    def text(self, relation: Relation) -> str:
-        """Return what is joined, for people."""
-        return (
-            f"{self.distribution} keys, l.k and r.k: {relation.sql()}"
-            f"\nwindows of {self.window:,} rows a side, {2 * self.half:,} rows a push, match rate {self.match_rate:g} "
-            f"wanted, {self.threads} thread{'s' if self.threads > 1 else ''}, algorithm {self.algorithm}, "
-            f"output {self.output}, order {self.order}, seed {self.seed}"
-        )
+    def lines(self, comparison: Comparison) -> list[str]:
+        """Return the join for people."""
+        return [
+            f"{self.distribution} keys, l.k and r.k: {comparison.sql()}",
+            (
+                f"windows of {self.window:,} rows a side, {2 * self.half:,} rows a push, match rate "
+                f"{self.match_rate:g}, {self.threads} thread{'s' if self.threads > 1 else ''}, algorithm "
+                f"{self.algorithm_name}, output {self.output}, order {self.order}, seed {self.seed}"
+            ),
+        ]
 
 
 def at_least(name: str, value: int, least: int) -> None:

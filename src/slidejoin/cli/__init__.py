@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from slidejoin import __version__
+from slidejoin.cli.compiling import compile_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name = (error.name or "").partition(".")[0]
         if name not in {"typer", "rich"}:
             raise
+        if given == ["compile"]:  # an image for embedded joins needs neither
+            compile_in_words()
+            sys.exit(0)
         sys.stderr.write(MISSING.format(name=name))
         sys.exit(1)
     app(given, prog_name="slidejoin")

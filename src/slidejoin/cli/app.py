@@ -10,10 +10,10 @@ import typer
 from slidejoin import __version__
 from slidejoin.cli.benching import BENCH_HELP, bench
 from slidejoin.cli.common import Debug, Json, document, errors_told
+from slidejoin.cli.compiling import compile_in_words, compiled_kernels
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.progress import PlainReporter, reporter
 from slidejoin.cli.stating import state
-from slidejoin.cli.warming import warmup
 
 __all__ = ["app"]
 
@@ -77,4 +77,13 @@ def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug =
 
 app.command(help=BENCH_HELP)(bench)
 app.command()(state)
-app.command()(warmup)
+
+
+@app.command("compile")
+def compile_kernels(*, json: Json = False, debug: Debug = False) -> None:
+    """Compile all kernels now and keep them on disk: no later process compiles any, as suits an image."""
+    with errors_told(debug=debug):
+        if json:
+            typer.echo(document(compiled_kernels()))
+        else:
+            compile_in_words()

@@ -13,7 +13,7 @@ from slidejoin.cli.common import Debug, Json, document, errors_told
 __all__ = ["BENCH_HELP", "bench"]
 
 BENCH_HELP = "\n".join(
-    ["Measure the embedded join on synthetic streams, see docs/benchmarks.md. The cases are:", "", "\b"]
+    ["Measure slidejoin on this machine beside other tools, see docs/benchmarks.md. The cases are:", "", "\b"]
     + [f"{name:<10}{what}" for name, what in CASES.items()]
 )
 
@@ -59,9 +59,8 @@ def bench(
     algorithm: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:PARAMETER=VALUE…]",
-            help="A name from slidejoin.algorithms(), with what is set of the structure: bplus_tree:fan_out=64; auto "
-            "by default.",
+            metavar="NAME",
+            help="A name from slidejoin.algorithms(); auto by default.",
         ),
     ] = None,
     output: Annotated[
@@ -71,19 +70,12 @@ def bench(
     order: Annotated[str | None, typer.Option(help="probe (default), strict or none.")] = None,
     baselines: Annotated[
         bool | None,
-        typer.Option("--baselines/--no-baselines", help="Band, equi, less: measure the others too (default)."),
-    ] = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="Band, equi, less: the same join with other options too, pushed into in turns with the first.",
-        ),
+        typer.Option("--baselines/--no-baselines", help="Band, equi, less, spark: measure the other tools (default)."),
     ] = None,
     runs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Runs of which the median is quoted; band, equi, less: 3 by default, table of Spark: 1."
+            min=1, help="Runs, of which the median is quoted; band, equi, less: 3 by default, startup: 5, others: 1."
         ),
     ] = None,
     rows: Annotated[
@@ -105,30 +97,20 @@ def bench(
         int | None, typer.Option(min=1, help="Routing, spark: buckets of the join on Spark; 8 and 2 by default.")
     ] = None,
     batches: Annotated[int | None, typer.Option(min=1, help="Spark: micro-batches to measure; 6 by default.")] = None,
-    executors: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Spark: executors of a standalone cluster, each pinned to a processor; a local Spark by default.",
-        ),
-    ] = None,
-    restart: Annotated[
-        bool | None, typer.Option("--restart/--no-restart", help="Spark: measure restarts too (not by default).")
-    ] = None,
     spread: Annotated[
         int | None, typer.Option(min=1, help="Routing: buckets each way for a hot key or cell; 2 by default.")
     ] = None,
-    large: Annotated[
-        bool | None,
-        typer.Option("--large/--no-large", help="Table: the rows that need minutes and 16 GiB too (default)."),
-    ] = None,
     spark: Annotated[
-        bool | None, typer.Option("--spark/--no-spark", help="Table: that of the join on Spark (not by default).")
+        bool | None, typer.Option("--spark/--no-spark", help="Tasks: Spark's own join too (not by default).")
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME,…", help="Indexes: only these experiments; all by default."),
+        typer.Option(metavar="NAME,NAME,…", help="Tasks: only these; all by default."),
     ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Tasks: seconds for each tool on each task; 5 by default.")
+    ] = None,
+    scale: Annotated[float | None, typer.Option(help="Tasks: rows in multiples of the default.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw a picture too: band, equi, less, latency, scaling.")
     ] = None,
@@ -152,7 +134,6 @@ def bench(
             output=output,
             order=order,
             baselines=baselines,
-            beside=beside,
             runs=runs,
             rows=rows,
             seed=seed,
@@ -160,12 +141,11 @@ def bench(
             compile_all=compile_all,
             buckets=buckets,
             batches=batches,
-            executors=executors,
-            restart=restart,
             spread=spread,
-            large=large,
             spark=spark,
             only=None if only is None else tuple(one.strip() for one in only.split(",")),
+            seconds=seconds,
+            scale=scale,
         )
         typer.echo(document(report.to_json()) if json else report.text())
         if plot is not None:

@@ -8,16 +8,23 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import array_of, empty_of, values_in
+from slidejoin.rows.widths import Widths, bytes_of, fixed_width, varies, widths_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.plan.plan import Plan
+    from slidejoin.rows.widths import TableLimit
     from slidejoin.sides import Side
 
 __all__ = ["CountTables"]
+
+LINE = 24
+"""Bytes of a line without columns: the side's name with its offset, and the number of pairs."""
 
 
 class CountTables:
@@ -27,33 +34,74 @@ class CountTables:
         self._plan = plan
         self._names = {side: plan.layout.names(side) for side in SIDES}
         self._empty_right = empty_of(plan.kept_schema("right"))
+        kept = {side: plan.kept_schema(side) for side in SIDES}
+        kinds = {side: {name: kept[side].field(name).type for name in self._names[side]} for side in SIDES}
+        # Each line has a place in all columns, those of the other side being NULL.
+        self._fixed = LINE + sum(fixed_width(kind) for side in SIDES for kind in kinds[side].values())
+        self._varying = {side: [name for name, kind in kinds[side].items() if varies(kind)] for side in SIDES}
+        # The right columns of a self-join are NULL.
+        self._sides_with_rows = SIDES[:1] if plan.config.self_join else SIDES
         # Arrivals often alternate the same way in every push; text for each row costs more than all else here.
         self._is_left: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._sides = pa.nulls(0, pa.string())
 
-    def table(
+    def tables(
         self,
         matches: NDArray[np.int64],
         tables: dict[Side, pa.Table],
         arrivals: Arrivals,
+        limit: TableLimit,
         is_left: NDArray[np.bool_] | None = None,
-    ) -> pa.Table:
-        """Return the output table of (n,) int64 numbers of pairs, in arrival order; `tables` in order of each side.
+    ) -> Iterator[pa.Table]:
+        """Yield (n,) int64 numbers of pairs beside the arrivals, in their order, in tables within the limit.
 
-        `is_left` (n,) bool tells which arrivals are left rows, if that is known already.
+        `tables` are the rows in the order of each side, and `is_left` (n,) bool tells which arrivals are left rows, if
+        that is known already.
         """
-        layout = self._plan.layout
         if is_left is None:
             is_left = np.zeros(matches.size, np.bool_)
             is_left[arrivals.left_rank] = True
+        start = 0
+        for stop in self._stops(matches.size, tables, arrivals, limit):
+            yield self._table(matches[start:stop], tables, arrivals, is_left[start:stop], start)
+            start = stop
+
+    def _stops(self, rows: int, tables: dict[Side, pa.Table], arrivals: Arrivals, limit: TableLimit) -> list[int]:
+        """Return where tables end, in arrivals."""
+        fixed = Widths(rows, self._fixed)
+        sides = [side for side in self._sides_with_rows if self._varying[side]]
+        varying = {side: tables[side].select(self._varying[side]) for side in sides}
+        if fixed.nbytes + sum(map(bytes_of, varying.values())) <= limit.nbytes:
+            return limit.stops(fixed)
+        every = np.zeros(rows, np.int64)
+        for side, table in varying.items():
+            found = widths_of(table).varying
+            if found is not None:
+                every[arrivals.rank(side)] = found
+        return limit.stops(Widths(rows, self._fixed, every))
+
+    def _table(
+        self,
+        matches: NDArray[np.int64],
+        tables: dict[Side, pa.Table],
+        arrivals: Arrivals,
+        is_left: NDArray[np.bool_],
+        first: int,
+    ) -> pa.Table:
+        """Return the output table of consecutive arrivals, (n,) each, from the one with number `first` on."""
+        layout = self._plan.layout
         sides, numbers = self._side_names(is_left), array_of(matches)
         if not self._names["left"] and not self._names["right"]:
             return pa.Table.from_arrays([sides, numbers], schema=layout.schema)
         gathered: dict[Side, pa.Table] = {}
         for side in SIDES:
-            alone = side == "right" and self._plan.config.self_join
-            source = (self._empty_right if alone else tables[side]).select(self._names[side])
-            gathered[side] = _spread(source, arrivals.rank(side), is_left if side == "left" else ~is_left)
+            rank = arrivals.rank(side)
+            source = tables[side] if side in self._sides_with_rows else self._empty_right
+            if matches.size < arrivals.left_rank.size + arrivals.right_rank.size:
+                low, high = np.searchsorted(rank, (first, first + matches.size)).tolist()
+                source, rank = source.slice(low, high - low), rank[low:high] - first
+            mine = is_left if side == "left" else ~is_left
+            gathered[side] = _spread(source.select(self._names[side]), rank, mine)
         return layout.counts(gathered["left"], gathered["right"], sides, numbers)
 
     def _side_names(self, is_left: NDArray[np.bool_]) -> pa.Array:

@@ -37,12 +37,12 @@ class GeneralPath:
         if plan.bound.never:
             slots = part.rows * (2 if plan.config.self_join else 1)
             found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
-        output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers)
+        output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
         else:
             for candidates in found:
-                yield from output.pairs(candidates, parts.chunk_rows)
+                yield from output.pairs(candidates)
 
     def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: nobody waits for what they produce any more."""

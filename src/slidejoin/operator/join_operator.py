@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.counts import CountTables
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
@@ -24,7 +25,9 @@ from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
 from slidejoin.operator.window.side import SideWindow, too_far
-from slidejoin.rows.arrow_buffers import concatenated, values_in
+from slidejoin.plan.output_schema import together
+from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
@@ -42,9 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinOperator"]
 
-CHUNK_ROWS = 1 << 20
-"""Candidates and output rows that are held at once: 16 MiB of positions, whatever a push finds."""
-
 CROWDING_DUE = 1 << 14
 """Rows after which it is looked at again whether keys crowd in an index."""
 
@@ -58,14 +58,14 @@ class JoinOperator:
         The bound join.
     merge : bool, default True
         Whether sub-windows are merged; the Spark pipeline merges the segments of its state itself.
-    chunk_rows : int
-        Candidates held at once, and rows of an output table.
+    limit : TableLimit
+        What an output table may hold. As many candidates as it has rows are held at once.
     algorithm : str, optional
         Another index than the plan's: the Spark pipeline keeps sealed parts of sorted runs as files.
     """
 
     def __init__(
-        self, plan: Plan, *, merge: bool = True, chunk_rows: int = CHUNK_ROWS, algorithm: str | None = None
+        self, plan: Plan, *, merge: bool = True, limit: TableLimit = TABLE, algorithm: str | None = None
     ) -> None:
         self.plan = plan
         name = algorithm or plan.algorithm
@@ -80,7 +80,7 @@ class JoinOperator:
         workers, memory = Workers(plan.config.threads), ArrayPool(np.int64)
         insert_probe = InsertProbe(plan, self.windows, workers, self.stats, memory)
         parts = JoinParts(
-            plan, name, chunk_rows, self.windows, self.ingest, insert_probe, CountTables(plan), workers, self.stats, memory
+            plan, name, limit, self.windows, self.ingest, insert_probe, CountTables(plan), workers, self.stats, memory
         )  # fmt: skip
         self.fused = FusedPath(parts) if FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
@@ -95,6 +95,7 @@ class JoinOperator:
         self._sizes = (window.left, window.right) if isinstance(window, CountWindow) and plan.scope is None else None
         self._slide = window.slide if isinstance(window, CountWindow) else 1
         self._due = min(CROWDING_DUE, self._advisor.due)
+        INTERPRETER.planned()
 
     # -- one push ----------------------------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class JoinOperator:
             self._commit(first, self.clock.watermark)
             return out
         by = None if order_by is None else sort_values(tables, order_by)
-        return concatenated(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.schema)
+        return together(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.schema)
 
     def prepare(
         self,

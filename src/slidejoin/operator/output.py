@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.plan.output_schema import in_strict_order
+from slidejoin.plan.output_schema import in_strict_order, together
 from slidejoin.rows.arrow_buffers import array_of, by_name
+from slidejoin.rows.widths import TableLimit, Widths
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,12 +24,19 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.bind import BoundFilter
+    from slidejoin.rows.gathered import Gathered
     from slidejoin.sides import Side
 
 __all__ = ["Candidates", "PairOutput"]
 
+T = TypeVar("T")
+
 
 COUNT_CHUNK = 1 << 20
+
+POSITION_BYTES = 16
+"""Of a pair's two ordinals."""
 
 SHARED = 1 << 13
 """Pairs from which on the two sides' columns are taken by a thread each: that costs some 30 µs."""
@@ -68,7 +78,7 @@ class Candidates(Protocol):
 
 
 class PairOutput:
-    """Turns the candidates of one slice of arrivals into what the join puts out."""
+    """Turns the candidates of one slice of arrivals into what the join puts out, in tables within a limit."""
 
     def __init__(
         self,
@@ -78,12 +88,13 @@ class PairOutput:
         inexact: Collection[int],
         tables: CountTables,
         workers: Workers,
+        limit: TableLimit,
     ) -> None:
         self.plan = plan
         self.windows = windows
         self.stats = stats
         self._tables = tables
-        self._workers = workers
+        self._workers, self._limit = workers, limit
         # Terms whose ranges are not the whole truth for these rows are tried again, pair by pair.
         self._filter = plan.bound.filter(inexact)
 
@@ -92,43 +103,86 @@ class PairOutput:
         """Whether candidates are tried again one by one."""
         return self._filter is not None
 
-    def pairs(self, found: Candidates, chunk_rows: int) -> Iterator[pa.Table]:
-        """Yield the output tables of at most `chunk_rows` rows, probes in arrival order."""
+    def pairs(self, found: Candidates) -> Iterator[pa.Table]:
+        """Yield the output tables, within the limit, probes in arrival order."""
         plan = self.plan
-        for first, last in _chunks(found, chunk_rows):
+        for first, last in _chunks(found, self._limit.rows):
             left, right, slots = self._pairs(found, first, last)
             if plan.config.order == "strict" and left.size:
                 with self.stats.step("write"):
                     stored = np.where(found.by_left()[slots], right, left)
                     order = in_strict_order(slots, stored)
                     left, right = left[order], right[order]
-            for start in range(0, left.size, chunk_rows):
-                cut = slice(start, start + chunk_rows)
-                with self.stats.step("payload"):
-                    table = self.table(left[cut], right[cut])
-                yield table  # outside of the step: the time until the next one is the reader's
+            yield from self.tables(left, right)
 
     def table(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
         """Return the output rows of pairs, given as (n,) int64 ordinals."""
+        return together(list(self.tables(left, right)), self.plan.layout.schema)
+
+    def tables(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[pa.Table]:
+        """Yield the output rows of pairs, given as (n,) int64 ordinals, in tables within the limit."""
         layout = self.plan.layout
         if self.plan.config.output == "positions":
-            return pa.Table.from_arrays([array_of(left), array_of(right)], schema=layout.schema)
-        ordinals: dict[Side, NDArray[np.int64]] = {"left": left, "right": right}
-        taken: dict[Side, pa.Table] = {}
+            step = self._limit.most_rows(POSITION_BYTES)
+            for start in range(0, left.size, step):
+                columns = [array_of(ordinals[start : start + step]) for ordinals in (left, right)]
+                yield pa.Table.from_arrays(columns, schema=layout.schema)
+            return
+        names = {side: layout.names(side) for side in SIDES}
+        for _, taken in self._taken(names, left, right, "payload"):
+            yield layout.pairs(taken["left"], taken["right"])
 
-        def task(side: Side) -> Callable[[], None]:
-            def take() -> None:
-                taken[side] = self.windows[side].payload.take(layout.names(side), ordinals[side])
+    def _taken(
+        self,
+        names: Mapping[Side, Sequence[str]],
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        step: str,
+        *,
+        decoded: bool = False,
+    ) -> Iterator[tuple[slice, dict[Side, pa.Table]]]:
+        """Yield columns of both rows of pairs, (n,) int64 ordinals, within the limit, and which pairs these are.
 
-            return take
+        The time counts as that of `step`, but for that until the next ones are asked for, which is the reader's. For
+        `decoded` see `slidejoin.rows.gather.Located`.
+        """
+        now, limit, several = perf_counter(), self._limit, all(names[side] for side in SIDES)
+        most = limit.most_rows(sum(self.windows[side].payload.width(names[side]) for side in SIDES))
+        for first in range(0, left.size, most):
+            ordinals: dict[Side, NDArray[np.int64]] = {
+                "left": left[first : first + most],
+                "right": right[first : first + most],
+            }
+            rows = ordinals["left"].size
+            gathered = self._both(partial(self._gathered, names, ordinals, decoded), rows >= SHARED and several)
+            start, nbytes = 0, sum(one.nbytes for one in gathered.values())
+            for stop in [rows] if nbytes <= limit.nbytes else limit.stops(_widths(gathered)):
+                tables = self._both(partial(_table, gathered, start, stop), several and 2 * nbytes > limit.nbytes)
+                now = self.stats.since(step, now)
+                yield slice(first + start, first + stop), tables
+                now, start = perf_counter(), stop
 
-        tasks = [task(side) for side in SIDES]
-        if left.size >= SHARED and all(layout.names(side) for side in SIDES):
-            self._workers.run(tasks)
+    def _gathered(
+        self, names: Mapping[Side, Sequence[str]], ordinals: Mapping[Side, NDArray[np.int64]], decoded: bool, side: Side
+    ) -> Gathered:
+        gathered = self.windows[side].payload.gather(names[side], ordinals[side], decoded=decoded)
+        # If both sides have no more than that, they are one table.
+        gathered.complete(self._limit.nbytes // 2)
+        return gathered
+
+    def _both(self, task: Callable[[Side], T], beside: bool) -> dict[Side, T]:
+        """Return what a task gives for each side, by a thread each if wanted."""
+        found: dict[Side, T] = {}
+
+        def run(side: Side) -> None:
+            found[side] = task(side)
+
+        if beside:
+            self._workers.run([partial(run, side) for side in SIDES])
         else:
-            for take in tasks:
-                take()
-        return layout.pairs(taken["left"], taken["right"])
+            for side in SIDES:
+                run(side)
+        return found
 
     def counted(self, found: Candidates) -> NDArray[np.int64]:
         """Return the number of pairs of each slot."""
@@ -143,15 +197,15 @@ class PairOutput:
     def counts(
         self, counts: Iterable[NDArray[np.int64]], tables: dict[Side, pa.Table], arrivals: Arrivals
     ) -> Iterator[pa.Table]:
-        """Yield one table with a row for each arrival and the number of pairs that it produced, slot by slot."""
+        """Yield tables within the limit, a row for each arrival with the number of pairs that it produced."""
         every = np.concatenate([*counts, np.empty(0, np.int64)])
         if self.plan.config.self_join:
             every = every.reshape(-1, 2).sum(axis=1)
-        if every.size == 0:
-            return
-        with self.stats.step("payload"):
-            table = self._tables.table(every, tables, arrivals)
-        yield table
+        now = perf_counter()
+        for table in self._tables.tables(every, tables, arrivals, self._limit):
+            self.stats.since("payload", now)
+            yield table  # outside of the step: the time until the next one is the reader's
+            now = perf_counter()
 
     def _pairs(
         self, found: Candidates, first: int, last: int
@@ -162,27 +216,36 @@ class PairOutput:
             needs_slots = self._filter is not None or self.plan.config.order == "strict"
             slots = np.repeat(np.arange(first, last), found.counts[first:last]) if needs_slots else left
         if self._filter is not None and left.size:
-            with self.stats.step("filter"):
-                kept = self._filter.holds(self._columns("left", left), self._columns("right", right), left.size)
-                left, right, slots = left[kept], right[kept], slots[kept]
+            kept = self._holds(self._filter, left, right)
+            left, right, slots = left[kept], right[kept], slots[kept]
         return left, right, slots
 
-    def _columns(self, side: Side, ordinals: NDArray[np.int64]) -> dict[str, pa.ChunkedArray]:
-        names = [] if self._filter is None else list(self._filter.columns(side))
-        if not names:
-            return {}
-        return by_name(self.windows[side].payload.take(names, ordinals))
+    def _holds(self, condition: BoundFilter, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Try pairs, (n,) int64 ordinals, and return where they fulfil a condition, (n,) bool."""
+        names = {side: list(condition.columns(side)) for side in SIDES}
+        kept = np.empty(left.size, np.bool_)
+        for pairs, rows in self._taken(names, left, right, "filter", decoded=True):
+            with self.stats.step("filter"):
+                left_columns, right_columns = (by_name(rows[side]) if names[side] else {} for side in SIDES)
+                kept[pairs] = condition.holds(left_columns, right_columns, pairs.stop - pairs.start)
+        return kept
 
 
-def _chunks(found: Candidates, chunk_rows: int) -> Iterator[tuple[int, int]]:
-    """Cut the slots so that each stretch has at most `chunk_rows` candidates, or is a single slot."""
-    if found.total <= chunk_rows:
+def _table(gathered: Mapping[Side, Gathered], start: int, stop: int, side: Side) -> pa.Table:
+    return gathered[side].table(start, stop)
+
+
+def _widths(gathered: Mapping[Side, Gathered]) -> Widths:
+    return gathered["left"].widths.beside(gathered["right"].widths)
+
+
+def _chunks(found: Candidates, most: int) -> Iterator[tuple[int, int]]:
+    """Cut the slots so that each stretch has at most so many candidates, or is a single slot."""
+    if found.total <= most:
         if found.total:
             yield 0, found.slots
         return
-    ends = np.cumsum(found.counts)
-    first, done = 0, 0
-    while first < ends.size and done < ends[-1]:
-        last = max(int(np.searchsorted(ends, done + chunk_rows, side="right")), first + 1)
+    first = 0
+    for last in TableLimit(found.slots, most).stops(Widths(found.slots, 0, found.counts)):
         yield first, last
-        first, done = last, int(ends[last - 1])
+        first = last

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
+    from slidejoin.rows.widths import TableLimit
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
@@ -28,8 +29,8 @@ class JoinParts:
     plan : Plan
     algorithm : str
         The index to begin with.
-    chunk_rows : int
-        Candidates held at once, and rows of an output table.
+    limit : TableLimit
+        What an output table may hold. As many candidates as it has rows are held at once.
     windows : dict from side to SideWindow
     ingest : Ingest
     insert_probe : InsertProbe
@@ -42,7 +43,7 @@ class JoinParts:
 
     plan: Plan
     algorithm: str
-    chunk_rows: int
+    limit: TableLimit
     windows: dict[Side, SideWindow]
     ingest: Ingest
     insert_probe: InsertProbe

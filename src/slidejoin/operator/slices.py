@@ -9,6 +9,7 @@ import numpy as np
 from slidejoin.operator.ingest.arrival import Arrivals
 from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.window.side import LARGEST_SLICE
+from slidejoin.rows.widths import SLICE, TableLimit, Widths, chunked, in_one_chunk, widths_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
 
@@ -41,14 +42,19 @@ def slice_rows(plan: Plan, rows: int, times: Mapping[Side, NDArray[np.int64] | N
 def slices_of(plan: Plan, push: Push) -> Iterator[Push]:
     """Cut a push into slices of its arrival order."""
     arrivals, total = push.arrivals, push.rows
-    rows = slice_rows(plan, total, push.times)
-    if 0 < total <= rows:
+    rows, large = slice_rows(plan, total, push.times), any(map(chunked, push.tables.values()))
+    if 0 < total <= rows and not large:
         yield push
         return
-    for first in range(0, total, rows):
-        last = min(first + rows, total)
+    # Of a table that had no room in one Arrow array a column, each slice has.
+    widths = _widths_of(push) if large else Widths(total, 0)
+    first = 0
+    for last in TableLimit(rows, SLICE.nbytes).stops(widths):
         cut = {side: slice(*np.searchsorted(arrivals.rank(side), (first, last))) for side in SIDES}
-        tables = {side: push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start) for side in SIDES}
+        tables = {
+            side: in_one_chunk(push.tables[side].slice(cut[side].start, cut[side].stop - cut[side].start))
+            for side in SIDES
+        }
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
         for side in SIDES:
             whole = push.times[side]
@@ -63,3 +69,13 @@ def slices_of(plan: Plan, push: Push) -> Iterator[Push]:
                 arrivals.right_rank[cut["right"]] - first,
             ),
         )
+        first = last
+
+
+def _widths_of(push: Push) -> Widths:
+    """Return how wide rows are, in the order of their arrival."""
+    every = np.zeros(push.rows, np.int64)
+    for side in SIDES:
+        widths = widths_of(push.tables[side])
+        every[push.arrivals.rank(side)] = widths.fixed + (0 if widths.varying is None else widths.varying)
+    return Widths(push.rows, 0, every)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
+from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.held_types import released
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from slidejoin.sides import Side
 
-__all__ = ["POSITIONS", "Layout", "in_strict_order"]
+__all__ = ["POSITIONS", "Layout", "in_strict_order", "together"]
 
 POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
 """What ``output="positions"`` gives: the ordinals of the two rows of each pair."""
@@ -105,6 +106,16 @@ def _table(arrays: list[pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Ta
         return pa.table({"": pa.nulls(rows)}).select([])
     columns = [released(array, field.type) for array, field in zip(arrays, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Return output tables as one, whose columns have as many chunks; nothing is copied."""
+    if len(tables) == 1:
+        return tables[0]
+    if tables and not schema.names:
+        # Tables without columns lose their rows when they are put together.
+        return _table([], schema, sum(table.num_rows for table in tables))
+    return pa.concat_tables(tables) if tables else empty_of(schema)
 
 
 def _unique(side: str, names: Sequence[str]) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from slidejoin.arguments import shown
 from slidejoin.errors import PredicateError
 from slidejoin.predicate.expression import build
 from slidejoin.predicate.expression.expr import Column, Expr
-from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.expression.literals import literal, unicode_text
 from slidejoin.predicate.expression.text import to_sql
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Expression:
             If `values` is a text or no collection.
         """
         if isinstance(values, str | bytes | Expression) or not hasattr(values, "__iter__"):
-            msg = f"is_in takes a list of values, got {values!r}; for one value write =="
+            msg = f"is_in takes a list of values, got {shown(values)}; for one value write =="
             raise PredicateError(msg)
         return Expression(build.member(self.node, [_node(value) for value in values]))
 
@@ -185,9 +186,9 @@ class SideColumns:
 
     def __getitem__(self, name: object) -> Expression:
         if not isinstance(name, str):
-            msg = f"a column is named by a text, got {name!r}; write {self._side}['name']"
+            msg = f"a column is named by a text, got {shown(name)}; write {self._side}['name']"
             raise PredicateError(msg)
-        return Expression(Column(self._side, name))
+        return Expression(Column(self._side, unicode_text(name)))
 
 
 left: Final = SideColumns("left")
@@ -229,15 +230,12 @@ def as_predicate(on: object, aliases: tuple[str, str] = ("l", "r")) -> Expr:
     if isinstance(on, str):
         from slidejoin.predicate.sql_text.sql import parse  # noqa: PLC0415 - sqlglot is loaded only where SQL text is given
 
-        return parse(on, aliases)
+        return parse(unicode_text(on), aliases)
     if isinstance(on, Expression):
         return build.predicate(on.node)
     if isinstance(on, Expr):
         return build.predicate(on)
-    msg = (
-        f"on= takes SQL text or an expression, got {type(on).__name__} {on!r}. Write 'l.a < r.b', or "
-        "sj.left.a < sj.right.b"
-    )
+    msg = f"on= takes SQL text or an expression, got {shown(on)}. Write 'l.a < r.b', or sj.left.a < sj.right.b"
     raise PredicateError(msg)
 
 
@@ -247,9 +245,8 @@ def check_aliases(aliases: object) -> None:
         case (str() as first, str() as second) if first and second and first != second:
             return
         case _:
-            msg = (
-                f"aliases= takes two different names, of the left and the right side, as in ('l', 'r'); got {aliases!r}"
-            )
+            got = shown(aliases)
+            msg = f"aliases= takes two different names, of the left and the right side, as in ('l', 'r'); got {got}"
             raise PredicateError(msg)
 
 

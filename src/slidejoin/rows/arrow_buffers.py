@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-__all__ = ["array_of", "by_name", "concatenated", "empty_of", "values_in"]
+__all__ = ["array_of", "by_name", "empty_of", "values_in"]
 
 
 def values_in(column: pa.ChunkedArray, dtype: str | type[Any] | np.dtype[Any]) -> NDArray[Any]:
@@ -71,17 +69,3 @@ def by_name(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     ['a', 'b']
     """
     return dict(zip(table.column_names, table.columns, strict=True))
-
-
-def concatenated(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the rows of all tables of that schema as one; the columns are not copied.
-
-    Examples
-    --------
-    >>> concatenated([], pa.schema([("a", pa.int64())])).num_rows
-    0
-    """
-    if tables and not tables[0].schema.names:
-        # Tables without columns lose their rows when they are put together.
-        return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
-    return pa.concat_tables(tables) if tables else empty_of(schema)

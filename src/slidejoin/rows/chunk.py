@@ -14,6 +14,7 @@ from slidejoin.kernels.rows.gathering import GATHER
 from slidejoin.rows.arrow_buffers import values_in
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, is_text, text_arrays
+from slidejoin.rows.widths import SLICE, in_one_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,18 +182,20 @@ class Chunk:
         """Add the other columns of the newest rows; return by how many bytes they grew.
 
         Neighbours are copied together while the older is less than twice the newer, and all once the chunk is full:
-        O(log) copies of a row.
+        O(log) copies of a row. Wide rows stay in several pieces, because each is one Arrow array a column.
         """
-        pieces, copied = self.pieces, 0
-        pieces.append(Piece(self.end, table, None))
-        while len(pieces) > 1:
-            older, newer = pieces[-2], pieces[-1]
-            if older.rows >= 2 * newer.rows and newer.end < self.limit:
-                break
-            copied += older.nbytes
-            whole = pa.concat_tables([older.table, newer.table]).combine_chunks()
-            pieces[-2:] = [Piece(older.base, whole, None)]
-        return pieces[-1].nbytes - copied
+        pieces, before = self.pieces, sum(piece.nbytes for piece in self.pieces)
+        for piece in Piece(self.end, in_one_chunk(table), None).parts():
+            pieces.append(piece)
+            while len(pieces) > 1:
+                older, newer = pieces[-2], pieces[-1]
+                if older.rows >= 2 * newer.rows and newer.end < self.limit:
+                    break
+                if older.nbytes + newer.nbytes > SLICE.nbytes:
+                    break
+                both = pa.concat_tables([older.table, newer.table]).combine_chunks()
+                pieces[-2:] = [Piece(older.base, both, None)]
+        return sum(piece.nbytes for piece in pieces) - before
 
     def clear(self) -> None:
         """Forget the rows; those to come follow them."""
@@ -206,7 +209,7 @@ class Chunk:
         for column, values, valid in zip(fixed, self.values, self.valid, strict=True):
             columns[column.name] = arrow_of(column, values[rows].copy(), None if valid is None else valid[rows])
         if self.pieces:
-            others = pa.concat_tables([piece.table for piece in self.pieces]).combine_chunks()
+            others = in_one_chunk(pa.concat_tables([piece.table for piece in self.pieces]))
             columns |= dict(zip(others.schema.names, others.columns, strict=True))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -227,7 +230,11 @@ def arrow_of(
 
 def validity_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:
     """Return 1 where a column is not NULL, 0 where it is, (n,) uint8."""
-    array = _one_array(column)
+    marks = [_marks_of(chunk) for chunk in column.chunks]
+    return marks[0] if len(marks) == 1 else np.concatenate([np.empty(0, np.uint8), *marks])
+
+
+def _marks_of(array: pa.Array) -> NDArray[np.uint8]:
     bitmap = array.buffers()[0]
     return np.ones(len(array), np.uint8) if bitmap is None else _unpacked(bitmap, array.offset, len(array))
 

@@ -19,11 +19,17 @@ import pyarrow.compute as pc
 
 from slidejoin.errors import PredicateError
 from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.widths import SLICE, chunked, row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["check_holdable", "held", "held_schema", "released"]
+    from numpy.typing import NDArray
+
+__all__ = ["check_holdable", "held", "held_schema", "released", "rows_at", "with_few_entries"]
+
+MANY_ENTRIES = 1 << 16
+"""Bytes of a dictionary from which on entries that are not used are left out."""
 
 
 def _held_type(kind: pa.DataType) -> pa.DataType:
@@ -108,16 +114,53 @@ def _released(chunk: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
 
 def _released_whole(chunk: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(kind):
-        # Only the entries that are used, in their order, so that narrow indices suffice for longer.
-        used, indices = np.unique(chunk.indices.fill_null(0).to_numpy(zero_copy_only=False), return_inverse=True)
-        mask = None if chunk.null_count == 0 else np.asarray(chunk.indices.is_null())
-        entries = chunk.dictionary.take(pa.array(used)) if len(chunk.dictionary) else chunk.dictionary
-        narrow = pa.array(indices.reshape(-1), mask=mask).cast(kind.index_type)
-        return pa.DictionaryArray.from_arrays(narrow, entries.cast(kind.value_type), ordered=kind.ordered)
+        # So that narrow indices suffice for longer.
+        indices, entries = _used(chunk)
+        return pa.DictionaryArray.from_arrays(
+            indices.cast(kind.index_type), entries.cast(kind.value_type), ordered=kind.ordered
+        )
     if pa.types.is_run_end_encoded(kind):
         plain = chunk if chunk.type == kind.value_type else chunk.cast(kind.value_type)
         return pc.run_end_encode(plain, run_end_type=kind.run_end_type)
     return chunk.cast(kind)
+
+
+def _used(chunk: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
+    """Return the indices of a dictionary's values among the entries that are used, and these, in their order."""
+    used, indices = np.unique(chunk.indices.fill_null(0).to_numpy(zero_copy_only=False), return_inverse=True)
+    mask = None if chunk.null_count == 0 else np.asarray(chunk.indices.is_null())
+    entries = chunk.dictionary.take(pa.array(used)) if len(chunk.dictionary) else chunk.dictionary
+    return pa.array(indices.reshape(-1), mask=mask), entries
+
+
+def with_few_entries(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary column without the entries that it does not use, where they are many bytes.
+
+    Few rows out of a large dictionary would bring all of it along, and rows out of several dictionaries all of these
+    together.
+    """
+    return pa.chunked_array([_with_few_entries(chunk) for chunk in column.chunks], column.type)
+
+
+def _with_few_entries(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    shared = int(chunk.dictionary.nbytes)
+    if shared <= MANY_ENTRIES or int(row_bytes(chunk, np.arange(len(chunk)), entries=True).sum()) >= shared:
+        return chunk
+    indices, entries = _used(chunk)
+    return pa.DictionaryArray.from_arrays(indices.cast(chunk.type.index_type), entries, ordered=chunk.type.ordered)
+
+
+def rows_at(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    """Return the rows at these places of a table, (n,) int64, in this order.
+
+    Arrow puts several chunks together before it takes rows out of them. Where these may have no room in one, the rows
+    are taken in parts, and the table has several chunks again.
+    """
+    if places.size == 0 or not chunked(table) or table.nbytes <= SLICE.nbytes:
+        return table.take(pa.array(places))
+    from slidejoin.rows.gather import taken  # noqa: PLC0415 - loads Numba, which waiting rows do not need
+
+    return pa.concat_tables(taken([pa.Table.from_batches([batch]) for batch in table.to_batches()], places, SLICE))
 
 
 def check_holdable(side: str, schema: pa.Schema, names: Iterable[str]) -> None:

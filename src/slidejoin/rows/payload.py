@@ -8,17 +8,18 @@ neighbours copied together within a chunk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import empty_of
-from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
+from slidejoin.rows.chunk import Chunk, Fixed, Records, records_of, validity_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
+from slidejoin.rows.gathered import Gathered, InRecords
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, long_bytes
+from slidejoin.rows.widths import fixed_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +34,29 @@ LARGEST_LIMIT = 1 << 16
 
 SHARE = 32
 """A chunk is at most this part of the window."""
+
+
+class CellProbes(NamedTuple):
+    """Columns that are asked for together.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    others : list of str
+        Those that pieces hold.
+    numbers : list of int
+        Those that records hold.
+    fixed : int
+        Bytes that values of these take as Arrow, whatever they are.
+    width : int
+        Bytes that `Payload.gather` takes for a row.
+    """
+
+    schema: pa.Schema
+    others: list[str]
+    numbers: list[int]
+    fixed: int
+    width: int
 
 
 class Payload:
@@ -62,7 +86,7 @@ class Payload:
         self._directory = Directory(self._records, self._shift)
         self._spare: list[tuple[NDArray[np.void], Heap]] = []
         self._gather: Gather | None = None
-        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+        self._known: dict[tuple[str, ...], CellProbes] = {}
         self._other_bytes = self._long_bytes = 0
         self.rows = 0
         """Rows kept."""
@@ -185,25 +209,43 @@ class Payload:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def arrays(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> list[pa.Array | pa.ChunkedArray]:
-        """Return the columns of the rows with these ordinals, in this order, of the types as they are held.
+    def gather(self, names: Sequence[str], ordinals: NDArray[np.int64], *, decoded: bool = False) -> Gathered:
+        """Return these columns of the rows with these ordinals, in this order.
 
-        Ordinals are (n,) int64, n at least 1, and must lie in the window. O(n).
+        Ordinals are (n,) int64 and must lie in the window; for `decoded` see `Located`. O(n).
         """
-        taken: dict[str, pa.Array | pa.ChunkedArray] = {}
-        others = [name for name in names if name not in self._number]
-        if others:
-            if self._gather is None:
-                self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
-            taken = dict(zip(others, self._gather.rows(others, ordinals).itercolumns(), strict=True))
-        held = [name for name in names if name in self._number]
-        if held:
-            numbers = [self._number[name] for name in held]
-            found = self._directory.gather(numbers, ordinals)
-            for name, number, (values, size) in zip(held, numbers, found, strict=True):
-                marks = self._directory.marks(number, ordinals)
-                taken[name] = arrow_of(self._fixed[number], values, marks, size)
-        return [taken[name] for name in names]
+        schema, others, numbers, fixed, _ = self._asked(names)
+        held, located = [], None
+        if ordinals.size:
+            if others:
+                if self._gather is None:
+                    self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
+                located = self._gather.locate(others, ordinals, decoded=decoded)
+            if numbers:
+                found = self._directory.gather(numbers, ordinals)
+                held = [
+                    InRecords(self._fixed[number], values, self._directory.marks(number, ordinals), size)
+                    for number, (values, size) in zip(numbers, found, strict=True)
+                ]
+        return Gathered(schema, ordinals.size, fixed, held, located)
+
+    def width(self, names: Sequence[str]) -> int:
+        """Return how many bytes `gather` takes for a row."""
+        return self._asked(names).width
+
+    def _asked(self, names: Sequence[str]) -> CellProbes:
+        """Return what is the same whenever these columns are asked for."""
+        found = self._known.get(key := tuple(names))
+        if found is None:
+            schema = pa.schema([self.schema.field(name) for name in names])
+            others = [name for name in names if name not in self._number]
+            numbers = [self._number[name] for name in names if name in self._number]
+            columns = [self._fixed[number] for number in numbers]
+            width = sum(fixed_width(schema.field(name).type) for name in others)
+            width += sum(column.dtype.itemsize for column in columns)
+            fixed = sum(fixed_width(column.kind) for column in columns)
+            found = self._known[key] = CellProbes(schema, others, numbers, fixed, width)
+        return found
 
     @property
     def records(self) -> Records:
@@ -216,16 +258,8 @@ class Payload:
         return self._directory
 
     def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
-        """Return the rows with these ordinals, in this order, as a table; see `arrays`."""
-        if not names:
-            # A table without columns still has rows.
-            return pa.table({"": pa.nulls(ordinals.size)}).select([])
-        schema = self._schemas.get(key := tuple(names))
-        if schema is None:
-            schema = self._schemas[key] = pa.schema([self.schema.field(name) for name in names])
-        if ordinals.size == 0:
-            return empty_of(schema)
-        return pa.Table.from_arrays(self.arrays(names, ordinals), schema=schema)
+        """Return these columns of the rows with these ordinals as one table, however large; see `gather`."""
+        return self.gather(names, ordinals).table(0, ordinals.size)
 
     def __iter__(self) -> Iterator[Piece]:
         """Iterate over the rows as tables, oldest first: copies, except of what was not copied on its way in."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.kernels.rows.gathering import GATHER
+from slidejoin.rows.widths import SLICE, in_one_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Column", "Piece", "column_of"]
 
@@ -85,6 +89,16 @@ class Piece:
         if name not in self._columns:
             self._columns[name] = column_of(self.table.column(name))
         return self._columns[name]
+
+    def parts(self) -> Iterator[Piece]:
+        """Iterate over the rows in pieces of which each is one Arrow array a column."""
+        if self.nbytes <= SLICE.nbytes:
+            yield self
+            return
+        base = self.base
+        for part in SLICE.cut(self.table):
+            yield Piece(base, in_one_chunk(part), self.time_max)
+            base += part.num_rows
 
     def owned(self) -> Piece:
         """Return the piece without memory that other rows lie in: a slice keeps all of its parent alive."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.kernels.rows.records import SHORT, TEXT, put_texts, take_texts
+from slidejoin.rows.widths import TEXTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Heap", "is_text", "long_bytes", "text_arrays"]
+__all__ = ["Heap", "is_text", "long_bytes", "text_arrays", "text_lengths"]
 
 SMALLEST_BLOCK = 1 << 12
 LARGEST_BLOCK = 1 << 20
@@ -22,13 +23,9 @@ LARGEST_OFFSET = (1 << 31) - 1
 """Bytes that an Arrow array with offsets of 32 bits can hold; what is more becomes several arrays."""
 
 
-WIDTHS = {pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8}
-"""Bytes of the offsets of each type of text, by the types' numbers."""
-
-
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column is of strings or binary whose bytes lie one after the other."""
-    return kind.id in WIDTHS
+    return kind.id in TEXTS
 
 
 class Heap:
@@ -91,7 +88,7 @@ def long_bytes(column: pa.ChunkedArray) -> int:
 
 def _offsets(array: pa.Array) -> NDArray[np.int64]:
     """Return where the texts of an array of at least one begin, and where the last ends."""
-    kept = np.frombuffer(array.buffers()[1], np.dtype(f"i{WIDTHS[array.type.id]}"))
+    kept = np.frombuffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
     return kept[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
@@ -103,8 +100,8 @@ def text_arrays(
     `size` is the number of their bytes, if it is known; `valid` (n,) uint8 is 0 where they are NULL.
     """
     if size is None:
-        size = int(_lengths(texts).sum())
-    width = WIDTHS[kind.id]
+        size = int(text_lengths(texts).sum())
+    width = TEXTS[kind.id]
     if width == 4 and size > LARGEST_OFFSET and len(texts) > 1:  # noqa: PLR2004 - bytes
         half = len(texts) // 2
         arrays: list[pa.Array] = []
@@ -120,6 +117,7 @@ def text_arrays(
     return pa.Array.from_buffers(kind, len(texts), buffers, -1 if marks is not None else 0)
 
 
-def _lengths(texts: NDArray[np.uint64]) -> NDArray[Any]:
+def text_lengths(texts: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the bytes of texts (n, 2) uint64, as they are in records, as (n,) int64."""
     tags = texts[:, 0] & np.uint64(255)
-    return np.where(tags == 255, texts[:, 0] >> np.uint64(8), tags)  # noqa: PLR2004 - the mark of long texts
+    return np.where(tags == 255, texts[:, 0] >> np.uint64(8), tags).view(np.int64)  # noqa: PLR2004 - the mark of long texts

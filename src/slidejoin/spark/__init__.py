@@ -51,10 +51,14 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    home = f"{__name__}.{_HOME[name]}"
-    if _HOME[name] in {"job.checks", "job.settings"}:
-        return getattr(import_module(home), name)
-    from slidejoin.spark.job.workers import without_compiling
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"pyspark", "pandas", "google"}:
+            raise
+        from slidejoin.errors import MissingPackageError
 
-    with without_compiling():
-        return getattr(import_module(home), name)
+        package = "protobuf" if missing == "google" else missing
+        msg = f"{__name__}.{name} needs {package}, which is not installed: pip install 'slidejoin[spark]'"
+        raise MissingPackageError(msg, name=error.name) from error

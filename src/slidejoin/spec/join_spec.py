@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.errors import StateError, nearest
+from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
+from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json
 from slidejoin.spec.options import STRUCTURES, BiSort, Options
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate import Expr, Expression
 
-__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "at_least_one", "make_join_spec", "one_of"]
+__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "make_join_spec"]
 
 ALGORITHMS = {
     "auto": "the planner's choice",
@@ -118,48 +119,44 @@ def make_join_spec(
     ------
     PredicateError
         For a predicate or aliases that cannot be used.
-    ValueError
-        For any other argument out of its range.
+    ArgumentError
+        For any other argument that cannot be used.
     """
     check_aliases(aliases)
     if not isinstance(window, (CountWindow, TimeWindow)):
-        msg = f"window must be a CountWindow or a TimeWindow, got {window!r}"
-        raise ValueError(msg)  # noqa: TRY004 - one kind of error for wrong arguments
-    if how != "inner":
-        known = "is not in this version" if how in JOIN_TYPES else "is no join type"
-        msg = f"how={how!r} {known}; use how='inner', or output='count' to find rows without a match"
-        raise ValueError(msg)
-    if not isinstance(self_join, bool):
-        msg = f"self_join must be True or False, got {self_join!r}"
-        raise ValueError(msg)  # noqa: TRY004
+        msg = (
+            f"window must be a CountWindow or a TimeWindow, got {shown(window)}; write sj.CountWindow(1000) or "
+            "sj.TimeWindow('10 minutes', on='ts')"
+        )
+        raise ArgumentTypeError(msg)
+    _check_how(how)
+    self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
-        msg = f"suffix must be text, got {suffix!r}"
-        raise ValueError(msg)  # noqa: TRY004
-    if isinstance(select, str):
+        msg = f"suffix must be text such as '_right', got {shown(suffix)}"
+        raise ArgumentTypeError(msg)
+    if not is_unicode(suffix):
+        msg = f"suffix must be Unicode text such as '_right', got {suffix!a}"
+        raise ArgumentError(msg)
+    chosen = _selected(select, aliases)
+    output = one_of("output", output, OUTPUTS)
+    if output == "positions" and chosen is not None:
         msg = (
-            f"select must be a list of columns such as ['{aliases[0]}.id', '{aliases[1]}.id'], got the text {select!r}"
+            f"select={list(chosen)!r} chooses columns, but output='positions' has only its own two, left and right; "
+            "leave select out"
         )
-        raise ValueError(msg)  # noqa: TRY004
-    chosen = None if select is None else tuple(select)
-    given: tuple[object, ...] = chosen or ()
-    for item in given:
-        if not isinstance(item, str):
-            msg = f"select must name columns as text such as '{aliases[0]}.id', got {item!r}"
-            raise ValueError(msg)  # noqa: TRY004
-    if output == "positions" and select is not None:
-        msg = (
-            f"select={select!r} chooses columns, of which output='positions' has none but left and right; leave it out"
-        )
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     if self_join and isinstance(window, TimeWindow) and window.left_on != window.right_on:
-        msg = f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}"
-        raise ValueError(msg)
+        msg = (
+            f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}; "
+            "write TimeWindow(…, on='column')"
+        )
+        raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
     return JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
         how="inner",
-        output=one_of("output", output, OUTPUTS),
+        output=output,
         order=one_of("order", order, ORDERS),
         select=chosen,
         suffix=suffix,
@@ -172,44 +169,37 @@ def make_join_spec(
     )
 
 
+def _check_how(how: object) -> None:
+    if isinstance(how, str) and how == "inner":
+        return
+    known = "is not in this version" if isinstance(how, str) and how in JOIN_TYPES else "is no join type"
+    msg = f"how={shown(how)} {known}; use how='inner', or output='count' to find rows without a match"
+    raise (ArgumentError if isinstance(how, str) else ArgumentTypeError)(msg)
+
+
+def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:
+    if select is None:
+        return None
+    example = f"'{aliases[0]}.id', '{aliases[1]}.id'"
+    if isinstance(select, (str, bytes)) or not hasattr(select, "__iter__"):
+        msg = f"select must be a list of columns such as [{example}], got {shown(select)}"
+        raise ArgumentTypeError(msg)
+    chosen = tuple(select)
+    for item in chosen:
+        if not isinstance(item, str):
+            msg = f"select must name columns as text such as {example}, got {shown(item)}"
+            raise ArgumentTypeError(msg)
+    return chosen
+
+
 def algorithm_of(value: object) -> tuple[str, Options | None]:
     """Return the name of an algorithm, and what was set of it if the object with that was given instead.
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For anything else.
     """
     if isinstance(value, Options):
         return value.name, value
     return one_of("algorithm", value, ALGORITHMS), None
-
-
-def at_least_one(name: str, value: object) -> int | None:
-    """Return the number, or None for none given.
-
-    Raises
-    ------
-    ValueError
-        For anything but a whole number of at least 1.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        msg = f"{name} must be a whole number, at least 1, or None; got {value!r}"
-        raise ValueError(msg)
-    return value
-
-
-def one_of(name: str, value: object, possible: Iterable[str]) -> str:
-    """Return the name if it is one of the possible ones.
-
-    Raises
-    ------
-    ValueError
-        Otherwise, with the nearest of them.
-    """
-    if not isinstance(value, str) or value not in tuple(possible):
-        msg = f"{name} must be one of {', '.join(map(repr, possible))}; got {value!r}."
-        raise ValueError(msg + nearest(str(value), possible))
-    return value

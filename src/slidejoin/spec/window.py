@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from slidejoin.errors import StateError, nearest
+from slidejoin.arguments import column_name, shown, whole_number
+from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
 
 if TYPE_CHECKING:
     from slidejoin.sides import Side
@@ -30,6 +31,9 @@ NANOSECONDS = {
 }
 SHORT = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second"}
 SHORT |= {"min": "minute", "h": "hour", "d": "day", "w": "week"}
+LARGEST = (1 << 62) - 1
+"""Rows of a window: ordinals are 64-bit integers, and two of them must add up."""
+
 PART = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)\s*(?:,|and\b)?")
 
 
@@ -44,16 +48,25 @@ class Span:
         return self.nanoseconds // int(10 ** (9 - scale))
 
     def __str__(self) -> str:
-        """Return the span in the largest unit that divides it, as text that `length_of` reads back."""
+        """Return the span as people write it, which `length_of` reads back: ``1 hour 30 minutes``."""
+        if self.nanoseconds == 0:
+            return "0 seconds"
+        parts, rest = [], self.nanoseconds
         for name, size in reversed(NANOSECONDS.items()):
-            if self.nanoseconds % size == 0:
-                count = self.nanoseconds // size
-                return f"{count} {name}{'' if count == 1 else 's'}"
-        raise AssertionError  # every integer is a multiple of one nanosecond
+            # Weeks only where nothing is left over: ten days are no week and three days.
+            if rest >= size and not (name == "week" and rest % size):
+                count, rest = divmod(rest, size)
+                parts.append(f"{count} {name}{'' if count == 1 else 's'}")
+        return " ".join(parts)
 
 
 Length: TypeAlias = int | Span
 Given: TypeAlias = int | timedelta | str | Span
+
+
+EXAMPLES = "'10 minutes' or '1 hour 30 minutes'"
+EXPECTED = f"text such as {EXAMPLES}, a timedelta, or an integer for integer columns"
+NO_FIXED_LENGTH = ("month", "mon", "quarter", "year", "y")
 
 
 def length_of(given: Given, what: str) -> Length:
@@ -61,47 +74,58 @@ def length_of(given: Given, what: str) -> Length:
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a negative value, text that is not a time, or anything else.
     """
-    expected = "an integer (for integer columns), a timedelta or text such as '10 minutes'"
-    if isinstance(given, bool) or not isinstance(given, (int, timedelta, str, Span)):
-        msg = f"{what} must be {expected}, got {given!r}"
-        raise ValueError(msg)  # noqa: TRY004 - the contract names ValueError for every wrong window
     length: Length
-    if isinstance(given, timedelta):
+    ticks = whole_number(given)
+    if ticks is not None:
+        length = ticks
+    elif isinstance(given, Span):
+        length = given
+    elif isinstance(given, timedelta):
         microseconds = (given.days * 86_400 + given.seconds) * 1_000_000 + given.microseconds
         # A pandas Timedelta is a timedelta with nanoseconds below its microseconds.
         length = Span(microseconds * 1_000 + int(getattr(given, "nanoseconds", 0)))
     elif isinstance(given, str):
-        length = _parse(given, what, expected)
+        length = _parse(given, what)
     else:
-        length = given
+        msg = f"{what} must be {EXPECTED}; got {shown(given)}"
+        raise ArgumentTypeError(msg)
     if (length.nanoseconds if isinstance(length, Span) else length) < 0:
-        msg = f"{what} must not be negative, got {given!r}"
-        raise ValueError(msg)
+        msg = f"{what} must not be negative, got {shown(given)}; write {EXPECTED}"
+        raise ArgumentError(msg)
     return length
 
 
-def _parse(text: str, what: str, expected: str) -> Span:
+def _parse(text: str, what: str) -> Span:
     total, at = 0, 0
     stripped = text.rstrip()
     while at < len(stripped):
         part = PART.match(stripped, at)
         if part is None:
-            msg = f"{what} must be {expected}, got {text!r}"
-            raise ValueError(msg)
-        word = part[2].replace("µ", "u")
-        unit = SHORT.get(word) or word.lower().removesuffix("s")
-        if unit not in NANOSECONDS:
-            msg = f"{what}: unknown unit {part[2]!r} in {text!r}; use one of {', '.join(NANOSECONDS)}."
-            raise ValueError(msg + nearest(unit, NANOSECONDS))
-        total += int(part[1]) * NANOSECONDS[unit]
+            break
+        total += int(part[1]) * _nanoseconds(part[2], text, what)
         at = part.end()
-    if at == 0:
-        msg = f"{what} must be {expected}, got {text!r}"
-        raise ValueError(msg)
+    if at == 0 or at < len(stripped):
+        msg = f"{what} must be whole numbers with units, such as {EXAMPLES}; got {shown(text)}"
+        raise ArgumentError(msg)
     return Span(total)
+
+
+def _nanoseconds(word: str, text: str, what: str) -> int:
+    unit = SHORT.get(word.replace("µ", "u")) or word.lower().removesuffix("s")
+    if unit in NANOSECONDS:
+        return NANOSECONDS[unit]
+    if unit in NO_FIXED_LENGTH:
+        hint = f" A {unit} has no fixed length: write weeks, days or smaller units"
+    else:
+        hint = " Did you mean 'min', for minutes?" if word == "m" else nearest(unit, NANOSECONDS)
+    msg = (
+        f"{what}: unknown unit {shown(word)} in {shown(text)}; the units are {', '.join(NANOSECONDS)}, as in "
+        f"{EXAMPLES}.{hint}"
+    )
+    raise ArgumentError(msg)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -122,7 +146,7 @@ class CountWindow:
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For sizes or slides below 1, or a slide larger than a size.
 
     Examples
@@ -139,18 +163,28 @@ class CountWindow:
         self, size: int | None = None, *, left: int | None = None, right: int | None = None, slide: int = 1
     ) -> None:
         if (size is None) == (left is None and right is None) or (left is None) != (right is None):
-            msg = f"give CountWindow(size) or CountWindow(left=…, right=…), got {size=}, {left=}, {right=}"
-            raise ValueError(msg)
+            msg = (
+                f"give CountWindow(size) or CountWindow(left=…, right=…), got size={shown(size)}, left={shown(left)}, "
+                f"right={shown(right)}"
+            )
+            raise ArgumentError(msg)
         sizes = {"left": size if left is None else left, "right": size if right is None else right, "slide": slide}
         for name, value in sizes.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                msg = f"CountWindow {name} must be a whole number of rows, at least 1, got {value!r}"
-                raise ValueError(msg)
-            object.__setattr__(self, name, value)
-        if slide > min(self.left, self.right):
+            rows = whole_number(value)
+            if rows is None or not 1 <= rows <= LARGEST:
+                # Who gave one size knows no left and right.
+                which = "size" if size is not None and name != "slide" else name
+                most = f" and at most {LARGEST:,}" if rows is not None and rows > LARGEST else ""
+                msg = f"CountWindow {which} must be a whole number of rows, at least 1{most}, got {shown(value)}"
+                raise (ArgumentTypeError if rows is None else ArgumentError)(msg)
+            object.__setattr__(self, name, rows)
+        if self.slide > min(self.left, self.right):
             sizes_text = f"{self.left} and {self.right} rows"
-            msg = f"CountWindow slide must not be larger than the window, got slide {slide} for {sizes_text}"
-            raise ValueError(msg)
+            msg = (
+                f"CountWindow slide must not be larger than the window, got slide {self.slide} for {sizes_text}; 1 is "
+                "exact"
+            )
+            raise ArgumentError(msg)
 
     def __repr__(self) -> str:
         return f"CountWindow(left={self.left}, right={self.right}, slide={self.slide})"
@@ -179,7 +213,7 @@ class TimeWindow:
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For negative or unreadable lengths, or missing columns.
 
     Examples
@@ -206,22 +240,26 @@ class TimeWindow:
         lateness: Given = 0,
     ) -> None:
         if (length is None) == (left is None and right is None) or (left is None) != (right is None):
-            msg = f"give TimeWindow(length) or TimeWindow(left=…, right=…), got {length=}, {left=}, {right=}"
-            raise ValueError(msg)
+            msg = (
+                f"give TimeWindow(length) or TimeWindow(left=…, right=…), got length={shown(length)}, "
+                f"left={shown(left)}, right={shown(right)}"
+            )
+            raise ArgumentError(msg)
         if (on is None) == (left_on is None and right_on is None) or (left_on is None) != (right_on is None):
-            msg = f"name the event-time column: on=…, or left_on=… and right_on=…; got {on=}, {left_on=}, {right_on=}"
-            raise ValueError(msg)
+            msg = (
+                f"name the event-time column: on=…, or left_on=… and right_on=…; got on={shown(on)}, "
+                f"left_on={shown(left_on)}, right_on={shown(right_on)}"
+            )
+            raise ArgumentError(msg)
         set_ = object.__setattr__
         for name, given in (("left", left), ("right", right)):
             value = length if given is None else given
             what = "TimeWindow length" if given is None else f"TimeWindow {name}"
             set_(self, name, length_of(value, what))  # type: ignore[arg-type]
         set_(self, "lateness", length_of(lateness, "TimeWindow lateness"))
-        for name, column in (("left_on", left_on or on), ("right_on", right_on or on)):
-            if not isinstance(column, str) or not column:
-                msg = f"TimeWindow {name} must be the name of a column, got {column!r}"
-                raise ValueError(msg)
-            set_(self, name, column)
+        for name, column in (("left_on", left_on), ("right_on", right_on)):
+            given_as, value = ("on", on) if column is None else (name, column)
+            set_(self, name, column_name(f"TimeWindow {given_as}", value))
 
     def __repr__(self) -> str:
         def shown(length: Length) -> str:

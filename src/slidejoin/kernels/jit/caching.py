@@ -26,6 +26,8 @@ from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+from slidejoin.kernels.jit.progress import PROGRESS
+
 __all__ = ["KernelCache"]
 
 DAMAGED = (OSError, EOFError, ValueError, pickle.UnpicklingError)
@@ -54,7 +56,10 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         """
         rtsys.initialize(context)
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, context)
+            found = self._load_overload(signature, context)
+            if found is None:
+                PROGRESS.missed()
+            return found
 
     def _index_key(self, signature: Any, codegen: Any) -> str:  # noqa: ANN401 - Numba's types are untyped
         digest = hashlib.sha256()

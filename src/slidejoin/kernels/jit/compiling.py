@@ -1,15 +1,14 @@
 """How kernels are compiled: the one place that knows Numba's switches.
 
-Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. What is not in
-the cache is compiled when its module is imported, so that no push in the middle of a stream waits for that (or later,
-by whoever asks for `compiled_later`: `warming` does, to share the work among processes); what is there is loaded by its
-first call.
+Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. A kernel is
+loaded by its first call. One that is not in the cache is compiled then, which is said on standard error; or run by
+Python, if little is asked of it, while another process compiles all of them (`interpreted`, `background`). `warming`
+compiles them beforehand.
 ``NUMBA_DISABLE_JIT=1`` runs them as plain Python.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,9 +20,11 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 from slidejoin.kernels.jit.caching import KernelCache
+from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.kernels.jit.progress import PROGRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -39,7 +40,6 @@ __all__ = [
     "OUT_U32",
     "U32",
     "U64",
-    "compiled_later",
     "emit_prefetch",
     "file_of",
     "inlined",
@@ -63,7 +63,7 @@ I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
 
 
 def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # noqa: ANN401
-    """Compile a kernel for one signature when its module is imported, or find it in the cache on disk."""
+    """Let the first call of a kernel load it, compiled for one signature, from the cache, or compile it."""
 
     def compiled(function: F) -> F:
         start = perf_counter()
@@ -71,8 +71,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
         if not numba.config.DISABLE_JIT:
             made._cache = KernelCache(function)  # noqa: SLF001 - Numba has no way to choose the key
             _load_later(made, returns(*signature))
-            if not (_later or file_of(made).is_file()):
-                load(made)
+            INTERPRETER.imported(made)
         KERNELS.append((made, perf_counter() - start))
         return cast("F", made)
 
@@ -80,21 +79,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
 
 
 KERNELS: list[tuple[Callable[..., Any], float]] = []
-"""All kernels so far and the seconds that each took to compile or to be found in the cache, see `warming`."""
-
-
-_later = False
-
-
-@contextmanager
-def compiled_later() -> Iterator[None]:
-    """Import modules without compiling their kernels: each is compiled by `load`, or by its first call."""
-    global _later  # noqa: PLW0603 - the decorator has no other way to know
-    before, _later = _later, True
-    try:
-        yield
-    finally:
-        _later = before
+"""All kernels so far and the seconds that each took to be found or not to be found in the cache, see `warming`."""
 
 
 def file_of(made: Any) -> Path:  # noqa: ANN401 - Numba's kernels are untyped
@@ -116,12 +101,16 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
     def ready() -> None:
         # Numba's own lock: two threads may come at once, one of them out of compiling another kernel.
         with global_compiler_lock:
-            if vars(made).pop("_ready", None) is not None:
-                made.compile(signature)
+            if "_ready" in vars(made):
+                with PROGRESS.one(f"{made.__module__.rpartition('.')[2]}.{made.__name__}"):
+                    made.compile(signature)
                 made.disable_compile()
-                del made._compile_for_args, made.get_call_template  # noqa: SLF001 - the forms of this instance alone
+                # The forms of this instance alone; not before it is compiled, which may be interrupted.
+                del made._ready, made._compile_for_args, made.get_call_template  # noqa: SLF001
 
     def called(*_args: Any, **_keywords: Any) -> Any:  # noqa: ANN401
+        if INTERPRETER.takes(made):
+            return lambda *args: INTERPRETER.run(made, args)
         ready()
         return made  # which Numba calls then
 

@@ -7,6 +7,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,16 +17,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 
 import slidejoin.kernels
-from slidejoin.kernels.jit.compiling import KERNELS, compiled_later, file_of, load
+from slidejoin.kernels.jit.background import alone_in, processes
+from slidejoin.kernels.jit.compiling import KERNELS, file_of, load
+from slidejoin.kernels.jit.progress import PROGRESS, QUIET
 from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["Warmed", "compile_all", "uncompiled", "warm_up"]
+__all__ = ["Warmed", "compile_all", "compile_rest", "kernels", "uncompiled", "warm_up"]
 
 MOST_PROCESSES = 8
 """More would have less to do than to load, which takes a process about a second."""
+
+NICE = 10
+"""How far other programs come before the process in the background."""
 
 HELPER = """
 import json, sys
@@ -72,38 +78,58 @@ def warm_up(processes: int | None = None) -> list[Warmed]:
     return [_warmed(kernel, seconds, spent) for kernel, seconds in _kernels()]
 
 
-def compile_all(processes: int | None = None, leave_out: Collection[str] = ()) -> dict[str, float]:
-    """Compile every kernel that is not on disk, without loading the others.
+def compile_all(
+    processes: int | None = None, leave_out: Collection[str] = (), first: Collection[str] = ()
+) -> dict[str, float]:
+    """Compile every kernel that is not on disk, without loading the others; standard error says so.
 
     Parameters
     ----------
     processes : int, optional
         As for `warm_up`.
     leave_out : collection of str
-        Modules whose kernels are not wanted, such as ``"cells.table"``.
+        Modules whose kernels are not wanted.
+    first : collection of str
+        Modules whose kernels are wanted before others, by their full names.
 
     Returns
     -------
     dict
         The seconds of each kernel that was compiled, by the name of its file.
     """
-    missing = uncompiled(leave_out)
-    if processes is None:
-        processes = min(cores(), MOST_PROCESSES)
-    return _share(missing, min(processes, len(missing)), leave_out) if missing else {}
+    missing = uncompiled(leave_out, first)
+    if not missing:
+        return {}
+    processes = min(processes or min(cores(), MOST_PROCESSES), len(missing))
+    with PROGRESS.many(len(missing), processes):
+        return _share(missing, processes, [list(leave_out), list(first)])
 
 
-def uncompiled(leave_out: Collection[str] = ()) -> list[Any]:
-    """Import all kernels, compiling none, and return those that are not on disk.
+def kernels() -> int:
+    """Return how many kernels the modules that were imported have; `compile_all` imports all."""
+    return sum(1 for _ in _kernels())
+
+
+def compile_rest(first: Collection[str]) -> None:
+    """Compile every kernel that is not on disk, as the process in the background that no other one need be."""
+    os.environ[QUIET] = "1"
+    with suppress(AttributeError, OSError):
+        os.nice(NICE)  # the helpers' too
+    missing = uncompiled()
+    if missing and alone_in(file_of(missing[0]).parent):
+        compile_all(processes(), first=first)
+
+
+def uncompiled(leave_out: Collection[str] = (), first: Collection[str] = ()) -> list[Any]:
+    """Import all kernels and return those that are not on disk, in the order in which they are best compiled.
 
     Parameters
     ----------
-    leave_out : collection of str
-        Modules whose kernels are not wanted.
+    leave_out, first : collection of str
+        As for `compile_all`.
     """
-    with compiled_later():
-        for module in pkgutil.walk_packages(slidejoin.kernels.__path__, f"{slidejoin.kernels.__name__}."):
-            import_module(module.name)
+    for module in pkgutil.walk_packages(slidejoin.kernels.__path__, f"{slidejoin.kernels.__name__}."):
+        import_module(module.name)
     if numba.config.DISABLE_JIT:
         return []
     missing = [
@@ -113,10 +139,10 @@ def uncompiled(leave_out: Collection[str] = ()) -> list[Any]:
         and not file_of(kernel).is_file()
     ]
     # Those that take long first, as far as the size of their code tells, so that the processes end together.
-    return sorted(missing, key=lambda kernel: -len(kernel.py_func.__code__.co_code))
+    return sorted(missing, key=lambda kernel: (kernel.__module__ not in first, -len(kernel.py_func.__code__.co_code)))
 
 
-def help_compile(claims: str, leave_out: Collection[str]) -> dict[str, float]:
+def help_compile(claims: str, leave_out: Collection[str], first: Collection[str]) -> dict[str, float]:
     """Compile what no other process has claimed, as one of those that share the folder `claims`.
 
     Returns
@@ -124,13 +150,13 @@ def help_compile(claims: str, leave_out: Collection[str]) -> dict[str, float]:
     dict
         The seconds of each kernel, by the name of its file.
     """
-    return _compile_unclaimed(uncompiled(leave_out), Path(claims))
+    return _compile_unclaimed(uncompiled(leave_out, first), Path(claims))
 
 
-def _share(missing: list[Any], processes: int, leave_out: Collection[str]) -> dict[str, float]:
+def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[str, float]:
     """Compile kernels in this process and in others; what became of no other one is done by this one."""
     with TemporaryDirectory(prefix="slidejoin-warming-") as claims:
-        command = [sys.executable, "-c", HELPER, json.dumps(sys.path), json.dumps([claims, list(leave_out)])]
+        command = [sys.executable, "-c", HELPER, json.dumps(sys.path), json.dumps([claims, *given])]
         kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
         helpers = [
             subprocess.Popen(  # noqa: S603 - this interpreter, this package
@@ -144,9 +170,9 @@ def _share(missing: list[Any], processes: int, leave_out: Collection[str]) -> di
             for _ in range(processes - 1 if sys.executable else 0)
         ]
         try:
-            spent = _compile_unclaimed(missing, Path(claims))
+            spent = _compile_unclaimed(missing, Path(claims), lambda: PROGRESS.done(_compiled(missing)))
             for helper in helpers:
-                told, _ = helper.communicate()
+                told = _waited(helper, missing)
                 if helper.returncode == 0:
                     spent |= json.loads(told.splitlines()[-1])
         finally:
@@ -161,7 +187,22 @@ def _share(missing: list[Any], processes: int, leave_out: Collection[str]) -> di
     return spent
 
 
-def _compile_unclaimed(missing: list[Any], claims: Path) -> dict[str, float]:
+def _waited(helper: subprocess.Popen[str], missing: list[Any]) -> str:
+    """Wait for the end of a process and return what it has written, a line."""
+    while True:
+        try:
+            return helper.communicate(timeout=0.2)[0]
+        except subprocess.TimeoutExpired:
+            PROGRESS.done(_compiled(missing))
+
+
+def _compiled(missing: list[Any]) -> int:
+    return sum(file_of(kernel).is_file() for kernel in missing)
+
+
+def _compile_unclaimed(
+    missing: list[Any], claims: Path, after_each: Callable[[], None] = lambda: None
+) -> dict[str, float]:
     spent = {}
     for kernel in missing:
         name = file_of(kernel).name
@@ -172,6 +213,7 @@ def _compile_unclaimed(missing: list[Any], claims: Path) -> dict[str, float]:
         start = perf_counter()
         load(kernel)
         spent[name] = perf_counter() - start
+        after_each()
     return spent
 
 

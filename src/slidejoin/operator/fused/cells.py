@@ -234,7 +234,7 @@ class FusedCells(FusedPush):
         memory = self._parts.memory
         if self._counting:
             return memory.take(rows), np.empty(-(-rows // 8), np.int64)
-        places = min(self.expected + self.expected // 8 + rows, self._parts.chunk_rows)
+        places = min(self.expected + self.expected // 8 + rows, self._parts.limit.rows)
         return memory.take(places), memory.take(places)
 
     def account(self) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.output import PairOutput
+from slidejoin.plan.output_schema import together
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.batch_columns import BatchColumns
@@ -50,7 +50,7 @@ class FusedPush:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
-        self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers)
+        self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit)
         held = {side: parts.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
@@ -86,16 +86,17 @@ class FusedPush:
     ) -> pa.Table:
         """Put out the number of pairs of each arrival, (n,) int64; `marks` (n,) bool tell the left ones."""
         tables = {side: columns[side].kept for side in SIDES} if self._counted_columns else {}
-        return self._parts.count_tables.table(matches, tables, arrivals, marks)
+        parts = self._parts
+        found = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
+        return together(found, parts.plan.layout.schema)
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
         """Put out what was found in parts."""
-        chunk_rows, schema = self._parts.chunk_rows, self._parts.plan.layout.schema
         if self._counting:
             tables = list(self._output.counts(map(self._output.counted, found), push.tables, push.arrivals))
         else:
-            tables = [table for candidates in found for table in self._output.pairs(candidates, chunk_rows)]
-        return pa.concat_tables(tables) if tables else empty_of(schema)
+            tables = [table for candidates in found for table in self._output.pairs(candidates)]
+        return together(tables, self._parts.plan.layout.schema)
 
 
 def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:

@@ -135,7 +135,7 @@ class SmallPush:
     def _places(self, rows: int) -> int:
         """Return for how many pairs there is to be room."""
         expected = self._cells.expected
-        return min(expected + expected // 8 + rows, self._parts.chunk_rows)
+        return min(expected + expected // 8 + rows, self._parts.limit.rows)
 
     def _look_up(self, batch: PushBatch) -> tuple[ColumnAddresses, ColumnAddresses] | None:
         """Return which columns are looked at in pushes that are sorted by one; None if these do not fit."""

@@ -35,17 +35,7 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
             return batch
         if type(batch) is dict and (made := _from_numpy(batch, schema)) is not None:
             return made
-    try:
-        table = _table(batch, schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, OSError) as error:
-        msg = f"the {side} batch cannot be read as columns: {error}"
-        raise SchemaError(msg) from error
-    if table is None:
-        msg = (
-            f"the {side} batch is a {type(batch).__name__}; give a pyarrow Table or RecordBatch, a pandas or Polars "
-            "frame, a dict of arrays, or anything with __arrow_c_stream__"
-        )
-        raise SchemaError(msg)
+    table = _read(batch, side, schema)
     if schema is None:
         twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
         if twice:
@@ -56,6 +46,23 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
             same_schema(table.schema, schema, side)
         # Field metadata and nullability may differ between batches and mean nothing here.
         table = pa.Table.from_arrays(table.columns, schema=schema)
+    return table
+
+
+def _read(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
+    try:
+        table = _table(batch, schema)
+    except MemoryError:
+        raise
+    except Exception as error:  # what is read may be any object, with any error of its own
+        msg = f"the {side} batch cannot be read as columns: {error}"
+        raise SchemaError(msg) from error
+    if table is None:
+        msg = (
+            f"the {side} batch is a {type(batch).__name__}; give a pyarrow Table or RecordBatch, a pandas or Polars "
+            "frame, a dict of arrays, or anything with __arrow_c_stream__"
+        )
+        raise SchemaError(msg)
     return table
 
 
@@ -102,7 +109,7 @@ def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
             raise TypeError(msg)
         try:
             arrays[name] = _column(values, kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             msg = f"column {name!r}: {error}"
             raise pa.ArrowInvalid(msg) from error
     lengths = {len(array) for array in arrays.values()}
@@ -121,7 +128,9 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray
         if own is not None and kind in {None, own}:
             # By its buffer: `pa.array` would load pandas, half a second of a process's first push.
             return pa.Array.from_buffers(own, values.size, [None, pa.py_buffer(values.tobytes())], 0)
-    if isinstance(values, np.ndarray) or type(values).__module__.split(".")[0] == "pandas":
+    if isinstance(values, np.ndarray) or (
+        type(values).__module__.split(".")[0] == "pandas" and hasattr(values, "copy")
+    ):
         return pa.array(values.copy(), type=kind)
     if hasattr(values, "__arrow_c_stream__"):
         column = pa.chunked_array(values)

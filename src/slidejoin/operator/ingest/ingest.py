@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.predicate.truth.values import Batch
-from slidejoin.rows.held_types import held
+from slidejoin.rows.held_types import held, rows_at
+from slidejoin.rows.widths import in_one_chunk
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Push:
     Attributes
     ----------
     tables : dict
-        The rows of each side as they are held, in arrival order, each column in one chunk.
+        The rows of each side as they are held, in arrival order, each column in one chunk unless it is too large.
     times : dict
         Their event times in ticks, (n,) int64; None for count windows.
     arrivals : Arrivals
@@ -95,9 +96,9 @@ class Ingest:
                 ticks = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
             times = {side: ticks[side] for side in SIDES}
         if arrivals.straight:
-            kept = {side: kept[side].combine_chunks() for side in SIDES}
+            kept = {side: in_one_chunk(kept[side]) for side in SIDES}
         else:
-            kept = {side: kept[side].take(pa.array(arrivals.places(side))).combine_chunks() for side in SIDES}
+            kept = {side: in_one_chunk(rows_at(kept[side], arrivals.places(side))) for side in SIDES}
         return Push(kept, times, arrivals, null_time, too_late), clock
 
     def held(self, side: Side, table: pa.Table) -> pa.Table:

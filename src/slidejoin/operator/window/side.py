@@ -10,6 +10,7 @@ from slidejoin.operator.window.row_keys import row_keys
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
+from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -138,9 +139,9 @@ class SideWindow:
         for first, rows in stretches:
             self.skip_to(first)
             # In parts, because only whole sub-windows expire.
-            step = max(rows // 8, LOADED_AT_ONCE)
-            for at in range(start, start + rows, step):
-                part, ordinal = table.slice(at, min(step, start + rows - at)).combine_chunks(), self.rows_seen
+            parts = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes)
+            for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
+                ordinal = self.rows_seen
                 self.rows_seen += part.num_rows
                 self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0], ordinal)
             start += rows

@@ -124,5 +124,8 @@ def _factor(unit: str, text: str) -> Fraction:
             msg = f"the duration {text!r} has {unit!r}, which has no fixed length; use weeks, days or smaller units"
             raise ValueError(msg)
     units = ", ".join(f"{u}s" for u in _FACTORS)
-    msg = f"unknown unit {unit!r} in the duration {text!r}; there are {units}.{nearest(name, _FACTORS)}"
+    msg = (
+        f"unknown unit {unit!r} in the duration {text!r}; the units are {units}, as in '10 minutes' or '1 hour 30 "
+        f"minutes'.{nearest(name, _FACTORS)}"
+    )
     raise ValueError(msg)

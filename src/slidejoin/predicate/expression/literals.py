@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from slidejoin.arguments import is_unicode, shown
 from slidejoin.errors import PredicateError
 from slidejoin.predicate.expression.expr import Literal, Scalar
 
-__all__ = ["MAX_EXPONENT", "literal"]
+__all__ = ["MAX_EXPONENT", "literal", "unicode_text"]
 
 # Doubles end at 1.8e308 and begin at 4.9e-324. Beyond, exact arithmetic would only spend memory.
 MAX_EXPONENT = 400
@@ -54,7 +55,7 @@ def _scalar(value: Any) -> Scalar:  # noqa: ANN401, C901, PLR0911, PLR0912 - one
         case Decimal():
             return _decimal(value)
         case str():
-            return str(value)
+            return unicode_text(str(value))
         case bytes() | bytearray() | memoryview():
             return bytes(value)
         case datetime():
@@ -69,11 +70,19 @@ def _scalar(value: Any) -> Scalar:  # noqa: ANN401, C901, PLR0911, PLR0912 - one
             raise PredicateError(_not_a_constant(value))
 
 
+def unicode_text(text: str) -> str:
+    """Return the text; PredicateError if it cannot be written as UTF-8, as half of a pair of surrogates."""
+    if not is_unicode(text):
+        msg = f"{_shorten(ascii(text))} is no Unicode text: it has half of a pair of surrogates; decode it again"
+        raise PredicateError(msg)
+    return text
+
+
 def _not_a_constant(value: object) -> str:
     kind = type(value).__name__
     hint = " Use .is_in([...]) for a choice of values." if isinstance(value, list | tuple | set | frozenset) else ""
     return (
-        f"a value of type {kind} cannot be used in a predicate: {_shorten(repr(value))}. Constants are None, bool, "
+        f"a value of type {kind} cannot be used in a predicate: {shown(value)}. Constants are None, bool, "
         f"int, float, Decimal, str, bytes, date, datetime, time, timedelta and NumPy scalars of these.{hint}"
     )
 

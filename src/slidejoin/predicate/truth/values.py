@@ -176,11 +176,10 @@ def _words(array: pa.Array, dtype: str, words: int = 1) -> NDArray[Any]:
 def bytes_array(array: pa.Array) -> pa.Array:
     """Return strings or binary of any layout as one `large_binary` array with the same bytes."""
     if pat.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        # Its few entries become large first: decoded, they may be more than 2 GiB.
+        return pa.DictionaryArray.from_arrays(array.indices, bytes_array(array.dictionary)).dictionary_decode()
     if pat.is_string_view(array.type):
         array = array.cast(pa.large_string())
-    elif pat.is_fixed_size_binary(array.type) or pat.is_binary_view(array.type):
-        array = array.cast(pa.binary())
     return array.cast(pa.large_binary())
 
 

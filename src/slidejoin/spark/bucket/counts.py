@@ -13,7 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slidejoin.rows.gather import taken
 from slidejoin.spark.job.results import result_rows
+from slidejoin.spark.state.blocks import FRAME
 
 if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
@@ -50,18 +52,23 @@ def partial_frame(wiring: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
 
 
 def sum_counts(blocks: pa.Table) -> pa.Table:
-    """Return the result's rows of one home bucket from its blocks."""
+    """Return the result's rows of one home bucket from its blocks, in chunks of which each is a frame."""
     tables = [pa.ipc.open_stream(block.as_buffer()).read_all() for block in blocks.column("block")]
-    lines = pa.concat_tables(tables)
-    rows = lines.column("row").to_numpy()
+    numbers = pa.concat_tables([table.select(["row", "at_home", "match_count"]) for table in tables])
+    rows = numbers.column("row").to_numpy()
     order = np.argsort(rows, kind="stable")
     starts = np.flatnonzero(np.diff(rows[order], prepend=rows.min() - 1))
-    sums = np.add.reduceat(lines.column("match_count").to_numpy()[order], starts)
+    sums = np.add.reduceat(numbers.column("match_count").to_numpy()[order], starts)
     # A late row is late in all of its buckets, so every row that has a line has one at home.
-    home = lines.column("at_home").to_numpy()[order]
-    kept = lines.take(pa.array(order[home])).drop_columns(["row", "at_home"])
-    place = kept.column_names.index("match_count")
-    return kept.set_column(place, "match_count", pa.array(sums)).combine_chunks()
+    home = order[numbers.column("at_home").to_numpy()[order]]
+    lines = [table.drop_columns(["row", "at_home"]) for table in tables]
+    place = lines[0].column_names.index("match_count")
+    found, start = [], 0
+    for part in taken(lines, home, FRAME):
+        stop = start + part.num_rows
+        found.append(part.set_column(place, "match_count", pa.array(sums[start:stop])).combine_chunks())
+        start = stop
+    return pa.concat_tables(found)
 
 
 def _written(lines: pa.Table) -> bytes:

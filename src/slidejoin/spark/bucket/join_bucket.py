@@ -18,10 +18,12 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spark.bucket.counts import at_home, partial_frame
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
+from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import plan_of
 from slidejoin.spark.job.results import result_rows, to_frame
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.metrics.figures import Figures
+from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import (
@@ -45,15 +47,13 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
+    from slidejoin.spark.bucket.micro_batch import MicroBatch
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.bucket_state import Manifest
     from slidejoin.spark.state.segments import Segment
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["join_bucket"]
-
-FRAME_ROWS = 1 << 18
-"""Rows of one result frame; larger ones gain nothing and cost memory on both ends of the pipe."""
 
 
 def join_bucket(
@@ -62,6 +62,7 @@ def join_bucket(
     frames: Iterator[pd.DataFrame],
     watermark_ms: int | None,
     bucket: int,
+    batch: int | None,
     figures: Figures | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Join what one micro-batch brought to a bucket with what the bucket has kept.
@@ -79,6 +80,8 @@ def join_bucket(
         none yet, and a static frame gives -1. A count window has none.
     bucket : int
         Its id.
+    batch : int or None
+        Number of the micro-batch; None for static frames.
     figures : Figures, optional
         Where to write down what was done; whole when the iterator has ended.
     """
@@ -92,18 +95,18 @@ def join_bucket(
     if not wiring.streaming:
         yield from _joined(wiring, _engine(plan), arrived.rows, None, figures)
         return
-    state = BucketState(variables)
-    manifest = state.manifest(wiring.described())
+    state, manifest = _state(wiring, variables, bucket, batch, arrived)
     arrived = judged(wiring, arrived, manifest, figures)
     watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
-    expired = _expire(state, manifest, oldest_of(plan, arrived.before))
+    _expire(state, manifest, oldest_of(plan, arrived.before))
     room.check(manifest)
+    room.check_columns(arrived.rows, {stream: stored_schema(plan, stream) for stream in streams_of(plan)})
     oldest = oldest_of(plan, arrived.after)
     if not any(table.num_rows for table in arrived.rows.values()):
-        expired |= _expire(state, manifest, oldest)
-        if expired or manifest.version == 0 or (wiring.derived and manifest.watermark != watermark_ms):
-            _commit(state, manifest, watermark_ms)
+        _expire(state, manifest, oldest)
+        # Also if nothing has changed: a manifest that is not of the last micro-batch is one that was lost.
+        _commit(state, manifest, watermark_ms)
         figures.kept(manifest)
         figures.since("state", now)
         return
@@ -126,7 +129,7 @@ def join_bucket(
         # Of a micro-batch that is larger than a count window only the end stays.
         payload = live_rows(plan, stream, newest_rows(engine, stream, loaded[stream]), oldest.get(stream))
         if payload.num_rows:
-            entry = state.write(payload, 0, time_max(plan, stream, payload))
+            entry = state.write(payload, stream, 0, time_max(plan, stream, payload))
             segment = build_segment(plan, stream, payload, entry)
             manifest.entries[stream].append(entry)
             cache.write(segment)
@@ -138,8 +141,23 @@ def join_bucket(
     figures.since("keep", now)
 
 
+def _state(
+    wiring: SparkJoinSpec, variables: Variables, bucket: int, batch: int | None, arrived: MicroBatch
+) -> tuple[BucketState, Manifest]:
+    """Return the state that a bucket goes on from, if it is the one that the micro-batch before has left."""
+    if batch is None:
+        msg = "this version of pyspark does not number micro-batches; install one that slidejoin was tested with: 4.3"
+        raise SparkJoinError(msg)
+    state = BucketState(variables, bucket, batch)
+    manifest = state.manifest(wiring.described())
+    if wiring.numbered:
+        manifest.check_arrived(arrived.before or {})
+        manifest.arrived = arrived.after
+    return state, manifest
+
+
 def _engine(plan: Plan) -> JoinOperator:
-    return JoinOperator(plan, merge=False, chunk_rows=FRAME_ROWS, algorithm="bi_sort")
+    return JoinOperator(plan, merge=False, limit=FRAME, algorithm="bi_sort")
 
 
 def _joined(
@@ -168,17 +186,14 @@ def _joined(
         figures.pairs = counted  # the engine's are those of all copies
 
 
-def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> bool:
+def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> None:
     """Take out of the state the segments that no row to come can see; they are not even read."""
-    any_left = False
     for side, limit in oldest.items():
         entries = manifest.entries[side]
-        gone = [entry for entry in entries if entry.time_max < limit]
-        for entry in gone:
-            state.remove(entry)
-        manifest.entries[side] = [entry for entry in entries if entry not in gone]
-        any_left |= bool(gone)
-    return any_left
+        for entry in entries:
+            if entry.time_max < limit:
+                state.remove(entry)
+        manifest.entries[side] = [entry for entry in entries if entry.time_max >= limit]
 
 
 def _load(
@@ -191,7 +206,7 @@ def _load(
         segment = cache.read(entry, schema)
         now = figures.since("cache", now)
         if segment is None:
-            segment = build_segment(plan, stream, state.read(entry, schema), entry)
+            segment = build_segment(plan, stream, state.read(entry, stream, schema), entry)
             cache.write(segment)
             figures.rebuilt += 1
             figures.since("rebuild", now)
@@ -200,6 +215,5 @@ def _load(
 
 
 def _commit(state: BucketState, manifest: Manifest, watermark_ms: int | None) -> None:
-    manifest.version += 1
     manifest.watermark = watermark_ms
     state.update(manifest)

@@ -10,19 +10,25 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.errors import MemoryLimitError
+from slidejoin.rows.widths import varies
 from slidejoin.spark.job.checks import SparkJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pandas as pd
+    import pyarrow as pa
 
+    from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.bucket_state import Manifest
 
 __all__ = ["BUCKET_BYTES", "Room", "parse_bytes"]
 
 BUCKET_BYTES = "spark.slidejoin.bucketBytes"
+
+LARGEST_COLUMN = (1 << 31) - 1
+"""Bytes of one column of strings, binary or nested values in one segment: the offsets of Arrow have 32 bits."""
 
 POWERS = "bkmgtp"
 UNIT = 1024
@@ -120,3 +126,24 @@ class Room:
             "shorter window. If most of it is of this micro-batch, take less at once (maxFilesPerTrigger)"
         )
         raise MemoryLimitError(msg)
+
+    def check_columns(self, rows: Mapping[Side, pa.Table], stored: Mapping[Side, pa.Schema]) -> None:
+        """See whether the columns that a segment will have fit the arrays that it is made of.
+
+        Raises
+        ------
+        MemoryLimitError
+            If one does not; nothing has been joined or written then.
+        """
+        for stream, schema in stored.items():
+            for field in schema:
+                size = rows[stream].column(field.name).nbytes if varies(field.type) else 0
+                if size > LARGEST_COLUMN:
+                    msg = (
+                        f"bucket {self._bucket} of {self._buckets}: this micro-batch brings {shown(size)} of column "
+                        f"{field.name!r} of the {stream} side, and a segment of the state holds "
+                        f"{shown(LARGEST_COLUMN)} of a column. Nothing is lost: start the query again on its "
+                        "checkpoint and take less at once (maxFilesPerTrigger); or on a new checkpoint with more "
+                        "partitions="
+                    )
+                    raise MemoryLimitError(msg)

@@ -95,10 +95,10 @@ class JoinTask(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        from slidejoin.spark.state.variables import Variables, watermark_of
+        from slidejoin.spark.state.variables import Variables
 
         self.variables = Variables(handle)
-        self.watermark = watermark_of(handle)
+        self.called = False
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -111,11 +111,13 @@ class JoinTask(StatefulProcessor):
         from slidejoin.spark.bucket.join_bucket import join_bucket
         from slidejoin.spark.job.join_spec import join_spec_of
         from slidejoin.spark.metrics.figures import Figures, figures_frame, without_figures
+        from slidejoin.spark.state.variables import micro_batch
 
+        self.called = True
         wiring = join_spec_of(self.wiring)
-        watermark = None if wiring.numbered else self.watermark()
+        watermark = None if wiring.numbered else self.variables.watermark()
         figures = Figures(key[0])
-        frames = join_bucket(wiring, self.variables, rows, watermark, key[0], figures)
+        frames = join_bucket(wiring, self.variables, rows, watermark, key[0], micro_batch(), figures)
         if wiring.observed:
             yield from map(without_figures, frames)
             yield figures_frame(wiring, figures)
@@ -125,7 +127,14 @@ class JoinTask(StatefulProcessor):
             self.teller.tell(figures.to_json())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Write down, at the end of a task, if the micro-batch has called none of the buckets that lie here."""
+        from slidejoin.spark.state.variables import micro_batch
+
+        batch = micro_batch()  # None in the driver, which declares the variables once, and for static frames
+        if not self.called and batch is not None:
+            from slidejoin.spark.state.lineage import note_idle
+
+            note_idle(self.variables, batch)
 
 
 def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
-__all__ = ["bound_to", "check_order", "pipeline", "result_type", "wired"]
+__all__ = ["bound_to", "check_names", "check_order", "pipeline", "result_type", "wired"]
 
+CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
 TIMERS = "None"
 ZEROS = pa.py_buffer(bytes(16))
@@ -207,6 +208,23 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: SparkJoinSpec
         kinds |= {"side": StringType(), "match_count": LongType()}
     fields = [StructField(name, kinds[name]) for name in wiring.names]
     return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if wiring.times else fields)
+
+
+def check_names(frames: dict[Side, DataFrame], wiring: SparkJoinSpec) -> None:
+    """Check that each column that the join reads has a name of its own, for Spark as well: it takes x for X.
+
+    Raises
+    ------
+    PredicateError
+        If a side has another column of that name.
+    """
+    for side, frame in frames.items():
+        exact = str(frame.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
+        columns = frame.columns if exact else [name.lower() for name in frame.columns]
+        for name in wiring.given(side).names:
+            if columns.count(name if exact else name.lower()) > 1:
+                msg = f"the {side} side has more than one column named {name!r} for Spark; rename all but one of them"
+                raise PredicateError(msg)
 
 
 def pipeline(frames: dict[Side, DataFrame], wiring: SparkJoinSpec, result: StructType) -> DataFrame:

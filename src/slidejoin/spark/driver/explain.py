@@ -131,7 +131,7 @@ def explain_join(
 
     Raises
     ------
-    PredicateError, SparkJoinError, ValueError
+    PredicateError, SparkJoinError, ArgumentError
         As `stream_join`; for a sample that is none or lacks a column too.
 
     Examples

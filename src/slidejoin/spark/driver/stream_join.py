@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from slidejoin.spark.driver.assembly import bound_to, check_order, pipeline, result_type, wired
+from slidejoin.arguments import shown, whole_number
+from slidejoin.spark.driver.assembly import bound_to, check_names, check_order, pipeline, result_type, wired
 from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
     SparkJoinError,
+    check_frame,
     check_packages,
+    check_running,
     check_session,
     check_state_store,
     is_local,
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from slidejoin.spec.window import Window
 
 __all__ = ["stream_join", "wired_join"]
+
+MOST_BUCKETS = 1 << 16
 
 
 def stream_join(
@@ -99,8 +104,8 @@ def stream_join(
         For a predicate, event-time column, selection or names that cannot be used.
     SparkJoinError
         For frames, an order, a watermark, a strategy or a session that do not fit the join; it says what to do.
-    ValueError
-        For other arguments out of their range.
+    ArgumentError
+        For other arguments that cannot be used.
 
     Notes
     -----
@@ -190,18 +195,19 @@ def wired_join(
     buckets = _buckets(partitions, left.sparkSession)
     plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
     wiring = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
+    check_names(frames, wiring)
     return frames, plan, wiring
 
 
 def _check_order_by(window: Window, order_by: object) -> None:
     if isinstance(window, TimeWindow) and order_by is not None:
         msg = (
-            f"order_by={order_by!r} is for a CountWindow; rows of a TimeWindow arrive by its event time, "
+            f"order_by={shown(order_by)} is for a CountWindow; rows of a TimeWindow arrive by its event time, "
             f"{window.left_on!r} and {window.right_on!r}, and are joined by it. Leave order_by out"
         )
         raise SparkJoinError(msg)
     if isinstance(window, CountWindow) and (not isinstance(order_by, str) or not order_by):
-        got = "no order_by" if order_by is None else f"order_by={order_by!r}"
+        got = "no order_by" if order_by is None else f"order_by={shown(order_by)}"
         msg = (
             f"{window!r} counts rows as they arrive, and Spark reads the rows of a micro-batch in no order: give "
             f"order_by='column', a column of both sides; got {got}. Or use a TimeWindow, which needs none"
@@ -210,6 +216,10 @@ def _check_order_by(window: Window, order_by: object) -> None:
 
 
 def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dict[Side, DataFrame]:
+    check_frame("left", left)
+    check_running(left.sparkSession)
+    if right is not None:
+        check_frame("right", right)
     if self_join:
         if right is not None:
             msg = "a self-join takes one DataFrame, as left; leave right out"
@@ -231,11 +241,11 @@ def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dic
 def _buckets(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
     if partitions is None:
         return bucket_ids(shuffle_partitions(session))
-    if not _is_count(partitions):
-        msg = f"partitions must be a whole number of buckets, at least 1, or None; got {partitions!r}"
+    count = whole_number(partitions)
+    if count is None or not 1 <= count <= MOST_BUCKETS:
+        msg = (
+            f"partitions must be a whole number of buckets, at least 1 and at most {MOST_BUCKETS:,}, or None; got "
+            f"{shown(partitions)}"
+        )
         raise SparkJoinError(msg)
-    return bucket_ids(partitions)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return bucket_ids(count)

@@ -13,13 +13,24 @@ import subprocess
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from slidejoin.errors import SlideJoinError
+from slidejoin.arguments import shown
+from slidejoin.errors import ArgumentTypeError, SlideJoinError
 from slidejoin.spark.job.settings import CHANGELOG, PROVIDER, RETAINED, ROCKSDB, SHUFFLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkJoinError", "check_java", "check_packages", "check_session", "check_state_store", "is_connect"]
+__all__ = [
+    "SparkJoinError",
+    "check_frame",
+    "check_java",
+    "check_packages",
+    "check_running",
+    "check_session",
+    "check_spark",
+    "check_state_store",
+    "is_connect",
+]
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +102,42 @@ def check_java() -> int:
     return major
 
 
+def _is_of_pyspark(value: object) -> bool:
+    """Whether an object is of a class of pyspark's: classic ones and those of Connect have no base class in common."""
+    return any(base.__module__.partition(".")[0] == "pyspark" for base in type(value).__mro__)
+
+
+def check_frame(name: str, value: object) -> None:
+    """Check that an argument is a DataFrame of Spark.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For anything else.
+    """
+    if _is_of_pyspark(value) and hasattr(value, "isStreaming"):
+        return
+    msg = (
+        f"{name} must be a DataFrame of Spark, got {shown(value)}. Other tables become one by "
+        "spark.createDataFrame(…); without Spark, slidejoin.StreamJoin joins them as they are"
+    )
+    raise ArgumentTypeError(msg)
+
+
+def check_spark(value: object) -> None:
+    """Check that an argument is a session of Spark.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For anything else.
+    """
+    if _is_of_pyspark(value) and hasattr(value, "readStream"):
+        return
+    msg = f"spark must be a SparkSession, got {shown(value)}; get one by SparkSession.builder.getOrCreate()"
+    raise ArgumentTypeError(msg)
+
+
 def check_state_store(session: SparkSession) -> None:
     """Check that the session keeps state in RocksDB, the only provider that arbitrary stateful processing runs on.
 
@@ -121,6 +168,19 @@ def cores(session: SparkSession) -> int | None:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here
         return None
+
+
+def check_running(session: SparkSession) -> None:
+    """Check that a session has not been stopped.
+
+    Raises
+    ------
+    SparkJoinError
+        If it has.
+    """
+    if not is_connect(session) and getattr(session.sparkContext, "_jsc", session) is None:
+        msg = "the Spark session of the DataFrames is stopped; make them again with a session that runs"
+        raise SparkJoinError(msg)
 
 
 def is_connect(session: SparkSession) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from slidejoin.arguments import shown, whole_number
+from slidejoin.errors import ArgumentError, ArgumentTypeError
+
 __all__ = ["CHANGELOG", "PROVIDER", "RETAINED", "ROCKSDB", "SHUFFLE", "advised_settings"]
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -24,6 +27,11 @@ def advised_settings(partitions: int) -> dict[str, str]:
     dict of str to str
         Some hold for the Java machine, so they have to be there before Spark starts.
 
+    Raises
+    ------
+    ArgumentError
+        If `partitions` is no whole number of at least 1.
+
     Examples
     --------
     >>> from slidejoin.spark import advised_settings
@@ -34,11 +42,17 @@ def advised_settings(partitions: int) -> dict[str, str]:
 
         spark = SparkSession.builder.master("local[2]").config(map=advised_settings(2)).getOrCreate()
     """
+    number = whole_number(partitions)
+    if number is None or number < 1:
+        msg = (
+            f"partitions must be a whole number, at least 1, about as many as Spark has cores; got {shown(partitions)}"
+        )
+        raise (ArgumentTypeError if number is None else ArgumentError)(msg)
     # Blocks of rows are large arrays, for which the default collector marks the whole heap in every micro-batch.
     collector = "-XX:+UseParallelGC"
     return {
         # The default of 200 state partitions takes 28 s for a micro-batch of 1,000 rows on two cores, 2 take 0.7 s.
-        SHUFFLE: str(partitions),
+        SHUFFLE: str(number),
         PROVIDER: ROCKSDB,
         CHANGELOG: "true",
         # 100 versions of the state would be kept by default; a restart needs the last one.

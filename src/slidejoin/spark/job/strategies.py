@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from slidejoin.arguments import shown
 from slidejoin.errors import nearest
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.grids import Grid, cut, square_enough
@@ -88,8 +89,9 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
     SparkJoinError
         For an unknown name, a strategy for which the predicate has no term, or a spread that does not fit.
     """
-    if name not in STRATEGIES:
-        msg = f"strategy must be one of {', '.join(map(repr, STRATEGIES))}; got {name!r}."
+    given: object = name
+    if not isinstance(given, str) or given not in STRATEGIES:
+        msg = f"strategy must be one of {', '.join(map(repr, STRATEGIES))}; got {shown(given)}."
         raise SparkJoinError(msg + nearest(str(name), STRATEGIES))
     _check_spread(spread, buckets)
     equal = tuple(number for number, term in enumerate(bound.terms) if term.shape == "equality")
@@ -145,7 +147,7 @@ def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: 
 
 def _check_spread(spread: object, buckets: int) -> None:
     if not isinstance(spread, int) or isinstance(spread, bool) or spread < 1:
-        msg = f"spread must be a whole number, at least 1, which spreads nothing; got {spread!r}"
+        msg = f"spread must be a whole number, at least 1, which spreads nothing; got {shown(spread)}"
         raise SparkJoinError(msg)
     if spread * spread > buckets:
         most = int(buckets**0.5)

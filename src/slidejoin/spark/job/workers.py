@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["compile_ahead", "compiling_ahead", "default_folder", "ready", "without_compiling"]
+__all__ = ["compile_ahead", "compiling_ahead", "default_folder", "ready"]
 
 log = logging.getLogger(__name__)
 _ready = False
@@ -69,7 +69,11 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
         return
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("waiting for another process on this machine that compiles kernels, once per installation")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -118,6 +122,7 @@ def compiling_ahead(cache: str | None) -> Iterator[None]:
     if not import_module("slidejoin.kernels.jit.warming").uncompiled(TABLES):
         yield
         return
+    _say("compiling kernels while Spark starts, once per installation, about 15 s")
     command = [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(cache)]
     # A group of its own, because it has helpers, and they are to end with it.
     with subprocess.Popen(  # noqa: S603 - this interpreter, this package
@@ -134,11 +139,8 @@ def compiling_ahead(cache: str | None) -> Iterator[None]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-@contextmanager
-def without_compiling() -> Iterator[None]:
-    """Import kernels without compiling them, as the driver does, which calls few."""
-    with import_module("slidejoin.kernels.jit.compiling").compiled_later():
-        yield
+def _say(text: str) -> None:
+    import_module("slidejoin.kernels.jit.progress").say(text)
 
 
 def _compile(folder: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark import AccumulatorParam, TaskContext
 
 from slidejoin.spark.job.checks import is_connect
+from slidejoin.spark.state.variables import micro_batch
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -109,11 +110,10 @@ class FigureReporter(NamedTuple):
 
     def tell(self, figures: dict[str, Any]) -> None:
         """Tell of a bucket, in a task of a streaming query."""
-        task = TaskContext.get()
+        task, batch = TaskContext.get(), micro_batch()
         query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
-        batch = None if task is None else task.getLocalProperty("streaming.sql.batchId")
         if query is not None and batch is not None:
-            self.accumulator.add([ReportedFigures(query, int(batch), self.join, figures)])
+            self.accumulator.add([ReportedFigures(query, batch, self.join, figures)])
 
 
 def teller(session: SparkSession, join: str) -> FigureReporter | None:

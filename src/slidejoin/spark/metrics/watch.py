@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections import deque
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-from slidejoin.spark.job.checks import SparkJoinError, is_connect
+from slidejoin.arguments import shown, whole_number
+from slidejoin.errors import ArgumentError, ArgumentTypeError
+from slidejoin.spark.job.checks import SparkJoinError, check_spark, is_connect
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, board
 
 if TYPE_CHECKING:
@@ -182,6 +185,8 @@ def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None
 
     Raises
     ------
+    ArgumentError
+        For anything but a session, a function and a number.
     SparkJoinError
         On Spark Connect, where ``spark.slidejoin.observe`` is not ``true``: figures have no other way there.
 
@@ -191,13 +196,27 @@ def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None
     >>> with watch(spark, lambda seen: print(seen.batch_id, seen.pairs, seen.late_rows)):  # doctest: +SKIP
     ...     query.awaitTermination()
     """
+    check_spark(spark)
+    kept = _checked(callback, keep)
     if is_connect(spark) and str(spark.conf.get(OBSERVE, None)).lower() != "true":
         msg = (
             "Spark Connect has no accumulators, by which joins tell their figures, so nothing would be seen; set "
             f'spark.conf.set("{OBSERVE}", "true") before stream_join and watch: then they come with the result'
         )
         raise SparkJoinError(msg)
-    return Watch(spark, callback, keep)
+    return Watch(spark, callback, kept)
+
+
+def _checked(callback: object, keep: object) -> int:
+    """Return how many are kept, within what a deque takes."""
+    if callback is not None and not callable(callback):
+        msg = f"callback must be a function of one JoinProgress, or None; got {shown(callback)}"
+        raise ArgumentTypeError(msg)
+    kept = whole_number(keep)
+    if kept is None or kept < 1:
+        msg = f"keep must be a whole number, at least 1; got {shown(keep)}"
+        raise (ArgumentTypeError if kept is None else ArgumentError)(msg)
+    return min(kept, sys.maxsize)
 
 
 def progresses(progress: Any) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`

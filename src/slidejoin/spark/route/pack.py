@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.spark.job.checks import SparkJoinError
-from slidejoin.spark.route.placing import placed
-from slidejoin.spark.state.blocks import canonical, to_block
+from slidejoin.rows.widths import TableLimit, bytes_of
+from slidejoin.spark.route.placing import Placed
+from slidejoin.spark.state.blocks import canonical, to_block, to_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +39,7 @@ NOTHING = -1
 NUMBER = np.dtype("<i4")
 """Of a row within its task or its micro-batch; what was before that is told once."""
 
-LARGEST_BLOCK = (1 << 31) - 1
-
-FLUSH_BYTES = 64 << 20
+FLUSH = TableLimit(rows=1 << 62, nbytes=64 << 20)
 """A task with more input than this writes several blocks for each bucket: a static table may be one partition."""
 
 
@@ -61,13 +59,15 @@ def pack(
     held: list[pa.Table] = []
     packed = size = 0
     for batch in batches:
-        if batch.num_rows:
-            held.append(canonical(batch, schema))
-            size += held[-1].nbytes
-        if size >= FLUSH_BYTES:
-            yield from _flushed(wiring, side, held, packed, task)
-            packed += sum(table.num_rows for table in held)
-            held, size = [], 0
+        for table in FLUSH.cut(canonical(batch, schema)):
+            coming = bytes_of(table)
+            if held and size + coming > FLUSH.nbytes:
+                yield from _flushed(wiring, side, held, packed, task)
+                packed += sum(one.num_rows for one in held)
+                held, size = [], 0
+            if table.num_rows:
+                held.append(table)
+                size += coming
     yield from _flushed(wiring, side, held, packed, task)
 
 
@@ -82,17 +82,11 @@ def _flushed(
         order = table.select([wiring.order_by])
         # Says here already which side has NULLs or NaNs there.
         sort_values({side: order}, wiring.order_by)
-        yield _packed(wiring, [wiring.buckets[0]], ORDERS[side], _as_value(to_block(order)), of)
+        yield _packed(wiring, [wiring.buckets[0]], ORDERS[side], to_value(to_block(order)), of)
         table = table.select([name for name in table.column_names if name in wiring.packed(side).names])
-    copies, rows, buckets = placed(wiring, side, table, task, first)
-    ends = np.searchsorted(buckets, np.arange(len(wiring.buckets)), "right").tolist()
-    start = 0
-    for number, end in enumerate(ends):
-        if end > start:
-            block = _as_value(to_block(copies.slice(start, end - start)))
-            places = rows[start:end].astype(NUMBER).tobytes() if wiring.numbered else b""
-            yield _packed(wiring, [wiring.buckets[number]], CODES[side], block, of, places)
-        start = end
+    for number, rows, copies in Placed(wiring, side, table, task, first).blocks():
+        places = rows.astype(NUMBER).tobytes() if wiring.numbered else b""
+        yield _packed(wiring, [wiring.buckets[number]], CODES[side], to_value(to_block(copies)), of, places)
 
 
 def _packed(
@@ -109,11 +103,3 @@ def _packed(
     same = [pa.array(np.full(len(buckets), number)) for number in (0, *of)]
     columns = [same[0], *columns, *same[1:], pa.array([places] * len(buckets), pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=IN_ORDER_SCHEMA)
-
-
-def _as_value(block: pa.Buffer) -> pa.Array:
-    """Return an array of one binary value, without a copy."""
-    if block.size > LARGEST_BLOCK:
-        msg = f"a block of {block.size} bytes for one bucket does not fit Spark's binary; use more input partitions"
-        raise SparkJoinError(msg)
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, block.size], np.int32)), block])

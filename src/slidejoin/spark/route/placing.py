@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.predicate.truth.hashes import mix
+from slidejoin.rows.widths import Widths, widths_of
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.grids import bucket_of, parted
 from slidejoin.spark.job.join_spec import AT_HOME, LEFT_ROLE, RIGHT_ROLE, ROW_ID, plan_of
 from slidejoin.spark.route.homes import with_homes
 from slidejoin.spark.route.routing import route
+from slidejoin.spark.state.blocks import BLOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
-__all__ = ["copies_of", "placed"]
+__all__ = ["Placed", "copies_of"]
 
 FEW = 1 << 16
 
@@ -28,43 +33,55 @@ SIDE_BIT, TASK_BITS = 62, 36
 """A row id of a micro-batch: its side, its task, its place in that."""
 
 
-def placed(
-    wiring: SparkJoinSpec, side: Side, table: pa.Table, task: int, first: int
-) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64]]:
-    """Copy rows to where they go.
+class Placed:
+    """Rows of one side where they go, those of one bucket together.
 
     Parameters
     ----------
+    wiring : SparkJoinSpec
+    side : {"left", "right"}
     table : pyarrow.Table
-        Rows of one side, without hidden columns.
+        The rows, without hidden columns, each column in one chunk.
     task, first : int
         Which task has read them, and how many of its rows came before them.
-
-    Returns
-    -------
-    copies : pyarrow.Table
-        The rows as often as they have buckets, those of one bucket together, with the packed schema.
-    rows, buckets : (k,) int64
-        Of each copy the row's place in `table`, and the bucket number, ascending.
     """
-    copies, by_role, at_home = copies_of(wiring, side, table)
-    rows, buckets = parted(copies, len(wiring.buckets))
-    # Rows of a bucket stay in their order: if event times ascend, they need not be sorted there. Numbers of 16 bits are
-    # sorted by counting, a sixth of the time.
-    order = np.argsort(buckets.astype(np.uint16) if len(wiring.buckets) < FEW else buckets, kind="stable")
-    rows, buckets, copies = rows[order], buckets[order], copies[order]
-    whole = rows.size == table.num_rows and bool((np.diff(rows) == 1).all())
-    taken = table if whole else table.take(pa.array(rows))
-    for role, name in (("left", LEFT_ROLE), ("right", RIGHT_ROLE)):
-        if role in by_role:
-            taken = taken.append_column(name, pa.array(np.isin(copies, by_role[role])))
-    if wiring.partial:
-        taken = taken.append_column(
-            ROW_ID, pa.array(rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first)
-        )
-    if at_home is not None:
-        taken = taken.append_column(AT_HOME, pa.array(at_home[order]))
-    return taken.select(wiring.packed(side).names), rows, buckets
+
+    def __init__(self, wiring: SparkJoinSpec, side: Side, table: pa.Table, task: int, first: int) -> None:
+        copies, by_role, at_home = copies_of(wiring, side, table)
+        rows, buckets = parted(copies, len(wiring.buckets))
+        # Rows of a bucket stay in their order: if event times ascend, they need not be sorted there. Numbers of 16 bits
+        # are sorted by counting, a sixth of the time.
+        order = np.argsort(buckets.astype(np.uint16) if len(wiring.buckets) < FEW else buckets, kind="stable")
+        # Of each copy of a row its place in the table, and the bucket number, ascending.
+        rows, self._buckets, copies = rows[order], buckets[order], copies[order]
+        self._rows = rows
+        self._table, self._names = table, wiring.packed(side).names
+        self._whole = rows.size == table.num_rows and bool((np.diff(rows) == 1).all())
+        self._hidden: dict[str, NDArray[np.generic]] = {}
+        for role, name in (("left", LEFT_ROLE), ("right", RIGHT_ROLE)):
+            if role in by_role:
+                self._hidden[name] = np.isin(copies, by_role[role])
+        if wiring.partial:
+            self._hidden[ROW_ID] = rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first
+        if at_home is not None:
+            self._hidden[AT_HOME] = at_home[order]
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[np.int64], pa.Table]]:
+        """Yield the copies block by block: the bucket's number, the rows' places, and them with the packed schema."""
+        widths = widths_of(self._table).at(self._rows)
+        hidden = Widths(widths.rows, sum(values.itemsize for values in self._hidden.values()))
+        for first, last in pairwise([0, *BLOCK.stops(widths.beside(hidden))]):
+            copies, buckets = self._copies(first, last), self._buckets[first:last]
+            for start, stop in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), last - first]):
+                rows = self._rows[first + start : first + stop]
+                yield int(buckets[start]), rows, copies.slice(start, stop - start)
+
+    def _copies(self, start: int, stop: int) -> pa.Table:
+        rows = self._rows[start:stop]
+        copies = self._table.slice(start, rows.size) if self._whole else self._table.take(pa.array(rows))
+        for name, values in self._hidden.items():
+            copies = copies.append_column(name, pa.array(values[start:stop]))
+        return copies.select(self._names)
 
 
 def copies_of(

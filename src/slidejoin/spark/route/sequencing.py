@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,8 +26,9 @@ from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.sides import SIDES, other
 from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
-from slidejoin.spark.state.blocks import open_block
-from slidejoin.spark.state.bucket_state import FORMAT, check_same_join
+from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.bucket_state import check_join, digest
+from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.variables import SequenceVariables
 
-__all__ = ["Numbers", "Totals", "number_rows", "sequence", "told"]
+__all__ = ["NUMBERED", "Numbers", "Totals", "number_rows", "sequence", "told"]
 
-FRAME_BYTES = 64 << 20
+NUMBERED = "the sequencer's state"
+"""What errors call it."""
 
 
 class Numbers(NamedTuple):
@@ -144,7 +146,8 @@ def sequence(
     frames : iterator of pandas.DataFrame
         Packed rows with their order columns.
     """
-    before = _seen(wiring, variables)
+    described = wiring.described()
+    before, text = _seen(described, variables)
     parts = _gathered(frames)
     rows = {side: _ordered(wiring, side, parts[side]) for side in SIDES}
     by = sort_values({side: table for side, table in rows.items() if table.num_rows}, wiring.order_by or "")
@@ -164,13 +167,15 @@ def sequence(
                 numbers = np.stack([column[at] for column in found[side]]).astype(NUMBER)
                 lines.append((bucket, CODES[side], numbers.tobytes(), block))
                 size += len(block)
-                if size >= FRAME_BYTES:
+                if size >= FRAME.nbytes:
                     yield _frame(lines)
                     lines, size = [], 0
     if lines:
         yield _frame(lines)
     if variables is not None:
-        variables.totals.update((json.dumps({"format": FORMAT, **after}),))
+        variables.totals.update(
+            (to_record({"left": after["left"], "right": after["right"], "join": digest(text)}).decode(),)
+        )
 
 
 def told(numbers: bytes, side: Side, totals: Totals) -> Numbers:
@@ -179,35 +184,32 @@ def told(numbers: bytes, side: Side, totals: Totals) -> Numbers:
     return Numbers(own + totals.before[side], others + totals.before[other(side)])
 
 
-def _seen(wiring: SparkJoinSpec, variables: SequenceVariables | None) -> dict[Side, int]:
-    """Return the rows seen before this micro-batch.
+def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tuple[dict[Side, int], str]:
+    """Return the rows seen before this micro-batch, and the description of the join as the state has it.
+
+    That these are the totals of the micro-batch before, and that none are no loss, is for the buckets to say, which
+    are told them: see `slidejoin.spark.state.bucket_state.Manifest.check_arrived`.
 
     Raises
     ------
     StateError
-        If the state is damaged, of an unknown format or belongs to another join than this one.
+        If the state is damaged, of an unknown format or belongs to another join than the one described.
     """
     nothing: dict[Side, int] = {"left": 0, "right": 0}
     if variables is None:
-        return nothing
-    described, kept, found = wiring.described(), variables.join.get(), variables.totals.get()
+        return nothing, ""
+    kept, found = variables.join.get(), variables.totals.get()
     if found is None:
-        variables.join.update((json.dumps(described, sort_keys=True),))
-        return nothing
-    check_same_join(json.loads(kept[0]) if kept else {}, described)
+        text = json.dumps(described, sort_keys=True)
+        variables.join.update((text,))
+        return nothing, text
+    plain = from_record(found[0].encode(), NUMBERED)
+    text = check_join(kept, described, plain.get("join"), "the sequencer")
     try:
-        plain = json.loads(found[0])
-        known = plain["format"]
-        if known == FORMAT:
-            return {side: int(plain[side]) for side in SIDES}
+        return {side: int(plain[side]) for side in SIDES}, text
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"the sequencer's state is damaged: {error!r}"
+        msg = f"{NUMBERED} is damaged: {error!r}. {WHAT_TO_DO}"
         raise StateError(msg) from error
-    msg = (
-        f"the sequencer's state has format {known}, this version of slidejoin reads format {FORMAT}; "
-        "the changelog says which version reads it"
-    )
-    raise StateError(msg)
 
 
 def _gathered(frames: Iterator[pd.DataFrame]) -> dict[Side, _Parts]:

@@ -9,14 +9,27 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.rows.widths import TableLimit
+from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.state.compact import from_compact
+from slidejoin.spark.state.records import WHAT_TO_DO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["canonical", "open_block", "open_sealed", "seal", "to_block"]
+__all__ = ["BLOCK", "FRAME", "canonical", "open_block", "open_sealed", "seal", "to_block", "to_value"]
 
-MAGIC = 0x31534A53
+LARGEST_VALUE = (1 << 31) - 1
+
+FRAME = TableLimit(rows=1 << 18, nbytes=32 << 20)
+"""What Python and Java hand each other at once: more gains nothing, and costs memory on both ends of the pipe."""
+
+BLOCK = TableLimit(rows=1 << 62, nbytes=FRAME.nbytes)
+"""Rows of one block."""
+
+MAGIC, MAGIC_WITHOUT_OWNER = 0x32534A53, 0x31534A53
+"""The second is that of the format before, whose checksum is of the bytes alone."""
+
 HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
 """16 bytes before what is sealed."""
 
@@ -48,38 +61,59 @@ def to_block(table: pa.Table) -> pa.Buffer:
     return batches[0].serialize()
 
 
+def to_value(block: pa.Buffer) -> pa.Array:
+    """Return an array of one binary value, without a copy.
+
+    Raises
+    ------
+    SparkJoinError
+        If the block is larger than that can be: one row of it is, as blocks of several are bounded.
+    """
+    if block.size > LARGEST_VALUE:
+        msg = (
+            f"a row takes {block.size} bytes with those packed beside it, and Spark's binary holds {LARGEST_VALUE}; "
+            "leave its large column out with select="
+        )
+        raise SparkJoinError(msg)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, block.size], np.int32)), block])
+
+
 def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     """Read what `to_block` wrote, without a copy."""
     return pa.ipc.read_record_batch(pa.py_buffer(block) if isinstance(block, bytes) else block, schema)
 
 
-def seal(block: pa.Buffer) -> bytes:
-    """Put a checksum before bytes that have to outlive their writer."""
+def seal(block: pa.Buffer, owner: bytes) -> bytes:
+    """Put a checksum before bytes that have to outlive their writer: theirs, and that of whom they belong to."""
     data = memoryview(block)
-    header = np.array([(MAGIC, zlib.crc32(data), len(data))], HEADER)
+    header = np.array([(MAGIC, zlib.crc32(data, zlib.crc32(owner)), len(data))], HEADER)
     return b"".join([header.tobytes(), data])
 
 
-def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str) -> pa.Table:
+def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: bytes) -> pa.Table:
     """Read sealed rows, see `slidejoin.spark.state.compact`, that may come in several parts.
 
     Raises
     ------
     StateError
-        If a part is missing or the bytes are not those that were written; `what` names the segment.
+        If a part is missing or the bytes are not those that were written for this owner; `what` names the segment.
     """
     pieces = list(parts)
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if len(data) < HEADER.itemsize:
-        msg = f"{what} is damaged: it has {len(data)} bytes, fewer than its header"
+        msg = f"{what} is damaged: it has {len(data)} bytes, fewer than its header. {WHAT_TO_DO}"
         raise StateError(msg)
     header = np.frombuffer(data, HEADER, 1)[0]
     body = memoryview(data)[HEADER.itemsize :]
-    if header["magic"] != MAGIC:
-        msg = f"{what} is not a segment of slidejoin, or of another format"
+    if header["magic"] not in {MAGIC, MAGIC_WITHOUT_OWNER}:
+        msg = f"{what} is not a segment of slidejoin, or of another format. {WHAT_TO_DO}"
         raise StateError(msg)
-    if header["size"] != len(body) or header["crc"] != zlib.crc32(body):
-        msg = f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written"
+    start = zlib.crc32(owner) if header["magic"] == MAGIC else 0
+    if header["size"] != len(body) or header["crc"] != zlib.crc32(body, start):
+        msg = (
+            f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written. "
+            f"{WHAT_TO_DO}"
+        )
         raise StateError(msg)
     try:
         return from_compact(pa.py_buffer(body), schema)

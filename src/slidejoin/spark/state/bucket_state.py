@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError
+from slidejoin.sides import SIDES
 from slidejoin.spark.state.blocks import open_sealed, seal
 from slidejoin.spark.state.compact import to_compact
+from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idle_of
+from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
 from slidejoin.spark.state.segments import Entry, new_id
 
 if TYPE_CHECKING:
@@ -19,10 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.state.variables import Variables
 
-__all__ = ["FORMAT", "BucketState", "Manifest", "check_same_join"]
-
-FORMAT = 2
-"""Number of the layout described above; the changelog lists which versions read which."""
+__all__ = ["BucketState", "Manifest", "check_join", "digest"]
 
 PART_BYTES = 4 << 20
 
@@ -33,24 +34,37 @@ def _nothing() -> dict[Side, list[Entry]]:
 
 @dataclass(slots=True)
 class Manifest:
-    """Which segments a bucket has.
+    """What a bucket has, and which micro-batch left it so. It answers for all that the state must have of the bucket.
 
     Attributes
     ----------
     origin : str
         Random name of this bucket's state.
     version : int
-        Micro-batches that changed it.
+        Micro-batches that have called it.
     watermark : int or None
-        Milliseconds, of the last change.
+        Milliseconds, of the last of them.
     entries : dict from side to list of Entry
         Segments of each stream, oldest first.
+    bucket : int
+        Its id.
+    batch : int or None
+        Number of the last micro-batch that called it; `NEVER` before the first one. None where format 2 says nothing
+        of it, nor of the next two.
+    join : int or None
+        `digest` of the description of the join.
+    arrived : dict from side to int, or None
+        Of a count window: rows of each side that had arrived behind that micro-batch.
     """
 
     origin: str = field(default_factory=new_id)
     version: int = 0
     watermark: int | None = None
     entries: dict[Side, list[Entry]] = field(default_factory=_nothing)
+    bucket: int = 0
+    batch: int | None = NEVER
+    join: int | None = None
+    arrived: dict[Side, int] | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -58,44 +72,67 @@ class Manifest:
         return [entry.id for entries in self.entries.values() for entry in entries]
 
     def to_bytes(self) -> bytes:
-        """Return the manifest as JSON."""
+        """Return the manifest as a record of the state."""
         plain: dict[str, Any] = {
-            "format": FORMAT,
             "origin": self.origin,
+            "bucket": self.bucket,
+            "batch": self.batch,
             "version": self.version,
             "watermark": self.watermark,
+            "join": self.join,
+            "arrived": self.arrived,
         }
         plain |= {side: [entry.to_json() for entry in entries] for side, entries in self.entries.items()}
-        return json.dumps(plain, separators=(",", ":")).encode()
+        return to_record(plain)
 
     @staticmethod
-    def from_bytes(data: bytes) -> Manifest:
-        """Read what `to_bytes` wrote.
+    def from_bytes(data: bytes, bucket: int) -> Manifest:
+        """Read what `to_bytes` wrote for a bucket.
 
         Raises
         ------
         StateError
-            If it is damaged or of a format that this version does not know.
+            If it is damaged, another bucket's, or of a format that this version does not know.
         """
+        what = f"the manifest of bucket {bucket}"
+        plain = from_record(data, what)
         try:
-            plain: dict[str, Any] = json.loads(bytes(data))
-            known = plain["format"]
-            if known == FORMAT:
-                sides: tuple[Side, ...] = ("left", "right")
-                return Manifest(
-                    plain["origin"],
-                    plain["version"],
-                    plain["watermark"],
-                    {side: [Entry(*entry) for entry in plain[side]] for side in sides},
-                )
-        except (KeyError, TypeError, ValueError) as error:
-            msg = f"the manifest of a bucket's state is damaged: {error!r}"
+            manifest = Manifest(
+                plain["origin"],
+                plain["version"],
+                plain["watermark"],
+                {side: [Entry(*entry) for entry in plain[side]] for side in SIDES},
+                plain.get("bucket", bucket),
+                plain.get("batch"),
+                plain.get("join"),
+                plain.get("arrived"),
+            )
+        except (KeyError, TypeError) as error:
+            msg = f"{what} is damaged: {error!r}. {WHAT_TO_DO}"
             raise StateError(msg) from error
-        msg = (
-            f"the state has format {known}, this version of slidejoin reads format {FORMAT}; "
-            "the changelog says which version reads it"
-        )
-        raise StateError(msg)
+        if manifest.bucket != bucket:
+            msg = f"{what} is that of bucket {manifest.bucket}: the checkpoint's state is damaged. {WHAT_TO_DO}"
+            raise StateError(msg)
+        return manifest
+
+    def check_arrived(self, before: dict[Side, int]) -> None:
+        """Check how many rows the sequencer of a count window says had arrived before this micro-batch.
+
+        Raises
+        ------
+        StateError
+            If this bucket was told another number by the last one.
+        """
+        if self.batch is None:
+            return
+        known = self.arrived or dict.fromkeys(SIDES, 0)
+        if known != before:
+            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (before, known)]
+            msg = (
+                f"the sequencer has numbered {counts[0]} rows before this micro-batch, bucket {self.bucket} has seen "
+                f"{counts[1]} of them arrive: the checkpoint has lost state. {WHAT_TO_DO}"
+            )
+            raise StateError(msg)
 
 
 class BucketState:
@@ -105,13 +142,18 @@ class BucketState:
     keeps the version that came last and may go on with changes to the other one. So what an attempt writes must fit
     what any other wrote: both use the same keys, made of the manifest's version and a number, for the same rows, if
     perhaps in another order. Only in the cache, where nothing is written over, a segment's name is the attempt's own.
+
+    Parameters
+    ----------
+    batch : int
+        Number of the micro-batch.
     """
 
-    def __init__(self, variables: Variables) -> None:
-        self._join = variables.join
-        self._manifest = variables.manifest
+    def __init__(self, variables: Variables, bucket: int, batch: int) -> None:
+        self._variables = variables
         self._segments = variables.segments
-        self._version = self._written = 0
+        self._bucket, self._batch = bucket, batch
+        self._join = self._version = self._written = 0
 
     def manifest(self, described: dict[str, Any]) -> Manifest:
         """Return the manifest, an empty one at the beginning.
@@ -119,20 +161,45 @@ class BucketState:
         Raises
         ------
         StateError
-            If the state belongs to another join than the one described; the message says what differs.
+            If the state is damaged or is not that of the micro-batch before, or if it belongs to another join than the
+            one described; the message says what differs.
         """
-        found = self._manifest.get()
+        found, kept = self._variables.manifest.get(), self._variables.join.get()
         if found is None:
-            self._join.update((json.dumps(described, sort_keys=True),))
-            return Manifest()
-        kept = self._join.get()
-        check_same_join(json.loads(kept[0]) if kept else {}, described)
-        manifest = Manifest.from_bytes(found[0])
-        self._version = manifest.version
+            text = self._begun(described)
+            manifest = Manifest(bucket=self._bucket)
+        else:
+            manifest = Manifest.from_bytes(found[0], self._bucket)
+            text = check_join(kept, described, manifest.join, f"bucket {self._bucket}")
+            if manifest.batch is not None:
+                check_follows(self._bucket, manifest.batch, self._batch, self._idle)
+        self._join, self._version = digest(text), manifest.version
         return manifest
 
-    def read(self, entry: Entry, schema: pa.Schema) -> pa.Table:
-        """Return a segment's rows.
+    def _begun(self, described: dict[str, Any]) -> str:
+        """Return the description of the join that a bucket begins with, if it is one that may be new."""
+        text = json.dumps(described, sort_keys=True)
+        self._variables.point_at(STORE)
+        stores_own = self._variables.join
+        kept = stores_own.get()
+        if kept is None:
+            stores_own.update((text,))
+        else:
+            # With another number of buckets some are new, and are not to be taken for lost ones.
+            check_join(kept, described, None, "a state store")
+        self._variables.point_at(self._bucket)
+        check_follows(self._bucket, NEVER, self._batch, self._idle)
+        self._variables.join.update((text,))
+        return text
+
+    def _idle(self) -> Idle | None:
+        self._variables.point_at(STORE)
+        found = self._variables.manifest.get()
+        self._variables.point_at(self._bucket)
+        return idle_of(found)
+
+    def read(self, entry: Entry, stream: Side, schema: pa.Schema) -> pa.Table:
+        """Return the rows of one stream's segment.
 
         Raises
         ------
@@ -140,9 +207,9 @@ class BucketState:
             If it is missing or damaged, naming it.
         """
         what = f"segment {entry.id} of the join's state"
-        table = open_sealed(self._parts(entry, what), schema, what)
+        table = open_sealed(self._parts(entry, what), schema, what, self._owner(stream, entry.id))
         if table.num_rows != entry.rows:
-            msg = f"{what} has {table.num_rows} rows, its manifest says {entry.rows}"
+            msg = f"{what} has {table.num_rows} rows, its manifest says {entry.rows}. {WHAT_TO_DO}"
             raise StateError(msg)
         return table
 
@@ -150,14 +217,14 @@ class BucketState:
         for part in range(_parts_of(entry.stored)):
             value = self._segments.getValue((_key(entry, part),))
             if value is None:
-                msg = f"{what} is missing: part {part} of {_parts_of(entry.stored)}"
+                msg = f"{what} is missing: part {part} of {_parts_of(entry.stored)}. {WHAT_TO_DO}"
                 raise StateError(msg)
             yield bytes(value[0])
 
-    def write(self, table: pa.Table, level: int, time_max: int) -> Entry:
-        """Put rows into the state as a new segment."""
-        data = seal(to_compact(table))
+    def write(self, table: pa.Table, stream: Side, level: int, time_max: int) -> Entry:
+        """Put rows of one stream into the state as a new segment."""
         name = f"{self._version}-{self._written}-{new_id()}"
+        data = seal(to_compact(table), self._owner(stream, name))
         self._written += 1
         entry = Entry(name, table.num_rows, table.nbytes, level, time_max, len(data))
         for part in range(_parts_of(len(data))):
@@ -171,33 +238,68 @@ class BucketState:
             self._segments.removeKey((_key(entry, part),))
 
     def update(self, manifest: Manifest) -> None:
-        """Make a manifest the one that counts."""
-        self._manifest.update((manifest.to_bytes(),))
+        """Make a manifest the one that counts, as that of this micro-batch."""
+        manifest.version += 1
+        manifest.batch, manifest.join = self._batch, self._join
+        self._variables.manifest.update((manifest.to_bytes(),))
+
+    def _owner(self, stream: Side, segment: str) -> bytes:
+        """Return what a segment is sealed with: it is no other bucket's or stream's, nor that of another time."""
+        return f"{self._bucket}/{stream}/{_place(segment)}".encode()
+
+
+def _place(segment: str) -> str:
+    """Return a segment's name without what is an attempt's own."""
+    place, _, own = segment.rpartition("-")
+    return place or own
 
 
 def _key(entry: Entry, part: int) -> str:
     """Return where a part of a segment lies in the state: the same for all attempts, see `BucketState`."""
-    place, _, own = entry.id.rpartition("-")
-    return f"{place or own}/{part}"
+    return f"{_place(entry.id)}/{part}"
 
 
 def _parts_of(size: int) -> int:
     return max(1, -(-size // PART_BYTES))
 
 
-def check_same_join(kept: dict[str, Any], described: dict[str, Any]) -> None:
-    """Compare the join that a state was made by with the one that is to go on with it.
+def digest(description: str) -> int:
+    """Return the checksum of a join's description, for the records that go with it."""
+    return zlib.crc32(description.encode())
+
+
+def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected: int | None, whose: str) -> str:
+    """Compare the join that a state was made by with the one that is to go on with it; return the former's text.
+
+    Parameters
+    ----------
+    kept : tuple of str, or None
+        The description as the state has it.
+    expected : int or None
+        Its `digest`, as far as that is known.
 
     Raises
     ------
     StateError
-        If they are not the same; the message says what differs.
+        If it is missing or damaged, or if the two are not the same; the message says what differs.
     """
-    differing = sorted(name for name in {*kept, *described} if kept.get(name) != described.get(name))
+    if kept is None:
+        msg = f"the description of the join is missing from the state of {whose}. {WHAT_TO_DO}"
+        raise StateError(msg)
+    text = str(kept[0])
+    try:
+        known: Any = json.loads(text)
+    except ValueError:
+        known = None
+    if not isinstance(known, dict) or expected not in {None, digest(text)}:
+        msg = f"the description of the join in the state of {whose} is damaged: {text[:200]!r}. {WHAT_TO_DO}"
+        raise StateError(msg)
+    differing = sorted(name for name in {*known, *described} if known.get(name) != described.get(name))
     if differing:
-        told = "; ".join(f"{name} was {kept.get(name)!r} and is now {described.get(name)!r}" for name in differing)
+        told = "; ".join(f"{name} was {known.get(name)!r} and is now {described.get(name)!r}" for name in differing)
         msg = (
             f"the checkpoint holds the state of another join: {told}. Start the query with what it had, or on a new "
             "checkpoint"
         )
         raise StateError(msg)
+    return text

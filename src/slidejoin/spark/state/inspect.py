@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.errors import StateError
-from slidejoin.spark.job.checks import is_connect
+from slidejoin.arguments import shown, whole_number
+from slidejoin.errors import ArgumentTypeError, StateError
+from slidejoin.spark.job.buckets import bucket_ids, partition_of
+from slidejoin.spark.job.checks import check_spark, is_connect
+from slidejoin.spark.route.sequencing import NUMBERED
 from slidejoin.spark.state.bucket_state import Manifest
+from slidejoin.spark.state.lineage import STORE, check_follows, idle_of
+from slidejoin.spark.state.records import from_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +62,7 @@ class BucketInfo:
     bucket, partition : int
         Its id, and the state store that it lies in.
     version : int
-        Micro-batches that changed it.
+        Micro-batches that have called it.
     watermark_ms : int or None
         The watermark of the last one, in milliseconds since 1970; None for count windows, 0 while there was none.
     segments : tuple of SegmentInfo
@@ -165,6 +171,8 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
 
     Raises
     ------
+    ArgumentTypeError
+        For anything but a session, a path and a number.
     StateError
         If there is no checkpoint, none with a join of slidejoin, no such micro-batch, or the state is damaged.
 
@@ -175,6 +183,11 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
     >>> [(bucket.bucket, bucket.rows("left"), bucket.bytes) for bucket in info.joins[0].buckets]  # doctest: +SKIP
     [(0, 51200, 1638400), (2, 51177, 1637664)]
     """
+    check_spark(spark)
+    checkpoint = _path(checkpoint)
+    if batch is not None and whole_number(batch) is None:
+        msg = f"batch must be the number of a micro-batch, or None; got {shown(batch)}"
+        raise ArgumentTypeError(msg)
     operators = _operators(spark, checkpoint)
     first, last = int(operators[0]["minBatchId"]), int(operators[0]["maxBatchId"])
     if batch is not None and not first <= batch <= last:
@@ -188,6 +201,13 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
         raise StateError(msg)
     sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if _variables(row) == SEQUENCER]
     return CheckpointInfo(checkpoint, at, first, last, tuple(_counted(join, sequencers) for join in joins))
+
+
+def _path(checkpoint: object) -> str:
+    if isinstance(checkpoint, (str, os.PathLike)) and str(checkpoint):
+        return str(checkpoint)
+    msg = f"checkpoint must be the path of a query's checkpointLocation, got {shown(checkpoint)}"
+    raise ArgumentTypeError(msg)
 
 
 def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
@@ -230,31 +250,55 @@ def _values(spark: SparkSession, checkpoint: str, operator: int, variable: str, 
 
 
 def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInfo:
-    operator = int(row["operatorId"])
-    described = {value["value"][0] for value in _values(spark, checkpoint, operator, "join", batch)}
-    if len(described) > 1:
-        msg = f"the buckets of operator {operator} in {checkpoint} belong to {len(described)} different joins"
+    operator, stores = int(row["operatorId"]), int(row["numPartitions"])
+    texts = {value["value"][0] for value in _values(spark, checkpoint, operator, "join", batch)}
+    if len(texts) > 1:
+        msg = f"the buckets of operator {operator} in {checkpoint} belong to {len(texts)} different joins"
         raise StateError(msg)
-    buckets = []
-    for value in _values(spark, checkpoint, operator, "manifest", batch):
-        manifest = Manifest.from_bytes(value["value"][0])
-        segments = tuple(
-            SegmentInfo(side, entry.id, entry.rows, entry.stored, entry.level)
-            for side, entries in manifest.entries.items()
-            for entry in entries
-        )
-        key = int(value["key"][0])
-        buckets.append(BucketInfo(key, value["partition_id"], manifest.version, manifest.watermark, segments))
-    whole = json.loads(described.pop()) if described else {}
-    return JoinInfo(operator, whole, int(row["numPartitions"]), tuple(sorted(buckets, key=lambda one: one.bucket)))
+    described = _described(texts.pop(), f"operator {operator}") if texts else {}
+    kept: dict[tuple[int, int], Any] = {
+        (value["partition_id"], value["key"][0]): value["value"]
+        for value in _values(spark, checkpoint, operator, "manifest", batch)
+    }
+    # All buckets are called by the first micro-batch that calls any.
+    called = [place for place in kept if place[1] != STORE]
+    expected = [(partition_of(key, stores), key) for key in bucket_ids(described.get("partitions", 0)) if called]
+    buckets = [_bucket(kept, *place, batch) for place in sorted({*called, *expected}, key=lambda place: place[1])]
+    return JoinInfo(operator, described, stores, tuple(buckets))
+
+
+def _bucket(kept: dict[tuple[int, int], Any], partition: int, key: int, batch: int) -> BucketInfo:
+    """Return what a bucket keeps behind a micro-batch, if that is what another one can go on from."""
+    found = kept.get((partition, key))
+    manifest = Manifest() if found is None else Manifest.from_bytes(found[0], key)
+    if manifest.batch is not None:
+        check_follows(key, manifest.batch, batch + 1, lambda: idle_of(kept.get((partition, STORE))))
+    segments = tuple(
+        SegmentInfo(side, entry.id, entry.rows, entry.stored, entry.level)
+        for side, entries in manifest.entries.items()
+        for entry in entries
+    )
+    return BucketInfo(key, partition, manifest.version, manifest.watermark, segments)
+
+
+def _described(text: str, whose: str) -> dict[str, Any]:
+    try:
+        described: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        msg = f"the description of the join in the state of {whose} is damaged: {error}"
+        raise StateError(msg) from error
+    return described
 
 
 def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tuple[int, Any, Any]:
     """Return a sequencer's operator, which join it belongs to, and the rows that it has seen."""
     operator = int(row["operatorId"])
-    kept = (_values(spark, checkpoint, operator, variable, batch) for variable in ("join", "totals"))
-    described, seen = (json.loads(values[0]["value"][0]) if values else {} for values in kept)
-    return operator, described, seen
+    texts, totals = (
+        [value["value"][0] for value in _values(spark, checkpoint, operator, variable, batch)]
+        for variable in ("join", "totals")
+    )
+    described = _described(texts[0], "the sequencer") if texts else {}
+    return operator, described, from_record(totals[0].encode(), NUMBERED) if totals else {}
 
 
 def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:

@@ -68,7 +68,7 @@ def merge_small(
         if payload.num_rows == 0:
             continue
         level = merged[0].entry.level + 1
-        entry = state.write(payload, level, time_max(plan, stream, payload))
+        entry = state.write(payload, stream, level, time_max(plan, stream, payload))
         segment = build_segment(plan, stream, payload, entry)
         segments.append(segment)
         entries.append(entry)

@@ -7,28 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from slidejoin.spark.job.checks import SparkJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["SequenceVariables", "Variables", "watermark_of"]
+__all__ = ["SequenceVariables", "Variables", "micro_batch"]
+
+BATCH_ID = "streaming.sql.batchId"
+"""What Spark calls the number of a micro-batch among the properties of its tasks."""
 
 
 class Variables:
     """``join``, ``manifest`` and ``segments`` of the bucket that is at work; Spark points them at its key.
+
+    A state store has the first two of its own too, under a key that no bucket has, see `slidejoin.spark.state.lineage`.
 
     Attributes
     ----------
     join
         What the state belongs to, written once: the join described as JSON.
     manifest
-        Which segments there are; small, rewritten by every micro-batch that changes something.
+        Which segments there are; small, rewritten by every micro-batch that calls the bucket.
     segments
         ``<segment id>/<part>`` to bytes.
     """
@@ -38,6 +42,20 @@ class Variables:
         data = StructType([StructField("data", BinaryType())])
         self.manifest = handle.getValueState("manifest", data)
         self.segments = handle.getMapState("segments", StructType([StructField("part", StringType())]), data)
+        self._client = _client_of(handle)
+
+    def point_at(self, key: int) -> None:
+        """Let the variables be those of another key, until Spark points them at the next bucket."""
+        self._client.set_implicit_key((key,))
+
+    def watermark(self) -> int:
+        """Return the query's watermark in milliseconds, -1 where there is none.
+
+        Spark tells it by `TimerValues` too, but only to processors that may have timers, and prepares those in every
+        micro-batch again: with two buckets that took a sixth of all that small ones take. Here it is asked as Spark's
+        own wrapper asks.
+        """
+        return int(self._client.get_timestamps("EventTime")[1])
 
 
 class SequenceVariables:
@@ -56,12 +74,15 @@ class SequenceVariables:
         self.totals = handle.getValueState("totals", StructType([StructField("seen", StringType())]))
 
 
-def watermark_of(handle: StatefulProcessorHandle) -> Callable[[], int]:
-    """Return what tells the query's watermark in milliseconds, -1 where there is none.
+def micro_batch() -> int | None:
+    """Return the number of the micro-batch that this task is part of; None in other queries, and in the driver."""
+    task = TaskContext.get()
+    number = None if task is None else task.getLocalProperty(BATCH_ID)
+    return None if number is None else int(number)
 
-    Spark tells it by `TimerValues` too, but only to processors that may have timers, and prepares those in every
-    micro-batch again: with two buckets that took a sixth of all that small ones take. Here it is asked as Spark's own
-    wrapper asks, by whatever name the handle has its client.
+
+def _client_of(handle: StatefulProcessorHandle) -> StatefulProcessorApiClient:
+    """Return what a handle talks to Spark by, whatever name it has for it.
 
     Raises
     ------
@@ -70,6 +91,6 @@ def watermark_of(handle: StatefulProcessorHandle) -> Callable[[], int]:
     """
     for held in vars(handle).values():
         if isinstance(held, StatefulProcessorApiClient):
-            return lambda: int(held.get_timestamps("EventTime")[1])
+            return held
     msg = "this version of pyspark tells a join no watermark; install one that slidejoin was tested with, such as 4.3"
     raise SparkJoinError(msg)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slidejoin.arguments import shown, whole_number
+from slidejoin.errors import ArgumentError, ArgumentTypeError
+
 __all__ = ["Options"]
 
 
@@ -34,14 +37,18 @@ class Options:
         value = getattr(self, field)
         if value is None and optional:
             return
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        number = whole_number(value)
+        if number is None or not least <= number <= most:
             or_none = ", or None" if optional else ""
-            msg = f"{field} of {self.name} must be a whole number from {least:,} to {most:,}{or_none}; got {value!r}"
-            raise ValueError(msg)
+            msg = (
+                f"{field} of {self.name} must be a whole number from {least:,} to {most:,}{or_none}; got {shown(value)}"
+            )
+            raise (ArgumentTypeError if number is None else ArgumentError)(msg)
+        object.__setattr__(self, field, number)
 
     def _check_share(self, field: str) -> None:
         """Refuse what is no number above 0 and up to 1."""
         value = getattr(self, field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            msg = f"{field} of {self.name} must be a number above 0 and up to 1; got {value!r}"
-            raise ValueError(msg)
+            msg = f"{field} of {self.name} must be a number above 0 and up to 1; got {shown(value)}"
+            raise ArgumentError(msg)

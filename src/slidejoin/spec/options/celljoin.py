@@ -23,7 +23,7 @@ class NestedLoop(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -52,7 +52,7 @@ class Hash(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slidejoin.arguments import shown
+from slidejoin.errors import ArgumentError
 from slidejoin.spec.options.base import Options
 
 __all__ = ["BiSort", "RapTable", "WibTree"]
@@ -28,7 +30,7 @@ class RapTable(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -45,8 +47,8 @@ class RapTable(Options):
         self._check("subwindows", 1, 1 << 10)
         sigma: object = self.sigma
         if isinstance(sigma, bool) or not isinstance(sigma, (int, float)) or not 1 < sigma <= MOST_SIGMA:
-            msg = f"sigma of rap_table must be a number above 1 and up to {MOST_SIGMA}; got {sigma!r}"
-            raise ValueError(msg)
+            msg = f"sigma of rap_table must be a number above 1 and up to {MOST_SIGMA}; got {shown(sigma)}"
+            raise ArgumentError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class WibTree(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -101,7 +103,7 @@ class BiSort(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slidejoin.arguments import truth_value
 from slidejoin.spec.options.base import Options
 
 __all__ = ["BPlusTree", "ChainedBPlusTree", "ChainedCssTree", "IMTree", "PIMTree"]
@@ -21,7 +22,7 @@ class BPlusTree(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -48,7 +49,7 @@ class ChainedBPlusTree(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -77,7 +78,7 @@ class ChainedCssTree(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -108,7 +109,7 @@ class IMTree(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -149,7 +150,7 @@ class PIMTree(Options):
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For a number out of its range.
     """
 
@@ -172,3 +173,4 @@ class PIMTree(Options):
         self._check("threads", 1, 1 << 10)
         self._check("fan_out", 4, 1 << 12)
         self._check("immutable_fan_out", 3, 1 << 12)
+        truth_value(f"blocking of {self.name}", self.blocking)

@@ -1,0 +1,47 @@
+"""The cost of basic windows of `nested_loop` by their size: constants of its model, see docs/performance.md.
+
+Prints, for windows of several sizes and for basic windows of several unit blocks, billions of keys a second that one
+thread compares for a batch of 64 probes at match rate 2: the best of many batches.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+import numpy as np
+
+from slidejoin.kernels.scans.comparing import UNIT_BLOCK, compare_blocks
+
+BATCH, ROOM, FAR = 64, 1 << 16, 1 << 60
+
+
+def keys_per_second(rows: int, blocks: int, times: int) -> float:
+    """Return billions of keys a second."""
+    rng, size = np.random.default_rng(1), blocks * UNIT_BLOCK
+    keys = rng.integers(0, 1 << 31, -(-rows // size) * size)
+    ordinals, reach, best = np.arange(keys.size), (1 << 31) // rows, float("inf")
+    seen_from, seen_to = np.zeros(BATCH, np.int64), np.full(BATCH, FAR)
+    entries, which = np.empty(ROOM, np.int64), np.empty(ROOM, np.int32)
+    for _ in range(times):
+        asked = rng.integers(0, 1 << 31, (1, BATCH))
+        low, high, start = asked - reach, asked + reach, perf_counter()
+        compare_blocks(
+            keys, ordinals, 0, rows, size, low, high, seen_from, seen_to, 0, BATCH, ROOM, entries, which
+        )  # fmt: skip
+        best = min(best, perf_counter() - start)
+    return rows * BATCH / best / 1e9
+
+
+def main() -> int:
+    """Print a line for each window."""
+    for rows in (1 << 14, 1 << 17, 1 << 20):
+        times = max(3, min(200, (1 << 24) // rows))
+        sizes = [blocks for blocks in (8 << power for power in range(12)) if blocks * UNIT_BLOCK <= rows]
+        speeds = ", ".join(f"{blocks}: {keys_per_second(rows, blocks, times):.1f}" for blocks in sizes)
+        sys.stdout.write(f"{rows:,} rows, G keys/s by unit blocks: {speeds}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The command that compiles all kernels ahead of time."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+__all__ = ["compile_in_words", "compiled_kernels"]
+
+
+def compiled_kernels() -> dict[str, object]:
+    """Compile all kernels that are not compiled yet, and return the seconds and what became of each kernel."""
+    start = perf_counter()
+    from slidejoin.kernels.jit.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
+
+    done = warm_up()
+    return {"seconds": perf_counter() - start, "kernels": [kernel._asdict() for kernel in done]}
+
+
+def compile_in_words() -> None:
+    """Do that and say so in one line. It needs no package but those of a plain installation."""
+    start = perf_counter()
+    from slidejoin.kernels.jit.warming import compile_all, kernels  # noqa: PLC0415 - see above
+
+    compiled = len(compile_all())
+    sys.stdout.write(f"{kernels():,} kernels ready, {compiled} compiled now, {perf_counter() - start:.1f} s\n")

@@ -1,0 +1,163 @@
+"""Compiling kernels in another process, which goes on when this one ends.
+
+It begins when an embedded join first needs a kernel that is not compiled, is the only one that does so in the folder of
+compiled kernels, and takes what other programs leave of the processor. With ``SLIDEJOIN_COMPILE=now`` there is none:
+each kernel is compiled by its first call.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.errors import ConfigError
+from slidejoin.kernels.jit.progress import say
+from slidejoin.runtime.cores import cores
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["BACKGROUND", "Background", "alone_in", "processes", "setting"]
+
+SETTING = "SLIDEJOIN_COMPILE"
+"""The environment variable: ``background``, the default, or ``now``."""
+
+COMPILE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from slidejoin.kernels.jit.warming import compile_rest
+compile_rest(json.loads(sys.argv[2]))
+"""
+
+LOCK = "compiling.lock"
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+"""Locks; without them two processes may do the same work."""
+
+ALL_SECONDS = 45
+"""Seconds of one core that all kernels take."""
+
+LONGEST = 180.0
+"""Seconds after which nobody counts on the other process any more."""
+
+
+class Background:
+    """The process that compiles kernels for this one, and for others."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._since: float | None = None
+
+    def begin(self, folder: Path, meanwhile: str = "") -> bool:
+        """Have the kernels of a folder compiled, once; return whether they may still be expected.
+
+        Standard error says so, and what happens `meanwhile`; without that, whoever has to wait is told elsewhere.
+        """
+        if self._since is None:
+            self._since = monotonic()
+            self._begin(folder, meanwhile)
+        if monotonic() - self._since > LONGEST:
+            return False
+        return (self._process is not None and self._process.poll() is None) or _locked(folder)
+
+    def _begin(self, folder: Path, meanwhile: str) -> None:
+        if setting() == "now" or not sys.executable:
+            return
+        if _locked(folder):
+            if meanwhile:
+                say(f"another process is compiling kernels; {meanwhile} until then")
+            return
+        import numba  # noqa: PLC0415 - loaded by now, but not by importing this
+
+        imported = sorted(name for name in sys.modules if name.startswith("slidejoin.kernels."))
+        kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, this package
+                [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(imported)],
+                env=os.environ | kept,
+                # Whoever reads what this process writes need not wait for the other one.
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C is not for it
+            )
+        except OSError:
+            return
+        atexit.register(self._leave)
+        if meanwhile:
+            seconds = ALL_SECONDS // processes()
+            say(
+                f"compiling kernels in the background, once per installation, about {seconds} s; {meanwhile} until then"
+            )
+
+    def end(self) -> None:
+        """End the process, with its helpers; its folder may go then."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _leave(self) -> None:
+        """Forget the process, which is meant to go on: Python would warn of it."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.returncode = 0
+
+
+def setting() -> str:
+    """Return whether kernels are compiled in the ``"background"`` or ``"now"``, by their first calls.
+
+    Raises
+    ------
+    ConfigError
+        If the environment says something else.
+    """
+    how = os.environ.get(SETTING) or "background"
+    if how not in {"background", "now"}:
+        msg = f'the environment variable {SETTING} must be "background" or "now"; got {how!r}'
+        raise ConfigError(msg)
+    return how
+
+
+def processes() -> int:
+    """Return how many processes compile in the background: one core is left to other work."""
+    return max(min(cores(), 8) - 1, 1)
+
+
+def alone_in(folder: Path) -> bool:
+    """Lock a folder until this process ends; return False if another process has locked it."""
+    if fcntl is None:
+        return True
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return False
+    os.truncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
+    return True
+
+
+def _locked(folder: Path) -> bool:
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:  # nobody has ever compiled here
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+BACKGROUND = Background()
+"""Of this process."""

@@ -1,0 +1,175 @@
+"""Kernels run by Python itself, so that a first small push is answered at once while they are compiled elsewhere.
+
+Each kernel has a plain meaning, which ``NUMBA_DISABLE_JIT=1`` gives to a whole process. Here a module of kernels is
+executed a second time, with Numba out of its way, and a kernel that is not compiled yet is replaced by its plain twin
+for as long as little is asked of it. Both work on the same arrays, so that one call may be plain and the next compiled.
+
+What is little is decided by the rows of the whole process, which only grow: at most `MOST_ROWS` in any push and
+`MOST_IN_ALL` in all. Plain kernels run in one thread, as each of the threads that share a push needs more rows than
+that. Numba is not loaded by importing this module.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from importlib.util import find_spec, module_from_spec
+from time import perf_counter
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.kernels.jit.background import BACKGROUND, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["INTERPRETER", "Interpreter"]
+
+PACKAGE = "slidejoin.kernels."
+SHARED = frozenset(f"{PACKAGE}jit.{name}" for name in ("caching", "interpreted", "background", "progress"))
+"""Modules of the package that hold no kernels; the plain ones use them as they are."""
+
+MOST_ROWS = 256
+"""Rows of a push. Threads share one from 512 rows on."""
+
+MOST_IN_ALL = 8192
+"""Rows that a process has pushed in all: every row may meet every other one, at a microsecond or two for each pair."""
+
+MEANWHILE = "plain Python answers small pushes"
+
+PATIENCE, SHARE = 1.0, 0.25
+"""Plain kernels may take a second, and a quarter of the time after the first one. A stream that waits for its rows then
+never waits for the compiler; one whose rows are waiting is better off compiling what it needs now."""
+
+
+class Interpreter:
+    """Decides whether Python runs a kernel that is not compiled, and runs it."""
+
+    def __init__(self) -> None:
+        self.cold = False
+        """Whether a kernel was not compiled when its module was imported."""
+        self._rows = 0
+        self._closed = False
+        self._began = self._spent = 0.0
+        self._modules: dict[str, ModuleType] = {}
+        self._twins: dict[int, Callable[..., Any]] = {}
+        self._lock = threading.RLock()
+
+    def expect(self, rows: int) -> None:
+        """Take note of the rows of a push before it begins; if they are too many, Python runs no more kernels.
+
+        Raises
+        ------
+        ConfigError
+            If the environment has a setting that cannot be.
+        """
+        setting()
+        self._rows += rows
+        if rows > MOST_ROWS or self._rows > MOST_IN_ALL:
+            self._closed = True
+
+    def planned(self) -> None:
+        """Take note that a join has its kernels: if all of them are compiled, pushes need not be counted any more."""
+        if not self.cold:
+            self._closed = True
+
+    def imported(self, kernel: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
+        """Take note of a kernel."""
+        self.cold |= not kernel._file.is_file()  # noqa: SLF001 - the form of Numba's kernels here
+
+    def takes(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
+        """Tell whether Python is to run a kernel now, and let another process compile it then."""
+        if self._rows == 0 or not kernel.__module__.startswith(PACKAGE) or kernel._file.is_file():  # noqa: SLF001
+            return False
+        # Also where this kernel is compiled here: others will be called.
+        begun = BACKGROUND.begin(kernel._file.parent, "" if self._closed else MEANWHILE)  # noqa: SLF001
+        if self._closed or not begun:
+            return False
+        self._began = self._began or perf_counter()
+        return self._spent <= PATIENCE + SHARE * (perf_counter() - self._began)
+
+    def run(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - Numba's kernels are untyped
+        """Run the plain twin of a kernel."""
+        import numpy as np  # noqa: PLC0415 - see above
+
+        twin = self._twin(kernel)
+        start = perf_counter()
+        try:
+            # Compiled code does not look at overflows and divisions by zero of its numbers either.
+            with np.errstate(all="ignore"):
+                return twin(*arguments)
+        finally:
+            self._spent += perf_counter() - start
+
+    def _twin(self, kernel: Any) -> Callable[..., Any]:  # noqa: ANN401 - see above
+        """Return the plain twin of a kernel: the one that its module makes at the same place, in the same order."""
+        if id(kernel) not in self._twins:
+            from slidejoin.kernels.jit.compiling import KERNELS  # noqa: PLC0415 - loads Numba
+
+            with self._lock:
+                self._module(kernel.__module__)
+                plain = self._modules[f"{PACKAGE}jit.compiling"].KERNELS
+                twins = zip(_made_in(kernel.__module__, KERNELS), _made_in(kernel.__module__, plain), strict=True)
+                self._twins |= {id(one): twin for one, twin in twins}
+        return self._twins[id(kernel)]
+
+    def _module(self, name: str) -> ModuleType:
+        """Execute a module of kernels once more; whatever it imports of the package is plain too."""
+        known = self._modules.get(name)
+        if known is not None:
+            return known
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{name} cannot be loaded again", name=name)
+        module = module_from_spec(spec)
+        vars(module)["__builtins__"] = vars(builtins) | {"__import__": self._import}
+        self._modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del self._modules[name]
+            raise
+        return module
+
+    def _import(
+        self,
+        name: str,
+        globals: Any = None,  # noqa: A002, ANN401 - as `__import__` has them
+        locals: Any = None,  # noqa: A002, ANN401
+        fromlist: Any = (),  # noqa: ANN401
+        level: int = 0,
+    ) -> Any:  # noqa: ANN401
+        if name == "numba" and not fromlist:
+            return _Numba("numba")
+        if name.startswith(PACKAGE) and name not in SHARED:
+            return self._module(name)
+        return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+class _Numba(ModuleType):
+    """Numba where ``NUMBA_DISABLE_JIT`` is set, as far as kernels know it by its own name."""
+
+    @property
+    def config(self) -> SimpleNamespace:
+        """The settings, this one changed."""
+        import numba  # noqa: PLC0415 - see above
+
+        return SimpleNamespace(**vars(numba.config) | {"DISABLE_JIT": 1})
+
+    @staticmethod
+    def njit(*functions: Any, **_options: Any) -> Any:  # noqa: ANN401 - a decorator with and without options
+        """Leave a function as it is."""
+        return functions[0] if functions else lambda function: function
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        import numba  # noqa: PLC0415 - see above
+
+        return getattr(numba, name)
+
+
+def _made_in(module: str, kernels: list[tuple[Any, float]]) -> list[Any]:
+    return [kernel for kernel, _ in kernels if kernel.__module__ == module]
+
+
+INTERPRETER = Interpreter()
+"""Of this process."""

@@ -1,0 +1,126 @@
+"""What is said on standard error while kernels are compiled: one line, and on a terminal how far it is.
+
+Nobody waits without knowing why, whatever logging a program has set up: so these lines do not go through `logging`.
+``SLIDEJOIN_QUIET=1`` silences them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PROGRESS", "QUIET", "Progress", "bar", "quiet", "say"]
+
+QUIET = "SLIDEJOIN_QUIET"
+"""The environment variable that silences everything here, if it is set to anything but nothing or 0."""
+
+EACH = 0.4
+"""Seconds of one core that a kernel takes on average: 112 took 45."""
+
+FOR_ONE_JOIN = 15
+"""Seconds that compiling what one join calls takes at most, 7 to 15 on an idle core."""
+
+WIDTH = 24
+ERASE = "\r\x1b[2K"
+
+
+def quiet() -> bool:
+    """Tell whether the user wants none of this."""
+    return os.environ.get(QUIET, "") not in {"", "0"}
+
+
+def say(text: str) -> None:
+    """Write one line to standard error."""
+    if sys.stderr is not None and not quiet():
+        sys.stderr.write(f"slidejoin: {text}\n")
+        sys.stderr.flush()
+
+
+def bar(done: int, total: int) -> str:
+    """Draw how much of something is done.
+
+    Examples
+    --------
+    >>> bar(1, 3)
+    '[########                ]'
+    """
+    full = WIDTH * done // max(total, 1)
+    return f"[{'#' * full}{' ' * (WIDTH - full)}]"
+
+
+class Progress:
+    """Says that kernels are compiled, once, and on a terminal how far it is, in a line that goes when it is over."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._open: list[str] = []
+        self._total = 0
+        self._missed = self._shown = False
+        self._compiled, self._began = 0, 0.0
+
+    @contextmanager
+    def one(self, kernel: str) -> Iterator[None]:
+        """Make one kernel ready, which may make others ready that it calls."""
+        if not self._open:
+            self._missed, self._began = False, self._began if self._total else perf_counter()
+        self._open.append(kernel)
+        try:
+            yield
+        finally:
+            self._open.pop()
+            if not self._open and not self._total:
+                self._erase()
+
+    def missed(self) -> None:
+        """Take note that the kernel that is being made ready is not on disk: it is compiled now."""
+        if not self._open or self._total:
+            return  # who makes many ready says so itself
+        self._once(f"compiling the kernels of this join, once per installation, about {FOR_ONE_JOIN} s")
+        self._compiled += 1
+        self._show(f"{self._compiled} compiled, {perf_counter() - self._began:.0f} s: {self._open[-1]}")
+
+    @contextmanager
+    def many(self, kernels: int, processes: int) -> Iterator[None]:
+        """Compile so many kernels on so many cores; `done` says how far it is."""
+        seconds = max(round(EACH * kernels / processes), 1)
+        say(f"compiling {kernels} kernels, once per installation, about {seconds} s")
+        self._total, self._began = kernels, perf_counter()
+        self.done(0)
+        try:
+            yield
+        finally:
+            self._total = 0
+            self._erase()
+
+    def done(self, kernels: int) -> None:
+        """Show how many of many are compiled."""
+        self._show(f"{bar(kernels, self._total)} {kernels} of {self._total}, {perf_counter() - self._began:.0f} s")
+
+    def _once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            say(text)
+
+    def _show(self, text: str) -> None:
+        """Write over the line before; only on a terminal that nothing else, such as a live display, has taken over."""
+        stream = sys.__stderr__
+        if stream is not None and stream is sys.stderr and stream.isatty() and not quiet():
+            self._shown = True
+            stream.write(f"{ERASE}slidejoin: {text}")
+            stream.flush()
+
+    def _erase(self) -> None:
+        stream, shown, self._shown = sys.__stderr__, self._shown, False
+        if stream is not None and shown:
+            stream.write(ERASE)
+            stream.flush()
+
+
+PROGRESS = Progress()
+"""Of this process."""

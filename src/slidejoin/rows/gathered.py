@@ -1,0 +1,117 @@
+"""Rows taken out of a window, but for the bytes of their texts and of what Arrow holds: those are copied by the table.
+
+What is taken of each row here has one width. Only then is it known how many bytes the rows have, and how many of them
+make a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.chunk import Fixed, arrow_of
+from slidejoin.rows.text import text_lengths
+from slidejoin.rows.widths import Widths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from slidejoin.rows.gather import Located
+
+__all__ = ["Gathered", "InRecords"]
+
+
+class InRecords(NamedTuple):
+    """A column as it was taken out of records.
+
+    Attributes
+    ----------
+    column : Fixed
+    values : (n,) of its type, or (n, 2) words of texts
+    marks : (n,) uint8 or None
+        0 where it is NULL.
+    size : int
+        Bytes of the texts, 0 without.
+    """
+
+    column: Fixed
+    values: NDArray[Any]
+    marks: NDArray[np.uint8] | None
+    size: int
+
+
+class Gathered:
+    """Columns of some rows, see above.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of these columns.
+    rows : int
+        How many.
+    fixed : int
+        Bytes that those that were in records take for a row, whatever is in it.
+    held : sequence of InRecords
+        These columns.
+    others : Located, optional
+        The other ones, if there are any.
+    """
+
+    __slots__ = ("_fixed", "_held", "_others", "_schema", "_whole", "rows")
+
+    def __init__(
+        self, schema: pa.Schema, rows: int, fixed: int, held: Sequence[InRecords], others: Located | None
+    ) -> None:
+        self._schema, self._fixed, self._held, self._others = schema, fixed, held, others
+        self._whole: pa.Table | None = None
+        self.rows = rows
+        """How many."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take as Arrow."""
+        texts = sum(one.size for one in self._held)
+        others = 0 if self._others is None else self._others.widths.nbytes
+        return texts + others + self.rows * self._fixed
+
+    @property
+    def widths(self) -> Widths:
+        """How wide the rows are."""
+        widths = Widths(self.rows, self._fixed)
+        for one in self._held:
+            if one.column.text:
+                widths = widths.beside(Widths(self.rows, 0, text_lengths(one.values)))
+        return widths if self._others is None else widths.beside(self._others.widths)
+
+    def complete(self, most: int) -> None:
+        """Copy all that is left to copy, if the rows have no more than so many bytes."""
+        if self.nbytes <= most:
+            self._whole = self.table(0, self.rows)
+
+    def table(self, start: int, stop: int) -> pa.Table:
+        """Return the rows start…stop-1."""
+        if self._whole is not None:
+            return self._whole if stop - start == self.rows else self._whole.slice(start, stop - start)
+        rows = stop - start
+        if not self._schema.names:
+            # A table without columns still has rows.
+            return pa.table({"": pa.nulls(rows)}).select([])
+        if rows == 0:
+            return empty_of(self._schema)
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+        for column, values, marks, size in self._held:
+            if rows == self.rows:
+                columns[column.name] = arrow_of(column, values, marks, size)
+            else:
+                # Copied, or each of the tables would keep the memory of all of them.
+                valid = None if marks is None else marks[start:stop]
+                columns[column.name] = arrow_of(column, values[start:stop].copy(), valid)
+        if self._others is not None:
+            table = self._others.rows(start, stop)
+            columns |= dict(zip(table.column_names, table.columns, strict=True))
+        return pa.Table.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)

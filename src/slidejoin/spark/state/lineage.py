@@ -1,0 +1,96 @@
+"""Whether a state goes back to the micro-batch before: what tells a state that was lost from one that is new or idle.
+
+Spark gives micro-batches consecutive numbers, and a bucket is called in every one that brings any task anything, so a
+bucket's manifest says in which micro-batch it was written last. Those that bring nothing, by which Spark only moves the
+watermark, call no bucket: then each state store writes down, under a key of its own, since when it has been idle::
+
+    micro-batch         7         8         9         10        11
+    buckets are      called    called      idle      idle     called
+    a store has       m 7       m 8     m 8, idle  m 8, idle    m 11
+                                         9 to 9     9 to 10
+
+In micro-batch 11 the manifest has to be that of 10, or that of the last one before the store was idle up to 10. So a
+store that has lost its last changes, some of them, or all it ever had, is found out by what it still has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from slidejoin.errors import StateError
+from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slidejoin.spark.state.variables import Variables
+
+__all__ = ["NEVER", "STORE", "Idle", "check_follows", "idle_of", "note_idle"]
+
+STORE = -1
+"""Key under which a state store keeps what is its own; buckets have numbers from 0 on."""
+
+NEVER = -1
+"""In place of a micro-batch's number: that of a bucket that has not been called yet."""
+
+
+class Idle(NamedTuple):
+    """Consecutive micro-batches in which no bucket of a state store was called.
+
+    Attributes
+    ----------
+    since, until : int
+        The first and the last of them.
+    """
+
+    since: int
+    until: int
+
+
+def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
+    """Read the idle micro-batches of a store from its own manifest; None if it has never been idle.
+
+    Raises
+    ------
+    StateError
+        If it is damaged.
+    """
+    if found is None:
+        return None
+    plain = from_record(found[0], "the record of a state store's idle micro-batches")
+    return Idle(plain["since"], plain["until"])
+
+
+def note_idle(variables: Variables, batch: int) -> None:
+    """Write down that no bucket of this store was called in a micro-batch."""
+    variables.point_at(STORE)
+    before = idle_of(variables.manifest.get())
+    since = before.since if before is not None and before.until == batch - 1 else batch
+    variables.manifest.update((to_record({"since": since, "until": batch}),))
+
+
+def check_follows(bucket: int, last: int, batch: int, idle: Callable[[], Idle | None]) -> None:
+    """Check that a bucket's state is the one that a micro-batch is to go on from.
+
+    Parameters
+    ----------
+    last : int
+        Micro-batch in which the bucket was called last, by its manifest; `NEVER` if it has none.
+    batch : int
+        The micro-batch that begins.
+    idle : function
+        Returns the idle micro-batches of the bucket's store.
+
+    Raises
+    ------
+    StateError
+        If there are others between the two than those in which the store was idle.
+    """
+    if last == batch - 1 or idle() == (last + 1, batch - 1):
+        return
+    has = "has no state" if last == NEVER else f"has the state after micro-batch {last}"
+    msg = (
+        f"bucket {bucket} {has}, and micro-batch {batch} is to go on from the one after micro-batch {batch - 1}: the "
+        f"checkpoint has lost state, or has that of another time. {WHAT_TO_DO}"
+    )
+    raise StateError(msg)

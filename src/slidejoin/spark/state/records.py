@@ -1,0 +1,71 @@
+"""Small records of the state: JSON text that ends with a checksum over all of itself.
+
+This module imports nothing heavy, as a worker reads records in micro-batches that bring it no row.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+from slidejoin.errors import StateError
+
+__all__ = ["FORMAT", "WHAT_TO_DO", "from_record", "to_record"]
+
+FORMAT = 3
+"""Number of the layout of the state; the changelog lists which versions read which."""
+
+WITHOUT_CHECKSUM = 2
+"""The format before, whose records had no checksum."""
+
+BEFORE_CHECKSUM = b',"crc":'
+
+WHAT_TO_DO = "No query goes on from it: take the checkpoint from a copy, or start the query on a new one"
+
+
+def to_record(plain: dict[str, Any]) -> bytes:
+    """Write a record of this format.
+
+    Examples
+    --------
+    >>> to_record({"since": 3})
+    b'{"format":3,"since":3,"crc":2423344875}'
+    """
+    body = json.dumps({"format": FORMAT, **plain}, separators=(",", ":")).encode()[:-1]
+    return _signed(body)
+
+
+def from_record(data: bytes, what: str) -> dict[str, Any]:
+    """Read what `to_record` wrote, or a record of the format before, which has ``"format": 2``.
+
+    Raises
+    ------
+    StateError
+        If it is not what was written, or of an unknown format; `what` names it.
+    """
+    data = bytes(data)
+    try:
+        plain: dict[str, Any] = json.loads(data)
+        known = plain["format"]
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"{what} is damaged: {error!r}. {WHAT_TO_DO}"
+        raise StateError(msg) from error
+    if known == FORMAT and data != _signed(data.rpartition(BEFORE_CHECKSUM)[0]):
+        msg = f"{what} is damaged: its checksum is another one than that of its {len(data)} bytes. {WHAT_TO_DO}"
+        raise StateError(msg)
+    # One bit is between the numbers of the two formats.
+    if known == WITHOUT_CHECKSUM and "crc" in plain:
+        msg = f"{what} is damaged: it says format {known}, which has no checksum, and has one. {WHAT_TO_DO}"
+        raise StateError(msg)
+    if known not in {FORMAT, WITHOUT_CHECKSUM}:
+        msg = (
+            f"{what} has format {known}, this version of slidejoin reads formats {WITHOUT_CHECKSUM} and {FORMAT}; "
+            "the changelog says which version reads it"
+        )
+        raise StateError(msg)
+    return plain
+
+
+def _signed(body: bytes) -> bytes:
+    return body + BEFORE_CHECKSUM + b"%d}" % zlib.crc32(body)
