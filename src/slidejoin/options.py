@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
-from slidejoin.spec.options import __all__ as __all__
+from slidejoin.spec.options import __all__  # noqa: F401

@@ -20,8 +20,9 @@ from numba import types
 import slidejoin as sj
 from slidejoin.kernels.jit import background, interpreted
 from slidejoin.kernels.jit.background import Background, alone_in
-from slidejoin.kernels.jit.compiling import I64, KERNELS, kernel
+from slidejoin.kernels.jit.compiling import I64, kernel
 from slidejoin.kernels.jit.interpreted import MOST_IN_ALL, MOST_ROWS, PATIENCE, Interpreter
+from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import uncompiled
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slidejoin.kernels.jit.caching import KernelCache, _Files, _parts
-from slidejoin.kernels.jit.compiling import KERNELS
+from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import warm_up
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 import numpy as np
 from numba import njit
-from slidejoin.kernels.jit.compiling import KERNELS, load
+from slidejoin.kernels.jit.compiling import load
+from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.rows.gathering import find_pieces, gather_marks
 loaded = lambda: sorted(kernel.__name__ for kernel, _ in KERNELS if kernel.overloads)
 print(*loaded())

@@ -12,7 +12,8 @@ from slidejoin.operator.stats import Stats
 from slidejoin.plan.output_schema import POSITIONS
 from slidejoin.predicate import columns_of
 from slidejoin.rows.arrow_buffers import empty_of
-from slidejoin.rows.held_types import held, released, rows_at
+from slidejoin.rows.held_types import held, released
+from slidejoin.rows.reorder import rows_at
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:

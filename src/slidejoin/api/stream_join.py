@@ -192,7 +192,7 @@ class StreamJoin:
         return self._push_iter(*self._read(left, right), order_by)
 
     def _push_iter(self, tables: dict[Side, pa.Table], given: list[Side], order_by: str | None) -> Iterator[pa.Table]:
-        """Check rows that were read, and return an iterator over what they produce; `given` are the sides of a batch."""
+        """Check rows that were read, of the sides `given`, and return an iterator over what they produce."""
         state = self._state
         by = None if order_by is None else sort_values(tables, order_by)
         schemas = state.schemas | {side: tables[side].schema for side in given}

@@ -14,7 +14,7 @@ from slidejoin.cli.job import Session
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
-    from slidejoin.spark.state.inspect import BucketInfo, CheckpointInfo, JoinInfo
+    from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo
 
 __all__ = ["state"]
 

@@ -1,4 +1,4 @@
-"""What an index answers: positions of matches that are written down at once, or ranges from which pairs follow later."""
+"""What an index answers: positions of matches, written down at once, or ranges from which pairs follow later."""
 
 from __future__ import annotations
 

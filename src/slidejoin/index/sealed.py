@@ -1,4 +1,4 @@
-"""Sealed parts: the keys of rows that no longer change, written to files and mapped again, for pipelines that keep state."""
+"""Sealed parts: keys of rows that no longer change, written to files and mapped again."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class GeneralPath:
         self._parts = parts
 
     def run(self, part: Push, first: dict[Side, int]) -> Iterator[pa.Table]:
-        """Insert the rows of one slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
+        """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
         parts, plan = self._parts, self._parts.plan
         found, inexact = parts.insert_probe.run(part, first)
         if plan.bound.never:

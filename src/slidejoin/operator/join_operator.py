@@ -228,7 +228,7 @@ class JoinOperator:
             self.windows[side].expire_below(oldest[side], rows)
 
     def _adapt(self, rows: int) -> None:
-        """Change the index if another, or one of another size, serves better; `rows` are those that the join has had."""
+        """Change the index if another one, or one of another size, serves better; the join has had so many `rows`."""
         advisor, left, right = self._advisor, self.windows["left"], self.windows["right"]
         if advisor.open and rows >= advisor.due:
             spilled = [one for window in (left, right) if (one := window.index.spilled) is not None]

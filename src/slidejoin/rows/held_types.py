@@ -19,14 +19,13 @@ import pyarrow.compute as pc
 
 from slidejoin.errors import PredicateError
 from slidejoin.rows.arrow_buffers import empty_of
-from slidejoin.rows.widths import SLICE, chunked, row_bytes
+from slidejoin.rows.widths import row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
 
-__all__ = ["check_holdable", "held", "held_schema", "released", "rows_at", "with_few_entries"]
+__all__ = ["check_holdable", "held", "held_schema", "released", "with_few_entries"]
 
 MANY_ENTRIES = 1 << 16
 """Bytes of a dictionary from which on entries that are not used are left out."""
@@ -148,19 +147,6 @@ def _with_few_entries(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
         return chunk
     indices, entries = _used(chunk)
     return pa.DictionaryArray.from_arrays(indices.cast(chunk.type.index_type), entries, ordered=chunk.type.ordered)
-
-
-def rows_at(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
-    """Return the rows at these places of a table, (n,) int64, in this order.
-
-    Arrow puts several chunks together before it takes rows out of them. Where these may have no room in one, the rows
-    are taken in parts, and the table has several chunks again.
-    """
-    if places.size == 0 or not chunked(table) or table.nbytes <= SLICE.nbytes:
-        return table.take(pa.array(places))
-    from slidejoin.rows.gather import taken  # noqa: PLC0415 - loads Numba, which waiting rows do not need
-
-    return pa.concat_tables(taken([pa.Table.from_batches([batch]) for batch in table.to_batches()], places, SLICE))
 
 
 def check_holdable(side: str, schema: pa.Schema, names: Iterable[str]) -> None:

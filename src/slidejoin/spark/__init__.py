@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slidejoin.spark.driver.explain import JoinExplanation, explain_join
+    from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.driver.stream_join import stream_join
     from slidejoin.spark.job.checks import SparkJoinError, check_java
     from slidejoin.spark.job.settings import advised_settings
     from slidejoin.spark.metrics.watch import JoinProgress, Watch, watch
-    from slidejoin.spark.state.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
 
 __all__ = [
     "BucketInfo",
@@ -33,7 +33,7 @@ __all__ = [
     "watch",
 ]
 
-_HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "state.inspect")
+_HOME = dict.fromkeys(("BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"), "driver.inspect")
 _HOME |= {
     "SparkJoinError": "job.checks",
     "check_java": "job.checks",

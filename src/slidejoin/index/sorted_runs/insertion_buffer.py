@@ -66,7 +66,7 @@ class InsertionBuffer:
 
     @property
     def coming(self) -> NDArray[np.uint64]:
-        """The words of the rows that were looked at last, ascending; see `kernels.sorted_runs.buffering.sort_coming`."""
+        """The words of the rows that were looked at last, ascending; see `buffering.sort_coming`."""
         return self._coming
 
     def fits(self, keys: NDArray[np.int64]) -> bool:

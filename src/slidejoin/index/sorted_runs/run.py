@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of", "words_pool",
+    "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",
+    "words_pool",
 ]  # fmt: skip
 
 HALF = np.uint64(32)

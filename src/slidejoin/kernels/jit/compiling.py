@@ -22,6 +22,7 @@ from numba.extending import intrinsic
 from slidejoin.kernels.jit.caching import KernelCache
 from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.kernels.jit.progress import PROGRESS
+from slidejoin.kernels.jit.registry import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,6 @@ __all__ = [
     "I32",
     "I64",
     "I64_2D",
-    "KERNELS",
     "OUT_I32",
     "OUT_I64",
     "OUT_I64_2D",
@@ -76,10 +76,6 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
         return cast("F", made)
 
     return compiled
-
-
-KERNELS: list[tuple[Callable[..., Any], float]] = []
-"""All kernels so far and the seconds that each took to be found or not to be found in the cache, see `warming`."""
 
 
 def file_of(made: Any) -> Path:  # noqa: ANN401 - Numba's kernels are untyped

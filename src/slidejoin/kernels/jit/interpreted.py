@@ -104,11 +104,11 @@ class Interpreter:
     def _twin(self, kernel: Any) -> Callable[..., Any]:  # noqa: ANN401 - see above
         """Return the plain twin of a kernel: the one that its module makes at the same place, in the same order."""
         if id(kernel) not in self._twins:
-            from slidejoin.kernels.jit.compiling import KERNELS  # noqa: PLC0415 - loads Numba
+            from slidejoin.kernels.jit.registry import KERNELS  # noqa: PLC0415 - the plain ones have another
 
             with self._lock:
                 self._module(kernel.__module__)
-                plain = self._modules[f"{PACKAGE}jit.compiling"].KERNELS
+                plain = self._modules[f"{PACKAGE}jit.registry"].KERNELS
                 twins = zip(_made_in(kernel.__module__, KERNELS), _made_in(kernel.__module__, plain), strict=True)
                 self._twins |= {id(one): twin for one, twin in twins}
         return self._twins[id(kernel)]

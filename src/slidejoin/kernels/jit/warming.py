@@ -18,8 +18,9 @@ import numba
 
 import slidejoin.kernels
 from slidejoin.kernels.jit.background import alone_in, processes
-from slidejoin.kernels.jit.compiling import KERNELS, file_of, load
+from slidejoin.kernels.jit.compiling import file_of, load
 from slidejoin.kernels.jit.progress import PROGRESS, QUIET
+from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:

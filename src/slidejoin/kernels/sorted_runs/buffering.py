@@ -98,7 +98,7 @@ def merge_coming(
 ) -> None:
     """Put the words that `sort_coming` left into the buffer's, and make its directory anew, of the given step.
 
-    `words` has room for all and PAD more, `directory` is as `kernels.sorted_runs.searching.mark_directory` wants it, but
+    `words` has room for all and PAD more, `directory` is as `searching.mark_directory` wants it, but
     for its content. From the end on, so that nothing has to be moved out of the way. O(rows).
     """
     rows, n, low = state[ROWS], state[COMING], state[COMING_LOW]

@@ -192,7 +192,7 @@ def merge_kept(
 
     done (3,) int64 says how many words of a, of b and of the result went before; it is moved on by `rows` words of the
     result or more, or to the end. What stays of a goes by way of `tile` (t,) uint64, which lies in a cache near by, and
-    the directory (`kernels.sorted_runs.searching.mark_directory`) is marked while the words are still there: 2.3 ns a row
+    the directory (`searching.mark_directory`) is marked while the words are still there: 2.3 ns a row
     of the result where three passes take 2.8. O(rows + t).
     """
     i, j, o = done[0], done[1], done[2]

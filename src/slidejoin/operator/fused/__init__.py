@@ -1,7 +1,7 @@
 """The fused path: a push of one comparison of whole numbers, in a few kernel calls.
 
 The general path decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
-fit. That costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
+fit. That costs some 500 µs a push whatever its size. Here all of it is decided once; a push that does not fit is not
 accepted. The steps are the same: insert, probe, weave; tests push everything both ways.
 
 Three fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),

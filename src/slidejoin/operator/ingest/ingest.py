@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.predicate.truth.values import Batch
-from slidejoin.rows.held_types import held, rows_at
+from slidejoin.rows.held_types import held
+from slidejoin.rows.reorder import rows_at
 from slidejoin.rows.widths import in_one_chunk
 from slidejoin.sides import SIDES
 

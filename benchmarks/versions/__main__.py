@@ -1,0 +1,153 @@
+"""Compare this checkout with another one, turn by turn.
+
+Each checkout has a process of its own with the same data. They take turns of some pushes, in one order and then in the
+other, so that a machine whose speed drifts is as fair to both. Printed are medians, and the median of the ratios turn
+by turn: above 1 this checkout is faster. With ``--spark`` micro-batches on a local Spark follow, a whole run a turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.versions.cases import CASES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADING = 2
+"""Turns that are left out: they load kernels and fill windows."""
+
+MICRO_BATCHES = ((1000, 40), (400_000, 8))
+"""Rows of both sides in a micro-batch, and how many there are."""
+
+
+def environment(checkout: Path) -> dict[str, str]:
+    """Return the environment of a process that runs a checkout's sources with the benchmark of this one."""
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(ROOT)]),
+        "NUMBA_CACHE_DIR": str(checkout / ".cache" / "versions"),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+class Version:
+    """The process of one checkout."""
+
+    def __init__(self, checkout: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.versions.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(checkout),
+        )
+
+    def turn(self, case: str) -> tuple[float, int]:
+        """Return the median seconds of a push in one turn, and the pairs of the join so far."""
+        sent, received = self._process.stdin, self._process.stdout
+        if sent is None or received is None:
+            raise RuntimeError(case)
+        sent.write(case + "\n")
+        sent.flush()
+        answer = json.loads(received.readline())
+        return float(answer["seconds"]), int(answer["pairs"])
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def report(name: str, this: float, other: float, ratios: Sequence[float]) -> None:
+    """Print one row of the table; times in µs."""
+    median = statistics.median(ratios)
+    say(f"{name:<24} {this:>10,.0f} µs {other:>10,.0f} µs {median:>8.3f}   {min(ratios):.2f} to {max(ratios):.2f}")
+
+
+def embedded(other: Path, cases: Sequence[str], turns: int) -> None:
+    """Compare pushes of one process."""
+    ours, theirs = Version(ROOT), Version(other)
+    for case in cases:
+        seconds: list[tuple[float, float]] = []
+        for turn in range(turns + LOADING):
+            order = (ours, theirs) if turn % 2 else (theirs, ours)
+            answers = {version: version.turn(case) for version in order}
+            if answers[ours][1] != answers[theirs][1]:
+                say(f"{case}: pairs differ, {answers[ours][1]:,} here and {answers[theirs][1]:,} there")
+            if turn >= LOADING:
+                seconds.append((answers[ours][0], answers[theirs][0]))
+        this, that = (statistics.median(column) * 1e6 for column in zip(*seconds, strict=True))
+        report(case, this, that, [there / here for here, there in seconds])
+    ours.close()
+    theirs.close()
+
+
+def write_files(folder: Path, rows: int, files: int) -> None:
+    """Write a file of each side for each micro-batch: a second of event time."""
+    random = np.random.default_rng(3)
+    for side in ("left", "right"):
+        (folder / side).mkdir()
+        for number in range(files):
+            times = np.sort(random.integers(number * 1_000_000, (number + 1) * 1_000_000, rows // 2))
+            keys = random.integers(0, 1 << 31, rows // 2)
+            table = pa.table({"k": keys, "ts": pa.array(times, pa.timestamp("us", "UTC"))})
+            pq.write_table(table, folder / side / f"{number:05}.parquet")
+
+
+def on_spark(other: Path, turns: int) -> None:
+    """Compare micro-batches on a local Spark."""
+    for rows, files in MICRO_BATCHES:
+        took: list[tuple[float, float]] = []
+        with TemporaryDirectory() as temporary:
+            write_files(Path(temporary), rows, files)
+            for turn in range(turns):
+                found: dict[Path, float] = {}
+                for checkout in (ROOT, other) if turn % 2 else (other, ROOT):
+                    done = subprocess.run(  # noqa: S603 - this interpreter, this program
+                        [sys.executable, "-m", "benchmarks.versions.spark_job", temporary],
+                        env=environment(checkout),
+                        capture_output=True,
+                        text=True,
+                        check=True,
+                    )
+                    found[checkout] = json.loads(done.stdout.splitlines()[-1])["ms"] * 1000
+                took.append((found[ROOT], found[other]))
+        this, that = (statistics.median(column) for column in zip(*took, strict=True))
+        report(f"Spark, {rows:,} rows", this, that, [there / here for here, there in took])
+
+
+def main() -> None:
+    """Read the command line and compare."""
+    parser = argparse.ArgumentParser("python -m benchmarks.versions", description=__doc__)
+    parser.add_argument("other", type=Path, help="folder of the other checkout")
+    parser.add_argument("--turns", type=int, default=15, help="turns of each case (default 15; on Spark a third)")
+    parser.add_argument("--cases", default=",".join(CASES), help="names, separated by commas (default: all)")
+    parser.add_argument("--spark", action="store_true", help="micro-batches on a local Spark, too")
+    options = parser.parse_args()
+    say(f"{'case':<24} {'this':>13} {'other':>13} {'other/this':>10}   range")
+    embedded(options.other.resolve(), [name for name in options.cases.split(",") if name], options.turns)
+    if options.spark:
+        on_spark(options.other.resolve(), max(options.turns // 3, 1))
+
+
+if __name__ == "__main__":
+    main()

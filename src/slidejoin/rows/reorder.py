@@ -1,0 +1,28 @@
+"""Rows of a table in another order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slidejoin.rows.widths import SLICE, chunked
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["rows_at"]
+
+
+def rows_at(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    """Return the rows at these places of a table, (n,) int64, in this order.
+
+    Arrow puts several chunks together before it takes rows out of them. Where these may have no room in one, the rows
+    are taken in parts, and the table has several chunks again.
+    """
+    if places.size == 0 or not chunked(table) or table.nbytes <= SLICE.nbytes:
+        return table.take(pa.array(places))
+    from slidejoin.rows.gather import taken  # noqa: PLC0415 - loads Numba, which waiting rows do not need
+
+    return pa.concat_tables(taken([pa.Table.from_batches([batch]) for batch in table.to_batches()], places, SLICE))
