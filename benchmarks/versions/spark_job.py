@@ -21,7 +21,7 @@ def main(folder: Path) -> None:
     """Run the query to the end of its files."""
     spark = (
         SparkSession.builder.master("local[2]")
-        .config(map=advised_settings(2))
+        .config(map={**advised_settings(2)})
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
