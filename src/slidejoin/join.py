@@ -194,8 +194,8 @@ class StreamJoin:
     ) -> Iterator[pa.Table]:
         """Take rows and return an iterator over what they produce, in tables of bounded size.
 
-        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. Entries of
-        dictionaries are shared with the window and not counted, but where they are many and used once.
+        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. The entries of
+        dictionaries come on top where many rows share them.
 
         The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
         without putting out what they produce. Until then the join takes no other rows. See `push`.
