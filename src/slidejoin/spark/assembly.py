@@ -28,7 +28,7 @@ from slidejoin.predicate.expr import And, Column
 from slidejoin.spark.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.results import MATCH_TIME
 from slidejoin.spark.strategies import choose_strategy
-from slidejoin.spark.tasks import IN_ORDER, NUMBERED, PACKED, PARTIAL, JoinTask, PackTask, SequenceTask, sum_task
+from slidejoin.spark.tasks import IN_ORDER, NUMBERED, PACKED, PARTIAL, JoinTask, SequenceTask, pack_task, sum_task
 from slidejoin.spark.telling import COLUMN, OBSERVE, OBSERVED, join_name, teller
 from slidejoin.spark.wiring import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROLES, ROW_ID, Wiring
 from slidejoin.window import TimeWindow
@@ -233,7 +233,7 @@ def pipeline(frames: dict[Side, DataFrame], wiring: Wiring, result: StructType) 
     for side, frame in frames.items():
         needed = [F.col(_quoted(name)) for name in wiring.given(side).names]
         columns = IN_ORDER if wiring.numbered else PACKED
-        blocks = frame.select(*needed).mapInArrow(PackTask(pickled, side, wiring.cache), columns)
+        blocks = frame.select(*needed).mapInArrow(pack_task(pickled, side, wiring.cache), columns)
         packed = blocks if packed is None else packed.unionAll(blocks)
     if packed is None:
         msg = "a join has at least one side"
