@@ -1,7 +1,7 @@
 """A checkpoint that has lost or altered anything of its state ends the query, or does not matter: never other rows.
 
-Without Spark: what a state store has is harmed value by value, and version by version, as a changelog or a snapshot that
-is gone would do it. With Spark: the files themselves are harmed, and Spark's checksums of them taken away.
+Without Spark: what a state store has is harmed value by value, and version by version, as a lost changelog or snapshot
+would do it. With Spark: the files themselves are harmed, and Spark's checksums of them taken away.
 """
 
 from __future__ import annotations

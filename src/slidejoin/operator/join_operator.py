@@ -248,7 +248,7 @@ class JoinOperator:
         index = self.windows["left"].index
         text = self.plan.explain(index.name, self.chooser.why())
         why = None if isinstance(index, Structure) else index.why()
-        return text if why is None else f"{text}\nsizes: {why}"
+        return text if why is None else f"{text}\n{why}"
 
     # -- leaving -------------------------------------------------------------------------------------------------
 

@@ -245,16 +245,16 @@ class BandCells:
         self.next = max(self.next, ordinal)
 
     def why(self) -> str | None:
-        """Return how large the table is and how skewed its keys are, in words; None as long as few rows came."""
+        """Return how large the table is and how skewed its keys are, in words; None while few rows have come."""
         rows, state = self.next - self._first, self.state
         if rows < ENOUGH:
             return None
         spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
-        because = "crowded keys met in full buckets with fewer" if self.roomy else "that many are the quickest"
+        because = "a third more than usual, as keys crowd" if self.roomy else "fastest setting measured"
         return (
-            f"a table for {self.rows:,} rows, in {int(state[BUCKETS]):,} buckets, {self.rows_a_bucket:g} rows each, as "
-            f"{because}; {spilled:.0f} of 1,000 rows found theirs full, as 10 do of even keys, so lines behind full "
-            f"buckets are {'asked for ahead of time' if deep else 'read when they are met'}"
+            f"buckets: {int(state[BUCKETS]):,} ({because}), {self.rows_a_bucket:g} rows each in a window of "
+            f"{self.rows:,}; {spilled:.0f} of 1,000 rows found their bucket full (10 with even keys), so further lines "
+            f"are {'fetched ahead' if deep else 'read when needed'}"
         )
 
     @property

@@ -203,9 +203,9 @@ class BiSort:
             return None
         best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
         return (
-            f"neighbouring runs are merged while the older has less than {best.fan_out} times the rows of the newer: "
-            f"{best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row are expected, "
-            f"{best} against {others}"
+            f"runs: merged while the older has fewer than {best.fan_out} times the rows of the newer (lowest cost "
+            f"expected); {best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row, {best} "
+            f"against {others}"
         )
 
     def skip_to(self, ordinal: int) -> None:
