@@ -1,5 +1,13 @@
 """Join two live streams on any comparison, over sliding windows counted in rows or in time.
 
+- `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
+- `join_streams`: two iterables of batches, joined to their end.
+- `CountWindow`, `TimeWindow`: which rows can still meet.
+- `left`, `right`, `lit`: predicates as Python expressions; they can be given as SQL text too.
+- `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
+- `SlideJoinError`: the base class of all errors.
+- `slidejoin.spark`: the same join on Spark Structured Streaming.
+
 Names are loaded when they are first used: ``import slidejoin`` alone reads neither Numba nor sqlglot nor Spark, so
 that a Spark worker which only unpickles an error, or a command that only prints its version, starts at once.
 """
@@ -74,8 +82,13 @@ _HOME = {
 }
 
 
+_MODULES = ("options", "spark")
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
     """Load `name` from the module that defines it, once (PEP 562)."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOME.get(name)
     if name == "options":
         return import_module("slidejoin.options")
@@ -88,5 +101,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    """List the public names, loaded or not, and what every module has."""
+    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__"))})

@@ -126,7 +126,7 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     state = slidejoin("state", tmp_path / "checkpoint", "--json")
     assert state.err == ""
     (join,) = json.loads(state.out)["joins"]
-    assert join["described"]["window"].startswith("TimeWindow(left='10 minutes'")
+    assert join["described"]["window"].startswith("10 minutes")
     assert join["bytes"] == sum(segment["bytes"] for bucket in join["buckets"] for segment in bucket["segments"]) > 0
     told = slidejoin("state", tmp_path / "checkpoint", "--segments").out.splitlines()
     assert told[0] == f"{tmp_path / 'checkpoint'}: state after micro-batch {json.loads(state.out)['batch']}"

@@ -71,11 +71,11 @@ def test_crowded_keys_get_more_buckets_one_side_after_the_other(monkeypatch: pyt
     assert roomy[: WINDOW // PUSH] == [(False, False)] * (WINDOW // PUSH)
     assert roomy[-1] == (True, True)
     assert all(sum(after) - sum(before) <= 1 for before, after in pairwise(roomy))
-    assert "1.5 rows a bucket (more buckets, because keys crowd)" in join.explain()
+    assert "(a third more than usual, as keys crowd), 1.5 rows each" in join.explain()
     monkeypatch.setattr(band_cells, "SPILLED", 9.0)
     same, never, expected = joined(crowded)
     assert never[-1] == (False, False)
-    assert "2 rows a bucket (fastest setting measured)" in same.explain()
+    assert "(fastest setting measured), 2 rows each" in same.explain()
     assert [sorted_pairs(table) for table in out] == [sorted_pairs(table) for table in expected]
     assert sum(table.num_rows for table in out) > 10_000
 

@@ -38,10 +38,11 @@ def test_without_a_sample(frame: DataFrame) -> None:
         "expected load: the same in every bucket, where keys are many and none is hot",
         "in each bucket:",
         "  inner join on abs(l.x - r.x) <= 5 AND l.id <> r.id",
-        f"  window: {WINDOW!r}",
-        "  index: sorted runs on band l.x ~ r.x",
-        "  compared beside the key: time scope l.ts ~ r.ts",
-        "  compared beside the key: not-equal l.id ~ r.id",
+        "  window: 10 seconds on ts",
+        "  index: sorted runs",
+        "  indexed: abs(l.x - r.x) <= 5 (band of fixed width)",
+        "  not indexed, compared row by row: the window, 10 seconds on ts",
+        "  not indexed, compared row by row: l.id <> r.id (all values but one)",
     ]
     assert (told.copies, told.sample, told.spreads) == ({"left": 1.0, "right": 1.25}, None, {})
 
@@ -54,7 +55,7 @@ def test_a_grid_says_what_it_sends(frame: DataFrame) -> None:
     told = explain_join(frame, on="l.x < r.x AND l.x > 1", window=WINDOW, partitions=9, self_join=True)
     assert told.copies == {"left": pytest.approx(5)}, "three buckets as left, three as right, one of them as both"
     assert "slidejoin_as" not in str(told)
-    assert "filter before the index: left rows" in str(told)
+    assert "filter on left rows, before the index: l.x > 1" in str(told)
 
 
 def test_a_sample_shows_what_is_hot(spark: SparkSession, frame: DataFrame) -> None:

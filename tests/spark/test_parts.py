@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from slidejoin.errors import StateError
-from slidejoin.spark.bucket.tasks import JoinTask, PackTask
+from slidejoin.spark.bucket.tasks import JoinTask, pack_task
 from slidejoin.spark.job import checks, workers
 from slidejoin.spark.job.results import to_frame
 from slidejoin.spark.job.workers import default_folder
@@ -121,7 +121,7 @@ def test_java_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tasks_are_small_and_load_nothing_heavy() -> None:
     """A worker unpickles a task before it is ready: kernels must not be compiled by that."""
-    tasks = pickle.dumps([PackTask(b"", "left", None), JoinTask(b"", None)])
+    tasks = cloudpickle.dumps([pack_task(b"", "left", None), JoinTask(b"", None)])
     listed = "[m for m in sys.modules if m.startswith(('numba', 'slidejoin'))]"
     code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

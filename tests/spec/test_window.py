@@ -110,13 +110,6 @@ def test_windows_survive_repr_json_pickle_and_copy(window: Any) -> None:
         window.left = 5
 
 
-def test_reprs() -> None:
-    assert repr(WINDOWS[1]) == "CountWindow(left=7, right=3, slide=3)"
-    assert repr(WINDOWS[3]) == (
-        "TimeWindow(left='1 hour 30 minutes', right='1 hour 30 minutes', left_on='ts', right_on='ts', lateness='1 day')"
-    )
-
-
 def test_sides() -> None:
     assert [WINDOWS[1].size(side) for side in ("left", "right")] == [7, 3]
     assert [WINDOWS[4].on(side) for side in ("left", "right")] == ["a b", 'c"d']

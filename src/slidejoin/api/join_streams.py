@@ -1,50 +1,69 @@
-"""Two iterables of batches joined to their end."""
+"""Two iterables of batches joined to their end, for ``for`` and ``async for``."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
 from slidejoin.api.stream_join import StreamJoin
-from slidejoin.arguments import shown
-from slidejoin.errors import SchemaError
+from slidejoin.api.turns import Turns
+from slidejoin.arguments import column_name, shown
+from slidejoin.errors import ArgumentTypeError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator
 
-__all__ = ["join_streams"]
+__all__ = ["JoinedStreams", "join_streams"]
+
+Batches: TypeAlias = Iterable[object] | AsyncIterable[object]
+
+END: Any = object()
+"""What a source without further batches gives."""
 
 
-def join_streams(
-    left: Iterable[object],
-    right: Iterable[object],
-    *,
-    order_by: str | None = None,
-    **options: Any,
-) -> Iterator[pa.Table]:
+def join_streams(left: Batches, right: Batches, *, order_by: str | None = None, **options: Any) -> JoinedStreams:
     """Join two iterables of batches: one batch of each side a push, until both have ended.
 
     Parameters
     ----------
-    left, right : iterable of batches
+    left, right : iterable or asynchronous iterable of batches
         See `StreamJoin.push`. When one side ends, the other goes on alone.
     order_by : str, optional
         See `StreamJoin.push`.
     **options
         See `StreamJoin`.
 
-    Yields
+    Returns
+    -------
+    JoinedStreams
+        What each push produced, if anything, in bounded tables of pyarrow: for ``for`` or, also over asynchronous
+        iterables, ``async for``. Then pushes are done, and other iterables are read, in a worker thread.
+
+    Raises
     ------
-    pyarrow.Table
-        What each push produced, if anything; in bounded tables.
+    ArgumentError, PredicateError
+        As `StreamJoin`.
+    SchemaError
+        If a side is one batch instead of an iterable of them.
 
     Examples
     --------
     >>> import slidejoin as sj
     >>> window = sj.CountWindow(10)
     >>> [t.num_rows for t in sj.join_streams([{"a": [1, 2]}], [{"b": [2, 3]}], on="l.a < r.b", window=window)]
+    [3]
+
+    >>> import asyncio
+    >>> async def arriving():
+    ...     yield {"a": [1, 2]}
+    >>> async def counted():
+    ...     tables = sj.join_streams(arriving(), [{"b": [2, 3]}], on="l.a < r.b", window=window)
+    ...     return [table.num_rows async for table in tables]
+    >>> asyncio.run(counted())
     [3]
     """
     for side, batches in (("left", left), ("right", right)):
@@ -53,12 +72,100 @@ def join_streams(
                 f"join_streams takes an iterable of {side} batches, got one {type(batches).__name__}; put it in a list"
             )
             raise SchemaError(msg)
-        if not hasattr(batches, "__iter__"):
+        if not hasattr(batches, "__iter__") and not hasattr(batches, "__aiter__"):
             msg = f"join_streams takes an iterable of {side} batches, got {shown(batches)}; put the batches in a list"
             raise SchemaError(msg)
-    join = StreamJoin(**options)
-    for one, other in zip_longest(left, right):
-        yield from (table for table in join.push_iter(one, other, order_by=order_by) if table.num_rows)
-    rest = join.finish()
-    if rest.num_rows:
-        yield rest
+    by = None if order_by is None else column_name("order_by", order_by)
+    return JoinedStreams(StreamJoin(**options), left, right, by)
+
+
+class JoinedStreams:
+    """What `join_streams` returns: an iterator over tables, and an asynchronous one; use one of them, once."""
+
+    def __init__(self, join: StreamJoin, left: Batches, right: Batches, order_by: str | None) -> None:
+        self._join = join
+        self._sides = left, right
+        self._by = order_by
+        self._tables: Generator[pa.Table] | None = None
+
+    def __repr__(self) -> str:
+        return f"<join_streams: {self._join!r}>"
+
+    # -- for -----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        if self._tables is None:
+            left, right = (self._synchronous(side, batches) for side, batches in zip(SIDES, self._sides, strict=True))
+            self._tables = self._joined(left, right)
+        return next(self._tables)
+
+    def close(self) -> None:
+        """Read no further batch."""
+        if self._tables is not None:
+            self._tables.close()
+
+    def _joined(self, left: Iterable[object], right: Iterable[object]) -> Generator[pa.Table]:
+        for one, other in zip_longest(left, right):
+            for table in self._join.push_iter(one, other, order_by=self._by):
+                if table.num_rows:
+                    yield table
+        rest = self._join.finish()
+        if rest.num_rows:
+            yield rest
+
+    @staticmethod
+    def _synchronous(side: str, batches: Batches) -> Iterable[object]:
+        if not isinstance(batches, Iterable):
+            msg = f"the {side} batches are asynchronous, got {shown(batches)}; write async for … in join_streams(…)"
+            raise ArgumentTypeError(msg)
+        return batches
+
+    # -- async for -----------------------------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncGenerator[pa.Table]:
+        turns = Turns()
+        sources = [_Source(batches, turns) for batches in self._sides]
+        while True:
+            # One after the other, in the task of who iterates: asynchronous generators may depend on it.
+            one, other = await sources[0].batch(), await sources[1].batch()
+            if one is END and other is END:
+                break
+            left, right = (None if batch is END else batch for batch in (one, other))
+            work = await turns.run(partial(self._join.push_iter, left, right, order_by=self._by))
+            while (table := await turns.run(partial(next, work, END))) is not END:
+                if table.num_rows:
+                    yield table
+        rest = self._join.finish()
+        if rest.num_rows:
+            yield rest
+
+
+SIDES = ("left", "right")
+
+
+class _Source:
+    """One side's batches, whether they come by themselves or are fetched."""
+
+    def __init__(self, batches: Batches, turns: Turns) -> None:
+        self._turns = turns
+        self._coming: AsyncIterator[object] | None = None
+        self._fetched: Iterator[object] | None = None
+        if isinstance(batches, AsyncIterable):
+            self._coming = aiter(batches)
+        else:
+            self._fetched = iter(batches)
+
+    async def batch(self) -> object:
+        """Return the next batch, or `END`."""
+        if self._coming is not None:
+            return await anext(self._coming, END)
+        if self._fetched is None:
+            return END
+        # It may have to wait for a disk.
+        batch = await self._turns.run(partial(next, self._fetched, END))
+        if batch is END:
+            self._fetched = None
+        return batch

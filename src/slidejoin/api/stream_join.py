@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Self
 from weakref import ref
 
@@ -9,7 +10,9 @@ import pyarrow as pa
 
 from slidejoin.api.push_iterator import PushIterator, both_schemas
 from slidejoin.api.snapshot import JoinState, engine_of, load, plan_of, save
+from slidejoin.api.turns import Turns
 from slidejoin.arguments import column_name
+from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import to_table
@@ -88,6 +91,9 @@ class StreamJoin:
     {'a': [1], 'b': [2]}
     """
 
+    _turns: Turns | None = None
+    """The worker thread of `push_async`, once there is one."""
+
     def __init__(
         self,
         on: str | Expr | Expression,
@@ -158,7 +164,8 @@ class StreamJoin:
         MemoryLimitError
             If the rows would pass `memory_limit`; nothing is taken.
         JoinClosedError
-            After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
+            After `finish`, while an iterator of `push_iter` is open or `push_async` is running, or after a push that
+            was interrupted.
         """
         order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
@@ -176,13 +183,40 @@ class StreamJoin:
                 self._broken = repr(error)
             raise
 
+    async def push_async(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
+        """Push in a worker thread, so that an event loop can do other things meanwhile; see `push`.
+
+        Kernels do not hold Python's lock. Pushes are done one at a time, in the order of the calls; while one runs or
+        waits, `push`, `push_iter`, `finish` and `snapshot` raise, `stats` and `explain` wait for it. A batch must not
+        be changed before its push has ended.
+
+        A call that is cancelled before its turn takes nothing. One that is cancelled while it runs takes all its rows:
+        it waits until they are in the window and then ends as cancelled, without what they produced.
+
+        Raises
+        ------
+        ArgumentError, SchemaError, PredicateError, MemoryLimitError, JoinClosedError
+            As `push`.
+
+        Examples
+        --------
+        >>> import asyncio
+        >>> import slidejoin as sj
+        >>> join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10))
+        >>> asyncio.run(join.push_async({"a": [1]}, {"a": [1]})).num_rows
+        1
+        """
+        if self._turns is None:
+            self._turns = Turns()
+        return await self._turns.run(lambda: self.push(left, right, order_by=order_by))
+
     def push_iter(
         self, left: object = None, right: object = None, *, order_by: str | None = None
     ) -> Iterator[pa.Table]:
         """Take rows and return an iterator over what they produce, in tables of bounded size.
 
-        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. Entries of
-        dictionaries are shared with the window and not counted, but where they are many and used once.
+        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. The entries of
+        dictionaries come on top where many rows share them.
 
         The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
         without putting out what they produce. Until then the join takes no other rows. See `push`.
@@ -242,24 +276,28 @@ class StreamJoin:
     @property
     def stats(self) -> Stats:
         """Counters of rows, pairs, late rows, window sizes, bytes, and seconds by step."""
+        self._settle()
         state = self._state
         return state.waiting.stats if state.engine is None else state.engine.measured()
 
-    def explain(self) -> str:
-        """Return the plan in words, and why it was chosen."""
+    def explain(self) -> Explanation:
+        """Return the plan in words, and why it was chosen: a text that shows its lines at Python's prompt."""
+        self._settle()
         state = self._state
         if state.engine is not None:
-            return state.engine.explain()
+            return Explanation(state.engine.explain())
         config = state.config
         missing = " and ".join(side for side in SIDES if side not in state.schemas)
-        return (
-            f"{config.how} join on {to_sql(config.on, config.aliases)}\nwindow: {config.window!r}\n"
+        return Explanation(
+            f"{config.how} join on {to_sql(config.on, config.aliases)}\nwindow: {config.window}\n"
             f"not planned yet: the schema of the {missing} side is known with its first batch, or from schemas="
         )
 
     def __repr__(self) -> str:
-        config = self._state.config
-        return f"<StreamJoin {config.how} on {to_sql(config.on, config.aliases)}, {config.window!r}>"
+        return self._state.config.shown()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>{figures_html(self.stats.to_json())}"
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -316,7 +354,14 @@ class StreamJoin:
             msg = "the join is finished and takes no more rows; make a new StreamJoin"
             raise JoinClosedError(msg)
 
+    def _settle(self) -> None:
+        if self._turns is not None:
+            self._turns.settle()
+
     def _check_idle(self) -> None:
+        if self._turns is not None and self._turns.busy:
+            msg = "push_async() is running in another thread; await it before the next call"
+            raise JoinClosedError(msg)
         if self._broken is not None:
             msg = (
                 f"a push was interrupted by {self._broken} and the window may lack some of its rows; "

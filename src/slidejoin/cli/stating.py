@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,9 +27,6 @@ Segments = Annotated[bool, typer.Option("--segments", help="List the segments of
 Conf = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark, as for a remote file system.")
 ]
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-COLUMNS = ("bucket", "store", "watermark", "segments", "left rows", "right rows", "bytes")
 
 
 def state(
@@ -89,22 +85,14 @@ def _size_on_disk(checkpoint: Path) -> int | None:
 
 
 def _text(info: CheckpointInfo, size: int | None, *, segments: bool) -> list[str]:
-    versions = info.last_batch - info.first_batch + 1
-    disk = "" if size is None else f", {size:,} bytes on disk"
-    lines = [
-        f"{info.checkpoint}: state after micro-batch {info.batch}",
-        f"versions kept: micro-batches {info.first_batch} to {info.last_batch} ({versions}){disk}",
-    ]
+    from slidejoin.spark.driver.inspect import aligned  # noqa: PLC0415 - belongs to an extra
+
+    lines = info.lines()
+    if size is not None:
+        lines[-1] += f", {size:,} bytes on disk"
     for join in info.joins:
-        lines += ["", f"join, operator {join.operator}, {join.stores} state stores"]
-        lines += [f"  {name}: {value}" for name, value in join.described.items() if value is not None]
-        if join.arrived is not None:
-            seen = f"{join.arrived['left']:,} left and {join.arrived['right']:,} right rows"
-            lines.append(f"  sequencer: operator {join.sequencer}, has numbered {seen}")
-        rows_of = (_row(str(one.bucket), str(one.partition), _watermark(one), one) for one in join.buckets)
-        table = [COLUMNS, *rows_of, _row("all", "", "", join)]
-        widths = [max(len(row[place]) for row in table) for place in range(len(COLUMNS))]
-        rows = ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        lines += ["", *join.lines()]
+        rows = aligned(join.table())
         if segments:
             for place, bucket in reversed(list(enumerate(join.buckets, start=1))):
                 rows[place + 1 : place + 1] = [
@@ -113,15 +101,3 @@ def _text(info: CheckpointInfo, size: int | None, *, segments: bool) -> list[str
                 ]
         lines += rows
     return lines
-
-
-def _row(bucket: str, store: str, watermark: str, part: JoinInfo | BucketInfo) -> tuple[str, ...]:
-    count = len(part.segments)
-    numbers = (count, part.rows("left"), part.rows("right"), part.bytes)
-    return (bucket, store, watermark, *(f"{number:,}" for number in numbers))
-
-
-def _watermark(bucket: BucketInfo) -> str:
-    if not bucket.watermark_ms:
-        return "none"
-    return (EPOCH + timedelta(milliseconds=bucket.watermark_ms)).isoformat(timespec="milliseconds")

@@ -146,8 +146,7 @@ class IndexAdvisor:
         """Return what was seen and the estimate that follows, in words; None if nothing was looked at yet."""
         if self.seen is None:
             return None
-        what = "counted" if self._counts else "found"
         return (
-            f"{self.seen:,.1f} matches a row were {what} of late, for which cells are expected to take "
-            f"{self._cells:,.0f} ns a row and sorted runs {self._runs:,.0f}"
+            f"{self.seen:,.1f} matches a row; expected time a row: cells {self._cells:,.0f} ns, sorted runs "
+            f"{self._runs:,.0f} ns"
         )

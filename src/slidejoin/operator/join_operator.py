@@ -284,7 +284,7 @@ class JoinOperator:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
         index = self.windows["left"].index
         text, sizes = self.plan.explain(index.name, self._advisor.why()), index.explain()
-        return text if sizes is None else f"{text}\nsizes: {sizes}"
+        return text if sizes is None else f"{text}\n{sizes}"
 
     def measured(self) -> Stats:
         """Return the counters, with what the windows hold now: that is looked up when it is asked for."""

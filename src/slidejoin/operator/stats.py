@@ -6,15 +6,17 @@ from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.display import figures_html, figures_text
+
 if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["Stats"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Stats:
-    """What a join has seen and done so far.
+    """What a join has seen and done so far; it prints one rounded figure a line.
 
     Attributes
     ----------
@@ -68,6 +70,12 @@ class Stats:
         """Take over the counters of another one; who counts here goes on counting."""
         for field_ in fields(self):
             setattr(self, field_.name, getattr(other, field_.name))
+
+    def __repr__(self) -> str:
+        return figures_text(asdict(self))
+
+    def _repr_html_(self) -> str:
+        return figures_html(asdict(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return all counters as plain JSON values."""

@@ -31,7 +31,7 @@ PLACES = 16
 WIDEST = 1 << 31
 """Exact keys in wider bands are divided: a bucket tells 32 bits of a place, of which a band should use some only."""
 
-WHY = "a band of fixed width is two cells"
+WHY = "a band of fixed width lies in two cells"
 
 EDGE = 1 << 52
 """Places so far out are further apart as doubles than one by one: there each double is a place."""
@@ -48,7 +48,7 @@ def cell_axes(term: object, window: Window) -> dict[Side, Axis] | None:
     if isinstance(window, CountWindow) and max(window.left, window.right) > LONGEST // 2:
         return None
     if term.shape == "equality":
-        return dict.fromkeys(SIDES, Axis(0, None, "an equality is one cell"))
+        return dict.fromkeys(SIDES, Axis(0, None, "an equality lies in one cell"))
     if term.shape != "band" or term.widths is None:
         return None
     axes: dict[Side, Axis] = {}

@@ -11,6 +11,7 @@ import pyarrow as pa
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
+from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen, first_seen_at
 from slidejoin.predicate import to_sql
@@ -147,12 +148,14 @@ class Plan:
 
     def _why_algorithm(self, used: str | None) -> str:
         if used is not None and used != self.algorithm:
-            return f"what was seen so far made it better than {ALGORITHMS[self.algorithm]}"
+            return f"by what this join has measured it is faster than {ALGORITHMS[self.algorithm]}"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was asked for"
         if self.axis is not None:
-            return f"{self.axis.why}: a probe reads one or two cells, and rows need no sorting or merging"
-        return "its ranges are not narrow and equally wide everywhere, which cells need"
+            return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
+        if _shape(self.terms[0]) == "all":
+            return "each row is compared with all rows of the window, which any index serves"
+        return "the ranges are not of one narrow width, which cells need"
 
     @property
     def loose(self) -> frozenset[int]:
@@ -164,43 +167,19 @@ class Plan:
 
         `algorithm` is the index in use, if that is not the one planned; `seen` what was learnt while the join ran.
         """
-        config, lines = self.config, []
-        lines.append(f"{config.how} join on {to_sql(config.on, config.aliases)}")
-        lines.append(f"window: {config.window!r}")
-        first, *others = self.terms
-        index = ALGORITHMS[algorithm or self.algorithm]
-        lines.append(f"index: {index} on {first.label}{_why(first, others)}")
-        lines.append(f"because {self._why_algorithm(algorithm)}")
-        if seen is not None:
-            lines.append(f"seen: {seen}")
-        lines.extend(f"compared beside the key: {term.label}" for term in others)
-        lines += [f"filter before the index: {side} rows" for side in SIDES if self.bound.filters_side(side)]
-        rest = self.bound.filter(self.loose)
-        if self.bound.never:
-            lines.append("a constant part is never true: no pair can match")
-        if rest is not None:
-            lines.append(f"filter on candidate pairs: {to_sql(rest.expr, config.aliases)}")
-        return "\n".join(lines)
-
-
-def _why(first: Term, others: list[Term]) -> str:
-    if first.shape == "all":
-        return ": no comparison between the sides gives a range, so every pair is tried"
-    if not others:
-        return ", the only range term"
-    shapes = dict.fromkeys(_shape(term) for term in others)
-    return f", expected to be narrower than: {', '.join(SHAPES[shape] for shape in shapes)}"
-
-
-SHAPES = {
-    "equality": "another equality",
-    "band": "another band",
-    "scope": "the time scope",
-    "ranges": "one-sided or several ranges",
-    "not-equal": "inequality by <>",
-    "numbers": "the rows of the count window",
-    "all": "all rows",
-}
+        config = self.config
+        terms, warnings = explained_terms(config, self.terms, self.bound, self.loose)
+        return "\n".join(
+            [
+                f"{config.how} join on {to_sql(config.on, config.aliases)}",
+                f"window: {config.window}",
+                f"index: {ALGORITHMS[algorithm or self.algorithm]}",
+                f"because {self._why_algorithm(algorithm)}",
+                *([] if seen is None else [f"measured: {seen}"]),
+                *terms,
+                *warnings,
+            ]
+        )
 
 
 def _shape(term: Term) -> str:

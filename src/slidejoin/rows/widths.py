@@ -91,7 +91,7 @@ class TableLimit(NamedTuple):
 
     def most_rows(self, fixed: int) -> int:
         """Return how many rows one table has at most, if each takes `fixed` bytes or more; at least 1."""
-        return max(min(self.rows, self.nbytes // max(fixed, 1)), 1)
+        return max(min(self.rows, self.nbytes // fixed), 1) if fixed else self.rows
 
     def stops(self, widths: Widths) -> list[int]:
         """Cut rows into tables, and return where each ends; nothing without rows.

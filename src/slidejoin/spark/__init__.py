@@ -1,4 +1,11 @@
-"""The join on Spark Structured Streaming: `stream_join`.
+"""The join on Spark Structured Streaming.
+
+- `stream_join`: two DataFrames, streaming or static, joined into one.
+- `explain_join`: how a join would run, and why.
+- `advised_settings`: what a session with joins should be made with.
+- `watch`: what joins do, micro-batch by micro-batch.
+- `inspect_state`: what the joins of a checkpoint keep.
+- `SparkJoinError`: a join that cannot be built as asked.
 
 Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same engine
 as in one process. Importing this package loads neither Spark nor Numba: executors import it before they are ready.
@@ -6,6 +13,7 @@ as in one process. Importing this package loads neither Spark nor Numba: executo
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +52,10 @@ _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")
 _HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "metrics.watch")
 
 
+# What joins use of pandas is tested with pandas 3; pyspark warns of it at the start of a session and in every worker.
+warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for
     """Load a public name when it is first used (PEP 562)."""
     from importlib import import_module
@@ -62,3 +74,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
         package = "protobuf" if missing == "google" else missing
         msg = f"{__name__}.{name} needs {package}, which is not installed: pip install 'slidejoin[spark]'"
         raise MissingPackageError(msg, name=error.name) from error
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not, and what every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
-from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json
+from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
 from slidejoin.spec.options import STRUCTURES, BiSort, Options
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
@@ -56,6 +56,18 @@ class JoinSpec:
     options: Options | None = None
     threads: int | None = None
     memory_limit: int | None = None
+
+    def shown(self) -> str:
+        """Return the call that makes such a join, without what is left as it is by default."""
+        given = [f"on={to_sql(self.on, self.aliases)!r}", f"window={self.window!r}"]
+        for option in fields(self):
+            value: object = getattr(self, option.name)
+            if option.name == "options" or option.default is MISSING or value == option.default:
+                continue
+            if option.name == "algorithm" and self.options is not None:
+                value = self.options
+            given.append(f"{option.name}={list(value) if isinstance(value, tuple) else value!r}")
+        return f"StreamJoin({', '.join(given)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that decides the results, as plain JSON values: not threads, algorithm or memory limit."""

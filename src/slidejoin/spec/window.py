@@ -31,6 +31,9 @@ NANOSECONDS = {
 }
 SHORT = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second"}
 SHORT |= {"min": "minute", "h": "hour", "d": "day", "w": "week"}
+LONG = 10_000
+"""From here on digits are shown in groups."""
+
 LARGEST = (1 << 62) - 1
 """Rows of a window: ordinals are 64-bit integers, and two of them must add up."""
 
@@ -58,6 +61,11 @@ class Span:
                 count, rest = divmod(rest, size)
                 parts.append(f"{count} {name}{'' if count == 1 else 's'}")
         return " ".join(parts)
+
+
+def _digits(rows: int) -> str:
+    """Return a number as Python writes it, in groups where it is long."""
+    return f"{rows:_}" if rows >= LONG else str(rows)
 
 
 Length: TypeAlias = int | Span
@@ -152,7 +160,7 @@ class CountWindow:
     Examples
     --------
     >>> CountWindow(1000)
-    CountWindow(left=1000, right=1000, slide=1)
+    CountWindow(1000)
     """
 
     left: int
@@ -187,7 +195,17 @@ class CountWindow:
             raise ArgumentError(msg)
 
     def __repr__(self) -> str:
-        return f"CountWindow(left={self.left}, right={self.right}, slide={self.slide})"
+        given = {"left": self.left, "right": self.right} if self.left != self.right else {"": self.left}
+        if self.slide != 1:
+            given["slide"] = self.slide
+        shown_ = (f"{name}={_digits(rows)}" if name else _digits(rows) for name, rows in given.items())
+        return f"CountWindow({', '.join(shown_)})"
+
+    def __str__(self) -> str:
+        """Return the window in words."""
+        alike = self.left == self.right
+        sides = f"{self.left:,} rows of each side" if alike else f"{self.left:,} left and {self.right:,} right rows"
+        return f"the last {sides}" + ("" if self.slide == 1 else f", which leave in blocks of {self.slide:,}")
 
     def size(self, side: Side) -> int:
         """Rows kept of that side."""
@@ -219,7 +237,7 @@ class TimeWindow:
     Examples
     --------
     >>> TimeWindow("10 minutes", on="ts", lateness="1 minute")
-    TimeWindow(left='10 minutes', right='10 minutes', left_on='ts', right_on='ts', lateness='1 minute')
+    TimeWindow('10 minutes', on='ts', lateness='1 minute')
     """
 
     left: Length
@@ -265,10 +283,25 @@ class TimeWindow:
         def shown(length: Length) -> str:
             return repr(str(length)) if isinstance(length, Span) else repr(length)
 
-        return (
-            f"TimeWindow(left={shown(self.left)}, right={shown(self.right)}, left_on={self.left_on!r}, "
-            f"right_on={self.right_on!r}, lateness={shown(self.lateness)})"
-        )
+        given = [shown(self.left)] if self.left == self.right else [f"left={shown(self.left)}"]
+        if self.left != self.right:
+            given.append(f"right={shown(self.right)}")
+        if self.left_on == self.right_on:
+            given.append(f"on={self.left_on!r}")
+        else:
+            given += [f"left_on={self.left_on!r}", f"right_on={self.right_on!r}"]
+        if self.lateness != 0:
+            given.append(f"lateness={shown(self.lateness)}")
+        return f"TimeWindow({', '.join(given)})"
+
+    def __str__(self) -> str:
+        """Return the window in words."""
+        alike = self.left == self.right
+        lengths = f"{self.left}" if alike else f"{self.left} for left rows, {self.right} for right rows,"
+        same = self.left_on == self.right_on
+        columns = self.left_on if same else f"{self.left_on} (left) and {self.right_on} (right)"
+        late = self.lateness.nanoseconds if isinstance(self.lateness, Span) else self.lateness
+        return f"{lengths} on {columns}" + (f", lateness {self.lateness}" if late else "")
 
     def on(self, side: Side) -> str:
         """Return the event-time column of that side."""

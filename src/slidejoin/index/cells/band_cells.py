@@ -279,16 +279,16 @@ class BandCells(Index):
         self.next = max(self.next, ordinal)
 
     def explain(self) -> str | None:
-        """Return how large the table is and how skewed its keys are, in words; None as long as few rows came."""
+        """Return how large the table is and how skewed its keys are, in words; None while few rows have come."""
         rows, state = self.next - self._first, self.state
         if rows < ENOUGH:
             return None
-        why = "more buckets, because keys crowd" if self.roomy else "fastest setting measured"
-        full = 1000 * self.spilled / rows
+        spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
+        because = "a third more than usual, as keys crowd" if self.roomy else "fastest setting measured"
         return (
-            f"{int(state[BUCKETS]):,} buckets for {self.rows:,} rows, {self.rows_a_bucket:g} rows a bucket ({why}); "
-            f"{full:.0f} of 1,000 rows found their bucket full (evenly spread keys: 10), "
-            f"overflow lines are {'prefetched' if state[DEEP] else 'read on demand'}"
+            f"buckets: {int(state[BUCKETS]):,} ({because}), {self.rows_a_bucket:g} rows each in a window of "
+            f"{self.rows:,}; {spilled:.0f} of 1,000 rows found their bucket full (10 with even keys), so further lines "
+            f"are {'fetched ahead' if deep else 'read when needed'}"
         )
 
     @property

@@ -243,9 +243,9 @@ class BiSort(Index):
             return None
         best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
         return (
-            f"fan-out {best.fan_out}: neighbouring runs are merged while the older has less than {best.fan_out} times "
-            f"the rows of the newer; expected: {best.near + best.far:.1f} runs to search, {best.moves:.1f} moves a row "
-            f"({best}; others: {others})"
+            f"runs: merged while the older has fewer than {best.fan_out} times the rows of the newer (lowest cost "
+            f"expected); {best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row, {best} "
+            f"against {others}"
         )
 
     def skip_to(self, ordinal: int) -> None:

@@ -179,6 +179,11 @@ class RangeTerm:
         """How wide the ranges of left keys are, see `widths`."""
         return None if self.widths is None else self.widths[0]
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether some range of a probe has one end only, so that it may hold a large part of all keys."""
+        return _is_open(self.what, self.pair)
+
     def of_doubles(self, side: Side) -> bool:
         """Whether that side's keys are the order-preserving bits of doubles, whose differences mean nothing."""
         return self.pair[0 if side == "left" else 1].space == "float"
@@ -283,6 +288,16 @@ def _closed(what: Formula, pair: KeyPair) -> tuple[bool, bool]:
         estimate = None if isinstance(what, Choice) else estimated(what, pair)
         seen = "" if estimate is None else estimate[0]
     return seen in {"=", ">", ">="}, seen in {"=", "<", "<="}
+
+
+def _is_open(what: Formula, pair: KeyPair) -> bool:
+    if isinstance(what, Shifted):
+        return any(low is None or high is None for low, high in what.what.intervals)
+    if isinstance(what, Group):
+        if what.union:
+            return any(_is_open(part, pair) for part in what.parts)
+        return all(_is_open(part, pair) for part in what.parts) and _closed(what, pair) != (True, True)
+    return _closed(what, pair) != (True, True)
 
 
 def _widths(  # noqa: PLR0911 - one case each

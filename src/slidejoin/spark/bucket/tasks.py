@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming import StatefulProcessor
 
-from slidejoin.spark.job.workers import ready
+from slidejoin import __version__
+from slidejoin.spark.job.workers import another_version, ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.metrics.reporting import FigureReporter
 
-__all__ = ["IN_ORDER", "NUMBERED", "PACKED", "PARTIAL", "JoinTask", "PackTask", "SequenceTask", "sum_task"]
+__all__ = [
+    "IN_ORDER",
+    "NUMBERED",
+    "PACKED",
+    "PARTIAL",
+    "JoinTask",
+    "SequenceTask",
+    "pack_rows",
+    "pack_task",
+    "sum_task",
+]
 
 PACKED = "bucket bigint, side tinyint, block binary"
 """Columns between packing and joining, as Spark calls them."""
@@ -34,24 +45,52 @@ PARTIAL = "home bigint, block binary"
 """Columns between joining and summing, where counts are partial."""
 
 
-class PackTask:
-    """The function of `mapInArrow`: one side's rows to blocks."""
+def pack_task(
+    wiring: bytes, side: Side, cache: str | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of `mapInArrow`: one side's rows to blocks.
 
-    def __init__(self, wiring: bytes, side: Side, cache: str | None) -> None:
-        self.wiring = wiring
-        self.side: Side = side
-        self.cache = cache
+    Spark pickles a function within another by value, so that this one gets as far as to say what is wrong on a worker
+    that has no slidejoin, or another version. It needs nothing that is not in every Python.
+    """
+    version = __version__
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack a task's rows."""
-        ready(self.cache)
-        from pyspark import TaskContext
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import platform
+        import sys
 
-        from slidejoin.spark.job.join_spec import join_spec_of
-        from slidejoin.spark.route.pack import pack
+        try:
+            import slidejoin
+        except ModuleNotFoundError as error:
+            msg = (
+                f"Spark's workers on {platform.node()} run {sys.executable}, which has no slidejoin; set "
+                f"PYSPARK_PYTHON to a Python that has slidejoin {version} on every node, before the Spark session is "
+                "made"
+            )
+            raise ModuleNotFoundError(msg, name="slidejoin") from error
+        if slidejoin.__version__ != version:
+            from slidejoin.spark.job.workers import another_version
 
-        task = TaskContext.get()
-        yield from pack(join_spec_of(self.wiring), self.side, batches, 0 if task is None else task.partitionId())
+            raise another_version(version)
+        from slidejoin.spark.bucket.tasks import pack_rows
+
+        yield from pack_rows(wiring, side, cache, batches)
+
+    return packed
+
+
+def pack_rows(
+    wiring: bytes, side: Side, cache: str | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Pack a task's rows."""
+    ready(cache)
+    from pyspark import TaskContext
+
+    from slidejoin.spark.job.join_spec import join_spec_of
+    from slidejoin.spark.route.pack import pack
+
+    task = TaskContext.get()
+    yield from pack(join_spec_of(wiring), side, batches, 0 if task is None else task.partitionId())
 
 
 class SequenceTask(StatefulProcessor):
@@ -60,9 +99,12 @@ class SequenceTask(StatefulProcessor):
     def __init__(self, wiring: bytes, cache: str | None) -> None:
         self.wiring = wiring
         self.cache = cache
+        self.version = __version__
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
+        if self.version != __version__:
+            raise another_version(self.version)
         from slidejoin.spark.state.variables import SequenceVariables
 
         self.variables = SequenceVariables(handle)
@@ -92,9 +134,12 @@ class JoinTask(StatefulProcessor):
         self.wiring = wiring
         self.cache = cache
         self.teller = teller
+        self.version = __version__
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
+        if self.version != __version__:
+            raise another_version(self.version)
         from slidejoin.spark.state.variables import Variables
 
         self.variables = Variables(handle)

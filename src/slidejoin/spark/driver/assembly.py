@@ -27,7 +27,16 @@ from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.limits import BUCKET_BYTES, parse_bytes
-from slidejoin.spark.bucket.tasks import IN_ORDER, NUMBERED, PACKED, PARTIAL, JoinTask, PackTask, SequenceTask, sum_task
+from slidejoin.spark.bucket.tasks import (
+    IN_ORDER,
+    NUMBERED,
+    PACKED,
+    PARTIAL,
+    JoinTask,
+    SequenceTask,
+    pack_task,
+    sum_task,
+)
 from slidejoin.spark.job.join_spec import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROW_ID, SparkJoinSpec
 from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.strategies import choose_strategy
@@ -234,7 +243,7 @@ def pipeline(frames: dict[Side, DataFrame], wiring: SparkJoinSpec, result: Struc
     for side, frame in frames.items():
         needed = [F.col(_quoted(name)) for name in wiring.given(side).names]
         columns = IN_ORDER if wiring.numbered else PACKED
-        blocks = frame.select(*needed).mapInArrow(PackTask(pickled, side, wiring.cache), columns)
+        blocks = frame.select(*needed).mapInArrow(pack_task(pickled, side, wiring.cache), columns)
         packed = blocks if packed is None else packed.unionAll(blocks)
     if packed is None:
         msg = "a join has at least one side"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.operator.ingest.batches import to_table
+from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
@@ -40,9 +42,9 @@ UNEVEN = 1.5
 """From how many means in the fullest bucket on a spread is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JoinExplanation:
-    """How a join would run on Spark; as text, all of it.
+    """How a join would run on Spark; it prints as text, all of it.
 
     Attributes
     ----------
@@ -69,6 +71,12 @@ class JoinExplanation:
     sample: dict[Side, int] | None
     spreads: dict[int, float]
     plan: str
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         """Return the explanation for people."""
@@ -221,17 +229,13 @@ def _plan_text(plan: Plan) -> str:
         pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
     )
     shown = make_plan(replace(config, select=tuple(names)), left, right)
-    first, *others = shown.terms
-    lines = [
-        f"{config.how} join on {to_sql(config.on, config.aliases)}",
-        f"window: {config.window!r}",
-        f"index: sorted runs on {first.label}",
-        *(f"compared beside the key: {term.label}" for term in others),
-        *(f"filter before the index: {side} rows" for side in SIDES if shown.bound.filters_side(side)),
-    ]
-    rest = shown.bound.filter(shown.loose)
-    if shown.bound.never:
-        lines.append("a constant part is never true: no pair can match")
-    if rest is not None:
-        lines.append(f"filter on candidate pairs: {to_sql(rest.expr, config.aliases)}")
-    return "\n".join(lines)
+    terms, warnings = explained_terms(config, shown.terms, shown.bound, shown.loose)
+    return "\n".join(
+        [
+            f"{config.how} join on {to_sql(config.on, config.aliases)}",
+            f"window: {config.window}",
+            "index: sorted runs",
+            *terms,
+            *warnings,
+        ]
+    )

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.arguments import shown, whole_number
+from slidejoin.display import table_html
 from slidejoin.errors import ArgumentTypeError, StateError
 from slidejoin.spark.job.buckets import bucket_ids, partition_of
 from slidejoin.spark.job.checks import check_spark, is_connect
+from slidejoin.spark.job.join_spec import HIDDEN, window_from_state
 from slidejoin.spark.route.sequencing import NUMBERED
 from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.lineage import STORE, check_follows, idle_of
 from slidejoin.spark.state.records import from_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Row, SparkSession
 
     from slidejoin.sides import Side
 
-__all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "inspect_state"]
+__all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "aligned", "inspect_state"]
 
 JOIN = frozenset({"join", "manifest", "segments"})
 SEQUENCER = frozenset({"join", "totals"})
+
+COLUMNS = ("bucket", "store", "watermark", "segments", "left rows", "right rows", "bytes")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+FIRST = ("on", "window", "order_by", "how", "output", "self_join", "strategy", "partitions")
+"""What a join is described by first."""
+
+_NAMES = "|".join(sorted(HIDDEN))
+OF_OURS = re.compile(rf"(?: AND )?[lr]\.(?:{_NAMES})\b|(?:^|, )(?:{_NAMES}) \w+")
+"""In a predicate, and in a list of columns, those that a join adds for itself, which come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +100,17 @@ class BucketInfo:
         return sum(segment.rows for segment in self.segments if segment.side == side)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JoinInfo:
-    """One join of a query.
+    """One join of a query; it prints as ``slidejoin state`` shows it.
 
     Attributes
     ----------
     operator : int
         Spark's number of the stateful operator in the query.
     described : mapping of str to value
-        The join that the state belongs to: predicate, window, columns, strategy, partitions and so on.
+        The join that the state belongs to: predicate, window, columns, strategy, partitions and so on. Columns that
+        joins add for themselves are left out.
     stores : int
         State stores, which is what ``spark.sql.shuffle.partitions`` was when the query first started.
     buckets : tuple of BucketInfo
@@ -126,10 +142,56 @@ class JoinInfo:
         """Return how many rows of one stream are kept in all buckets, a copy in each of them counted."""
         return sum(bucket.rows(side) for bucket in self.buckets)
 
+    def lines(self) -> list[str]:
+        """Return what there is to say of the join, a line each."""
+        lines = [f"join, operator {self.operator}, {self.stores} state stores"]
+        lines += [f"  {name}: {value}" for name, value in self.described.items() if value is not None]
+        if self.arrived is not None:
+            seen = f"{self.arrived['left']:,} left and {self.arrived['right']:,} right rows"
+            lines.append(f"  sequencer: operator {self.sequencer}, has numbered {seen}")
+        return lines
 
-@dataclass(frozen=True, slots=True)
+    def table(self) -> list[tuple[str, ...]]:
+        """Return the buckets as a table: names of columns, one row for each bucket, one of sums."""
+        rows = [
+            (str(one.bucket), str(one.partition), _watermark(one.watermark_ms), *_sums(one)) for one in self.buckets
+        ]
+        return [COLUMNS, *rows, ("all", "", "", *_sums(self))]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), *aligned(self.table())])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self.table()
+        return f"<pre>{escape(chr(10).join(self.lines()))}</pre>{table_html(header, rows)}"
+
+
+def _sums(part: JoinInfo | BucketInfo) -> tuple[str, ...]:
+    numbers = (len(part.segments), part.rows("left"), part.rows("right"), part.bytes)
+    return tuple(f"{number:,}" for number in numbers)
+
+
+def _watermark(milliseconds: int | None) -> str:
+    if not milliseconds:
+        return "none"
+    return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, every column on the right.
+
+    Examples
+    --------
+    >>> aligned([("bucket", "rows"), ("0", "1,200")])
+    ['  bucket   rows', '       0  1,200']
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class CheckpointInfo:
-    """The joins of a streaming query, as its checkpoint has them.
+    """The joins of a streaming query, as its checkpoint has them; it prints as ``slidejoin state`` shows it.
 
     Attributes
     ----------
@@ -148,6 +210,21 @@ class CheckpointInfo:
     first_batch: int
     last_batch: int
     joins: tuple[JoinInfo, ...]
+
+    def lines(self) -> list[str]:
+        """Return what there is to say of all joins, a line each."""
+        versions = self.last_batch - self.first_batch + 1
+        return [
+            f"{self.checkpoint}: state after micro-batch {self.batch}",
+            f"versions kept: micro-batches {self.first_batch} to {self.last_batch} ({versions})",
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join(["\n".join(self.lines()), *(f"\n{join!r}" for join in self.joins)])
+
+    def _repr_html_(self) -> str:
+        parts = [f"<pre>{escape(chr(10).join(self.lines()))}</pre>", *(join._repr_html_() for join in self.joins)]
+        return "".join(parts)
 
 
 def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = None) -> CheckpointInfo:
@@ -200,7 +277,33 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
         msg = f"{checkpoint} has no state of a slidejoin join; its stateful operators are {others}"
         raise StateError(msg)
     sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if _variables(row) == SEQUENCER]
-    return CheckpointInfo(checkpoint, at, first, last, tuple(_counted(join, sequencers) for join in joins))
+    counted = (_counted(join, sequencers) for join in joins)
+    whole = tuple(replace(join, described=_for_people(join.described)) for join in counted)
+    return CheckpointInfo(checkpoint, at, first, last, whole)
+
+
+def _for_people(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a state says of its join, without the columns that a join adds, the window in words.
+
+    Examples
+    --------
+    >>> window = "TimeWindow(left='90 minutes', right='90 minutes', left_on='ts', right_on='ts', lateness='0 weeks')"
+    >>> on = "l.id < r.id AND l.__slidejoin_as_left AND r.__slidejoin_as_right"
+    >>> columns = "id int64, ts timestamp[us, tz=UTC], __slidejoin_as_left bool"
+    >>> _for_people({"left columns": columns, "on": on, "window": window})
+    {'on': 'l.id < r.id', 'window': '1 hour 30 minutes on ts', 'left columns': 'id int64, ts timestamp[us, tz=UTC]'}
+    """
+    plain = dict(described)
+    for name, value in plain.items():
+        if name == "window":
+            plain[name] = str(window_from_state(value))
+        elif isinstance(value, str):
+            plain[name] = OF_OURS.sub("", value)
+    return {name: plain[name] for name in sorted(plain, key=_place)}
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (FIRST.index(name) if name in FIRST else len(FIRST), name)
 
 
 def _path(checkpoint: object) -> str:

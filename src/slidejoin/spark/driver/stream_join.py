@@ -22,6 +22,7 @@ from slidejoin.spark.job.checks import (
     is_local,
     shuffle_partitions,
 )
+from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
 from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spec.join_spec import make_join_spec
@@ -118,6 +119,9 @@ def stream_join(
     With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
     nothing is late.
 
+    With a local master, the join's workers run the driver's Python, unless ``PYSPARK_PYTHON`` names another one, which
+    then needs this version of slidejoin. On a cluster every node needs it.
+
     With a local master, kernels that no process on this machine has compiled yet are compiled before this returns, on
     all cores; on a cluster the first worker of a node does that.
 
@@ -135,6 +139,7 @@ def stream_join(
         self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
     )  # fmt: skip
     session, streaming = left.sparkSession, left.isStreaming
+    check_python(session)
     delay = 0
     if streaming:
         check_state_store(session)
@@ -149,7 +154,8 @@ def stream_join(
         wiring = replace(wiring, derived=frozenset(derived))
     if is_local(session):
         compile_ahead(wiring.cache)
-    joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
+    with workers_run_this_python(session):
+        joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
     if not streaming or not wiring.times:
         return joined
     # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.

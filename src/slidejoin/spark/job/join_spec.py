@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slidejoin.errors import StateError
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.sides import SIDES
+from slidejoin.spec.window import NANOSECONDS, CountWindow, Span, TimeWindow
 
 if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spec.join_spec import JoinSpec
+    from slidejoin.spec.window import Length, Window
 
 __all__ = [
     "AT_HOME",
@@ -28,6 +32,8 @@ __all__ = [
     "SparkJoinSpec",
     "join_spec_of",
     "plan_of",
+    "window_from_state",
+    "window_to_state",
 ]
 
 
@@ -147,7 +153,7 @@ class SparkJoinSpec:
         config = self.config
         return {
             "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
-            "window": repr(config.window),
+            "window": window_to_state(config.window),
             "order_by": self.order_by,
             "how": config.how,
             "output": config.output,
@@ -157,6 +163,62 @@ class SparkJoinSpec:
             "strategy": str(self.strategy),
             "partitions": len(self.buckets),
         }
+
+
+def window_to_state(window: Window) -> str:
+    """Return a window as the text that states have of it, which is compared when a query starts again.
+
+    The form belongs to the format of the state: spans are in the largest unit that divides them, a span of nothing in
+    weeks.
+
+    Examples
+    --------
+    >>> from slidejoin.spec.window import CountWindow, TimeWindow
+    >>> window_to_state(CountWindow(5))
+    'CountWindow(left=5, right=5, slide=1)'
+    >>> window_to_state(TimeWindow("90 seconds", on="ts"))
+    "TimeWindow(left='90 seconds', right='90 seconds', left_on='ts', right_on='ts', lateness=0)"
+    """
+    if isinstance(window, CountWindow):
+        return f"CountWindow(left={window.left}, right={window.right}, slide={window.slide})"
+
+    def plain(length: Length) -> str:
+        if not isinstance(length, Span):
+            return repr(length)
+        name, size = next((n, s) for n, s in reversed(NANOSECONDS.items()) if length.nanoseconds % s == 0)
+        count = length.nanoseconds // size
+        return repr(f"{count} {name}{'' if count == 1 else 's'}")
+
+    return (
+        f"TimeWindow(left={plain(window.left)}, right={plain(window.right)}, left_on={window.left_on!r}, "
+        f"right_on={window.right_on!r}, lateness={plain(window.lateness)})"
+    )
+
+
+def window_from_state(text: str) -> Window:
+    """Read what `window_to_state` wrote.
+
+    Raises
+    ------
+    StateError
+        If it is none.
+
+    Examples
+    --------
+    >>> window_from_state("TimeWindow(left='90 minutes', right=5, left_on='t', right_on='u', lateness='0 weeks')")
+    TimeWindow(left='1 hour 30 minutes', right=5, left_on='t', right_on='u', lateness='0 seconds')
+    """
+    kinds: dict[str, type[CountWindow | TimeWindow]] = {"CountWindow": CountWindow, "TimeWindow": TimeWindow}
+    try:
+        call = ast.parse(text, mode="eval").body
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+            given = {one.arg or "": ast.literal_eval(one.value) for one in call.keywords}
+            return kinds[call.func.id](**given)
+    except (SyntaxError, KeyError, TypeError, ValueError) as error:
+        msg = f"the state has a window that cannot be read: {text!r}"
+        raise StateError(msg) from error
+    msg = f"the state has a window that cannot be read: {text!r}"
+    raise StateError(msg)
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -27,6 +27,11 @@ def advised_settings(partitions: int) -> dict[str, str]:
     dict of str to str
         Some hold for the Java machine, so they have to be there before Spark starts.
 
+    Notes
+    -----
+    No setting names the Python of the workers: with a local master a join has them run the driver's, on a cluster
+    ``PYSPARK_PYTHON`` in the environment of the driver says which.
+
     Raises
     ------
     ArgumentError

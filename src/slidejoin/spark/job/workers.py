@@ -15,11 +15,11 @@ import getpass
 import json
 import logging
 import os
+import platform
 import signal
 import subprocess
 import sys
 import tempfile
-import warnings
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["compile_ahead", "compiling_ahead", "default_folder", "ready"]
+__all__ = ["another_version", "compile_ahead", "compiling_ahead", "default_folder", "ready"]
 
 log = logging.getLogger(__name__)
 _ready = False
@@ -48,6 +48,17 @@ sys.path[:] = json.loads(sys.argv[1])
 from slidejoin.spark.job.workers import compile_ahead
 compile_ahead(json.loads(sys.argv[2]))
 """
+
+
+def another_version(drivers: str) -> Exception:
+    """Return the error for a worker whose slidejoin is not the driver's."""
+    from slidejoin import __version__
+    from slidejoin.spark.job.checks import SparkJoinError
+
+    return SparkJoinError(
+        f"the driver has slidejoin {drivers}, Spark's workers on {platform.node()} have {__version__} in "
+        f"{sys.executable}; install the same version on every node"
+    )
 
 
 def default_folder() -> str:
@@ -93,8 +104,6 @@ def ready(cache: str | None) -> None:
         gc.freeze()
     if _ready:
         return
-    # Once on the driver is enough: every worker would say it again.
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     compile_ahead(cache)
     _ready = True
 

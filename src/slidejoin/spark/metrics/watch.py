@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql.streaming import StreamingQueryListener
 
 from slidejoin.arguments import shown, whole_number
+from slidejoin.display import figures_html, figures_text
 from slidejoin.errors import ArgumentError, ArgumentTypeError
 from slidejoin.spark.job.checks import SparkJoinError, check_spark, is_connect
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, board
@@ -38,9 +39,9 @@ SUMS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JoinProgress:
-    """One micro-batch of one join.
+    """One micro-batch of one join; it prints one rounded figure a line.
 
     Rows are counted where they are joined: a row that goes to three buckets counts three times, and one that can match
     nothing, as its key is NULL, goes to none.
@@ -107,6 +108,12 @@ class JoinProgress:
     seconds: dict[str, float]
     slowest_bucket: float
     batch_seconds: float
+
+    def __repr__(self) -> str:
+        return figures_text(asdict(self))
+
+    def _repr_html_(self) -> str:
+        return figures_html(asdict(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return all figures as plain JSON values."""

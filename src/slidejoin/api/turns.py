@@ -1,0 +1,74 @@
+"""Calls of one object from an event loop: in a worker thread, one at a time, in the order in which they were made."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Turns"]
+
+T = TypeVar("T")
+
+
+class Turns:
+    """A worker thread, and the calls that wait for it.
+
+    Examples
+    --------
+    >>> turns = Turns()
+    >>> asyncio.run(turns.run(lambda: 6 * 7))
+    42
+    """
+
+    def __init__(self) -> None:
+        self._thread = 0
+        self._pending: set[Future[Any]] = set()
+        # Nothing that its thread runs for ever may hold this object: the thread ends when the object is collected.
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="slidejoin")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is running or waiting, for anybody but the worker thread."""
+        return bool(self._pending) and get_ident() != self._thread
+
+    def settle(self) -> None:
+        """Wait for the calls that were made; in the worker thread for none."""
+        if self.busy:
+            wait(tuple(self._pending))
+
+    def _call(self, function: Callable[[], T]) -> T:
+        self._thread = get_ident()
+        return function()
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Call a function in its turn and return what it returns.
+
+        If this is cancelled before its turn, the function is not called. If it is cancelled while the function runs,
+        it ends as cancelled once the function has returned: nobody finds the object half changed.
+        """
+        call = self._executor.submit(self._call, function)
+        self._pending.add(call)
+        call.add_done_callback(self._pending.discard)
+        answer = asyncio.wrap_future(call)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            if not call.cancel():
+                await _ended(answer)
+            raise
+
+
+async def _ended(answer: asyncio.Future[Any]) -> None:
+    """Wait for an answer that nobody takes any more, however often the waiting is cancelled."""
+    while not answer.done():
+        try:
+            await asyncio.wait({answer})
+        except asyncio.CancelledError:
+            continue
+    if not answer.cancelled():
+        answer.exception()  # seen, so that asyncio does not log it

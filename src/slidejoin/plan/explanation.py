@@ -1,0 +1,169 @@
+"""What a plan does with each part of a predicate, in words, and what to write where it is expected to be slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from slidejoin.predicate import columns_of, to_sql
+from slidejoin.predicate.expression.expr import And, Compare
+from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.predicate.truth.resolve import conjuncts
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.predicate.expression.expr import Expr
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["Explained", "explained_terms"]
+
+
+LOWER, UPPER = {">", ">="}, {"<", "<="}
+TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+BAND = "such as {l}.x BETWEEN {r}.x - 5 AND {r}.x + 5"
+
+SHARES = {
+    "scope": "all rows within the time window",
+    "numbers": "all rows within the count window",
+    "not-equal": "nearly all rows of the window",
+    "all": "all rows of the window",
+}
+"""What a row is compared with, by the shape of the term that is indexed."""
+
+
+class Term(Protocol):
+    """What is said of a term; see `slidejoin.plan.plan.Term`."""
+
+    @property
+    def shape(self) -> str:
+        """How narrow its ranges are, by kind."""
+
+
+class Explained(NamedTuple):
+    """Lines of an explanation.
+
+    Attributes
+    ----------
+    terms
+        Each part of the predicate, and whether it is indexed.
+    warnings
+        What is expected to be slow, and what to write instead.
+    """
+
+    terms: list[str]
+    warnings: list[str]
+
+
+def explained_terms(config: JoinSpec, terms: Sequence[Term], bound: BoundPredicate, loose: frozenset[int]) -> Explained:
+    """Say of each part of a predicate whether it is indexed.
+
+    Parameters
+    ----------
+    terms
+        The plan's, the indexed one first.
+    loose
+        Numbers of the predicate's terms whose candidates are compared once more.
+    """
+    first, *others = terms
+    lines = []
+    if first.shape == "all":
+        lines.append("indexed: nothing, as no comparison has columns of one side alone on each of its sides")
+    else:
+        lines.append(f"indexed: {_named(first, config)}")
+    lines += [f"not indexed, compared row by row: {_named(term, config)}" for term in others]
+    for side in SIDES:
+        own = [part for part in conjuncts(config.on) if _sides(part) == {side}]
+        lines += [f"filter on {side} rows, before the index: {to_sql(part, config.aliases)}" for part in own]
+    rest = bound.filter(loose)
+    if rest is not None:
+        lines.append(f"filter on the pairs that are found: {to_sql(rest.expr, config.aliases)}")
+    if bound.never:
+        lines.append("a constant part of the predicate is never true: no pair can match")
+        return Explained(lines, [])
+    warning = _warning(config, first, others, checked=rest is not None)
+    return Explained(lines, [] if warning is None else [f"warning: {warning}"])
+
+
+def _sides(expr: Expr) -> set[Side]:
+    return {side for side in SIDES if columns_of(expr, side)}
+
+
+def _named(term: Term, config: JoinSpec) -> str:
+    if not isinstance(term, RangeTerm):
+        return f"the window, {config.window}"
+    parts = term.conjuncts
+    return f"{to_sql(parts[0] if len(parts) == 1 else And(parts), config.aliases)} ({_kind(term)})"
+
+
+def _kind(term: RangeTerm) -> str:
+    if term.shape == "band":
+        return "band of fixed width" if term.widths is not None else "band"
+    if term.shape == "not-equal":
+        return "all values but one"
+    if term.shape == "ranges":
+        return f"up to {term.pieces} ranges" if term.pieces > 1 else "range with one end"
+    return term.shape
+
+
+def _warning(config: JoinSpec, first: Term, others: Sequence[Term], *, checked: bool) -> str | None:
+    """Return what is expected of a join whose rows are compared with a large share of the window; None if they are not.
+
+    A share is that of values which are spread evenly: nothing is known of the data when a join is planned.
+    """
+    if isinstance(first, RangeTerm) and not first.open_ended:
+        return None
+    share = SHARES.get(first.shape, "about half of the window")
+    if not others and not checked:
+        if config.output == "count":
+            return None
+        return (
+            f"each row is expected to match {share}, and all of these pairs are put out; output='count' counts them "
+            "without writing them"
+        )
+    ranges = [term for term in (first, *others) if isinstance(term, RangeTerm)]
+    hint = _of_two_columns(config, ranges) or _of_one_end(config, ranges)
+    return f"each row is expected to be compared with {share}. {hint}"
+
+
+def _of_two_columns(config: JoinSpec, terms: Sequence[RangeTerm]) -> str | None:
+    """Return what to write where the ends of a range come from different columns."""
+    ends = [end for term in terms for end in _ends(term)]
+    for low, at, op in ends:
+        for high, same, other in ends:
+            if at == same and op in LOWER and other in UPPER:
+                value, below, above = (to_sql(expr, config.aliases) for expr in (at, low, high))
+                return (
+                    f"The ends of {value} come from two columns, {below} and {above}, and the index has one key. If "
+                    f"{above} is never more than a number N above {below}, add AND {value} <= {below} + N, with the "
+                    "number in the place of N: the pairs stay the same, and the band of fixed width is indexed"
+                )
+    return None
+
+
+def _ends(term: RangeTerm) -> list[tuple[Expr, Expr, str]]:
+    """Return (end, value, comparison) for each way to read a comparison as an end of a value."""
+    if term.shape != "ranges" or len(term.conjuncts) != 1:
+        return []
+    part = term.conjuncts[0]
+    if not isinstance(part, Compare) or part.op not in TURNED:
+        return []
+    return [(part.right, part.left, part.op), (part.left, part.right, TURNED[part.op])]
+
+
+def _of_one_end(config: JoinSpec, terms: Sequence[RangeTerm]) -> str:
+    left, right = config.aliases
+    example = BAND.format(l=left, r=right)
+    if len(terms) > 1:
+        return (
+            "One comparison is indexed, and none has two ends. If a left value is known to lie near a right one, add "
+            f"that as a band of fixed width, {example}: a row then reads the band alone"
+        )
+    return (
+        f"Add a comparison that an index can use, if the rows that meet have one: an equality such as {left}.key = "
+        f"{right}.key, or a band, {example}. Columns of the left side stand on one side of it, those of the right side "
+        "on the other"
+    )

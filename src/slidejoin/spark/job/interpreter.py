@@ -1,0 +1,90 @@
+"""Which Python Spark's workers run: the driver's, or one that has the same slidejoin.
+
+Spark starts its workers as ``PYSPARK_PYTHON``, or else as the ``python3`` that the PATH has. A script that is run by
+the Python of an environment that is not activated, ``venv/bin/python job.py``, would get workers without its packages.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from slidejoin import __version__
+from slidejoin.spark.job.checks import SparkJoinError, is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_python", "workers_run_this_python"]
+
+DEFAULT = "python3"
+"""What Spark runs if nobody has said anything."""
+
+ASK = "import slidejoin; print(slidejoin.__version__)"
+
+_one_at_a_time = Lock()
+
+
+def check_python(session: SparkSession) -> None:
+    """Check that the Python that was chosen for workers on this machine has the driver's version of slidejoin.
+
+    Raises
+    ------
+    SparkJoinError
+        If it is missing, has no slidejoin, or one of another version.
+    """
+    if not is_local(session):
+        return  # workers on other machines say so themselves, see `slidejoin.spark.bucket.tasks`
+    context = session.sparkContext
+    # Files that were added to the session are in the workers' path, so that slidejoin may be one of them.
+    if context.pythonExec == DEFAULT or getattr(context, "_python_includes", None):
+        return
+    program = shutil.which(context.pythonExec)
+    if program is not None and os.path.abspath(program) == os.path.abspath(sys.executable):  # noqa: PTH100 - links count
+        return
+    found = "cannot be found" if program is None else _without(program)
+    if found:
+        msg = (
+            f"Spark's workers would run {context.pythonExec} (PYSPARK_PYTHON), which {found}; set "
+            f"PYSPARK_PYTHON={sys.executable}, or unset it, before the Spark session is made"
+        )
+        raise SparkJoinError(msg)
+
+
+@cache
+def _without(program: str) -> str:
+    """Return what a Python lacks, in words; nothing if it has this version of slidejoin."""
+    asked = subprocess.run([program, "-c", ASK], capture_output=True, text=True, check=False)  # noqa: S603 - a Python
+    if asked.returncode:
+        why = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[-1]
+        return f"cannot import slidejoin ({why})"
+    version = asked.stdout.strip()
+    return "" if version == __version__ else f"has slidejoin {version} where the driver has {__version__}"
+
+
+@contextmanager
+def workers_run_this_python(session: SparkSession) -> Iterator[None]:
+    """Let workers on this machine run the driver's Python for functions that Spark is given meanwhile.
+
+    Only where nobody has chosen one. Other functions of the session keep what they had.
+    """
+    if not is_local(session) or not sys.executable:
+        yield
+        return
+    context = session.sparkContext
+    with _one_at_a_time:
+        before = context.pythonExec
+        if before == DEFAULT:
+            context.pythonExec = sys.executable
+        try:
+            yield
+        finally:
+            context.pythonExec = before
