@@ -117,7 +117,7 @@ def test_a_push_that_is_cancelled_before_its_turn_takes_nothing() -> None:
         second.cancel()
         await asyncio.sleep(0)
         batch.let.set()
-        return await asyncio.gather(first, second, third, return_exceptions=True)
+        return [*await asyncio.gather(first, second, third, return_exceptions=True)]
 
     found = asyncio.run(cancelled())
     assert isinstance(found[1], asyncio.CancelledError)

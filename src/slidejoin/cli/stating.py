@@ -13,7 +13,7 @@ from slidejoin.cli.job import Session
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
-    from slidejoin.spark.state.inspect import BucketInfo, CheckpointInfo, JoinInfo
+    from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo
 
 __all__ = ["state"]
 
@@ -85,7 +85,7 @@ def _size_on_disk(checkpoint: Path) -> int | None:
 
 
 def _text(info: CheckpointInfo, size: int | None, *, segments: bool) -> list[str]:
-    from slidejoin.spark.state.inspect import aligned  # noqa: PLC0415 - belongs to an extra
+    from slidejoin.spark.driver.inspect import aligned  # noqa: PLC0415 - belongs to an extra
 
     lines = info.lines()
     if size is not None:

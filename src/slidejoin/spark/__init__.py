@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slidejoin.spark.driver.explain import JoinExplanation, explain_join
+    from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.driver.stream_join import stream_join
     from slidejoin.spark.job.checks import SparkJoinError, check_java
     from slidejoin.spark.job.settings import advised_settings
     from slidejoin.spark.metrics.watch import JoinProgress, Watch, watch
-    from slidejoin.spark.state.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
 
 __all__ = [
     "BucketInfo",
