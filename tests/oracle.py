@@ -193,13 +193,13 @@ def on_exact(op: str, x: Any, y: Any) -> Any:
 
 def on_int_and_float(op: str, x: Any, y: Any) -> float:
     """One correctly rounded result of the exact operands, one of which is an int and one a float."""
-    wide = x if isinstance(x, int) else y
-    single = y if isinstance(x, int) else x
-    if abs(wide) <= 2**53 or not math.isfinite(single) or single == 0:
-        return ieee(op, float(x), float(y))
+    whole, single = (x, y) if isinstance(x, int) else (y, x)
+    if whole == 0 or not math.isfinite(single) or (single == 0 and op in "*/"):
+        # Beside a zero, an infinity or NaN nothing but the sign of an int counts, however large it is.
+        sign = float((whole > 0) - (whole < 0))
+        return ieee(op, *((sign, y) if isinstance(x, int) else (x, sign)))
     a, b = Fraction(x), Fraction(y)
-    result = a / b if op == "/" else on_exact(op, a, b)
-    return nearest_double(result)
+    return nearest_double(a / b if op == "/" else on_exact(op, a, b))
 
 
 def arithmetic(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> tuple[str, Any] | None:

@@ -19,10 +19,9 @@ def literal_sql(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, float):
-        return format(Decimal(repr(value)), "f")
-    if isinstance(value, Decimal):
-        return format(value, "f")
+    if isinstance(value, float | Decimal):
+        digits = format(value if isinstance(value, Decimal) else Decimal(repr(value)), "f")
+        return digits if "." in digits else f"{digits}."  # a whole number without a point would be an integer
     if isinstance(value, int):
         return str(value)
     if isinstance(value, bytes):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import settings
 
-from tests.tables import rows_of
+from tests.predicate.pairs import holding
+from tests.tables import ids, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     import slidejoin as sj
+    from tests.extremes import Extreme
     from tests.oracle import Oracle, Row, Step
     from tests.strategies import Case
 
@@ -110,3 +115,33 @@ def assert_counts(case: Case, **options: Any) -> None:
         assert lines(table) == count_lines(case, steps)
     assert join.finish().num_rows == 0
     assert_stats(join, oracle)
+
+
+def numbered(table: pa.Table, first: int = 0) -> pa.Table:
+    """A table with its column ``id`` counted from `first`."""
+    return table.set_column(table.schema.get_field_index("id"), "id", pa.array(range(first, first + table.num_rows)))
+
+
+def assert_whoever_probes(case: Extreme, law: NDArray[np.bool_] | None = None, **options: Any) -> None:
+    """Assert the law's pairs of a join over all rows: left rows, then right ones, then the left ones once more.
+
+    So each pair is found by its right row, and by its left row.
+    """
+    join, rows = case.join(**options), case.left.num_rows
+    found = [join.push(left=case.left), join.push(right=case.right), join.push(left=numbered(case.left, rows))]
+    if law is None:
+        law = holding(case.predicate, case.left, case.right)
+    expected = [(int(one), int(two)) for one, two in zip(*law.nonzero(), strict=True)]
+    assert found[0].num_rows == 0
+    assert sorted(ids(found[1])) == expected, f"right rows probe\n{case}"
+    assert sorted(ids(found[2])) == [(one + rows, two) for one, two in expected], f"left rows probe\n{case}"
+
+
+def assert_self_join(case: Extreme, **options: Any) -> None:
+    """Assert the law's pairs of the left rows among themselves, those of two pushes."""
+    join, half = case.join(self_join=True, **options), case.left.num_rows // 2
+    found = [join.push(left=case.left.slice(0, half)), join.push(left=case.left.slice(half))]
+    law = holding(case.predicate, case.left, case.left)
+    np.fill_diagonal(law, val=False)
+    expected = [(int(one), int(two)) for one, two in zip(*law.nonzero(), strict=True)]
+    assert sorted(pair for table in found for pair in ids(table)) == expected, str(case)

@@ -51,6 +51,13 @@ CASES: dict[str, tuple[str, str, pa.DataType, Any, Callable[[Any, Any], bool]]] 
         DOUBLES,
         lambda a, b: b - 0.1 <= a <= b + 0.1,
     ),
+    "band as wide as doubles reach": (
+        "cell",
+        "l.a BETWEEN r.a - 5e307 AND r.a + 5e307",
+        pa.float64(),
+        DOUBLES | st.sampled_from([5e307, 1.5e308, 1.7e308, -1.7e308]),
+        lambda a, b: b - 5e307 <= a <= b + 5e307,
+    ),
     "order": ("broadcast", "l.a < r.a", pa.int64(), INTEGERS, lambda a, b: a < b),
     "order in a grid": ("grid", "l.a < r.a", pa.int64(), INTEGERS, lambda a, b: a < b),
     "texts in a grid": ("grid", "l.a <> r.a", pa.string(), TEXTS, lambda a, b: a != b),

@@ -19,9 +19,10 @@ from slidejoin.sides import other
 if TYPE_CHECKING:
     from slidejoin.predicate.ranges.programs import Draft
     from slidejoin.predicate.truth.evaluate import Source
+    from slidejoin.predicate.truth.values import Values
     from slidejoin.sides import Side
 
-__all__ = ["KeyPair", "Separable", "Shifted", "node_scale"]
+__all__ = ["KeyPair", "Separable", "Shifted", "integers_beside", "node_scale"]
 
 KeyPair: TypeAlias = tuple[Key, Key]
 
@@ -81,21 +82,27 @@ class Separable:
             return ranges.restrict(ranges.Found([(values.data, values.data)]), values.valid, n)
         values = evaluate(mine, source)
         if key.space == "exact":
-            valid = without_nan(values)
-            data = values.data if valid is None else np.where(valid, values.data, 0.0)
-            return ranges.restrict(ranges.double_bounds(op, data, scale), valid, n)
+            return integers_beside(op, values, scale, n)
         integers = mine.type.exact
         below, above = ranges.double_keys_around(values, integers=integers)
         valid = values.valid if integers else without_nan(values)
         return ranges.restrict(ranges.Found(ranges.around(op, below, above)), valid, n)
 
 
+def integers_beside(op: str, values: Values, scale: ranges.Scale, n: int) -> ranges.Found:
+    """Return the stored keys whose whole number N has ``N op value``, N compared exactly with n probes' doubles."""
+    valid = without_nan(values)
+    data = values.data if valid is None else np.where(valid, values.data, 0.0)
+    return ranges.restrict(ranges.double_bounds(op, data, scale), valid, n)
+
+
 def node_scale(side: Side, node: Node) -> tuple[Key, ranges.Scale]:
     """Return the key of one operand of a comparison, and how the operand follows from the key."""
     if node.type.kind in {Kind.STRING, Kind.BINARY}:
         return node_key(side, "hash", node), ranges.Scale()
-    form = linear_form(node) if node.type.kind is Kind.INT else None
-    if node.type.kind is not Kind.INT or form is None:
+    if node.type.kind is Kind.FLOAT:
         return node_key(side, "float", node), ranges.Scale()
+    form = linear_form(node)
+    assert form is not None  # noqa: S101 - integers alone have one, and constants that are unknown give no comparison
     key, unit = key_of(side, form[0])
     return key, ranges.Scale(int(unit), int(form[1]), key.bias, key.may_clip)

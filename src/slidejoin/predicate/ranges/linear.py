@@ -44,10 +44,10 @@ Form: TypeAlias = tuple[dict[Node, Fraction], Fraction]
 
 
 def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:  # noqa: C901, PLR0911  one case each
-    """Return an exact expression as a linear form; None if a constant is unknown.
+    """Return an exact expression as a linear form; None if a constant is unknown or not finite.
 
-    Atoms are the largest subtrees that do not add up. With `stop` these nodes are the atoms, and doubles are taken for
-    real numbers: good enough for an estimate.
+    Atoms are the largest subtrees that do not add up, or in which an atom would vanish. With `stop` these nodes are the
+    atoms, and doubles are taken for real numbers: good enough for an estimate.
     """
     approximate = stop is not None
     if stop is not None and node in stop:
@@ -59,7 +59,8 @@ def linear_form(node: Node, stop: frozenset[Node] | None = None) -> Form | None:
     linear = node.type.exact or approximate
     if linear and node.op in {"+", "-"}:
         parts = [linear_form(arg, stop) for arg in node.args]
-        return added(parts[0], parts[1], -1 if node.op == "-" else 1)
+        whole = added(parts[0], parts[1], -1 if node.op == "-" else 1)
+        return whole if whole is not None or None in parts else ({node: Fraction(1)}, Fraction(0))
     if linear and node.op == "negate":
         return added(({}, Fraction(0)), linear_form(node.args[0], stop), -1)
     if approximate and node.op == "double":

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.predicate.ranges import ranges
-from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted, node_scale
+from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted, integers_beside, node_scale
 from slidejoin.predicate.ranges.linear import linear_form
 from slidejoin.predicate.ranges.programs import Draft, Program, constant_of
 from slidejoin.predicate.truth import floats
+from slidejoin.predicate.truth.evaluate import evaluate
 from slidejoin.predicate.truth.tree import MIRRORED, Node
 from slidejoin.predicate.truth.types import Kind
 from slidejoin.sides import other
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 __all__ = ["Monotone", "cores_of", "estimated"]
+
+_BEYOND = 1 << 1022
+"""Twice as much as any whole number nearer than this is a finite double."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,14 @@ class Monotone:
     def find(self, probe: Side, source: Source, n: int) -> ranges.Found:
         """Return the stored keys for each probe row; too many only where integers beyond 2**53 are rounded."""
         stored = other(probe)
-        core, programs = self.cores[0 if stored == "left" else 1], self._programs[stored]
+        core = self.cores[0 if stored == "left" else 1]
         key, scale = node_scale(stored, core)
+        if key.space == "exact" and core in self.node.args:
+            # Nothing is rounded before this comparison: whole numbers between two doubles keep places of their own.
+            first = core == self.node.args[0]
+            op = self.node.op if first else MIRRORED[self.node.op]
+            return integers_beside(op, evaluate(self.node.args[1 if first else 0], source), scale, n)
+        programs = self._programs[stored]
         if key.space == "float":
             found = programs[0].ranges(source, n)
             return ranges.Found([(found.lo[0], found.hi[0])], found.exact)
@@ -82,13 +92,13 @@ def _of_integers(program: Program, core: Node, scale: ranges.Scale, source: Sour
     exact, some, top = found.exact, found.lo[0] <= found.hi[0], program.has("TOP")
     keys = found.hi[0] if top else found.lo[0]
     end = floats.from_keys(keys)
-    if any(name.startswith("UN") for name, _, _ in program.steps):
-        # A whole number between two doubles is rounded with the first operation: it may lie on either side of the end.
-        reach = float(min(core.reach, 1 << 1023))
-        between = some & (np.abs(end) >= floats.SAFE) & (np.abs(end) <= reach)
-        if between.any():
-            end[between] = floats.from_keys(keys[between] + (1 if top else -1))
-            exact = False
+    # A whole number between two doubles is rounded with the first operation: it may lie on either side of the end.
+    # The end itself may be a double farther out than the farthest whole number.
+    farthest = 2.0 * core.reach if core.reach < _BEYOND else np.inf
+    between = some & (np.abs(end) >= floats.SAFE) & (np.abs(end) <= farthest)
+    if between.any():
+        end[between] = floats.from_keys(keys[between] + (1 if top else -1))
+        exact = False
     bounds = ranges.double_bounds("<=" if top else ">=", end, scale)
     bounds = ranges.Found(bounds.pieces, bounds.exact and exact)
     return bounds if some.all() else ranges.restrict(bounds, some, n)

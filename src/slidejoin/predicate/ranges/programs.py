@@ -116,7 +116,8 @@ def _doubles(one: Input, source: Source) -> tuple[Values, bool]:
     low, high = values.limits()
     if low >= -floats.SAFE and high <= floats.SAFE:
         return type(values)(nearest, values.valid), True
-    moved = floats.down(nearest) if one.way == "down" else floats.up(nearest)
+    # Also beyond the largest double, where the nearest one is an infinity and the next one inwards is not.
+    moved = np.nextafter(nearest, -np.inf if one.way == "down" else np.inf)
     return type(values)(moved, values.valid), False
 
 

@@ -92,16 +92,19 @@ def remainder(one: Values, two: Values) -> Values:
     """Return ``one % two`` with the sign of `one`; NULL where `two` is 0."""
     zero = two.data == 0
     valid = both_valid(one.valid, two.valid)
-    if np.any(zero):
-        valid = both_valid(valid, ~zero.astype(np.bool_))
     if _machine(one) and _machine(two):
         # modulo -1 overflows in hardware at the smallest int64, and is 0 like modulo 1
-        divisor = np.where(zero | (two.data == -1), 1, two.data)
-        return Values(np.fmod(one.data, divisor), valid)
-    top, bottom = np.broadcast_arrays(one.data.astype(object), np.where(zero, 1, two.data.astype(object)))
-    result = np.empty(len(top), object)
-    result[:] = [(abs(a) % abs(b)) * (-1 if a < 0 else 1) for a, b in zip(top.tolist(), bottom.tolist(), strict=True)]
-    return fit(result, valid)
+        values = Values(np.fmod(one.data, np.where(zero | (two.data == -1), 1, two.data)), valid)
+    else:
+        top, bottom = np.broadcast_arrays(one.data.astype(object), np.where(zero, 1, two.data.astype(object)))
+        result = np.empty(len(top), object)
+        result[:] = [
+            (abs(a) % abs(b)) * (-1 if a < 0 else 1) for a, b in zip(top.tolist(), bottom.tolist(), strict=True)
+        ]
+        values = fit(result, valid)
+    if np.any(zero):  # a constant 0 leaves nothing known of as many rows as there are
+        values.valid = both_valid(valid, np.broadcast_to(~zero.astype(np.bool_), values.data.shape))
+    return values
 
 
 def compare(op: Callable[[Any, Any], Any], one: Values, two: Values) -> NDArray[np.bool_]:

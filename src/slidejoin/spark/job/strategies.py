@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ windows of 2^20 rows: 1.02 with any of them while a row finds 2 or 200 partners 
 keys; Zipf at 200: 1.06, 1.08, 1.12, 1.15; and at 20,000, where a band has 2 % of the window, Gaussian 1.04, 1.21, 1.71,
 1.72, Zipf 1.61, 1.88, 2.16, 2.45. Narrower cells would cost all joins copies, for those whose output dwarfs them.
 """
+
+
+LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
 def cell_width(term: RangeTerm, side: Side) -> int | float:
     """Return the width of a cell on the axis of a side's keys."""
     band = term.widths[0 if side == "left" else 1] if term.widths is not None else 0
-    return band * BANDS_A_CELL or 1
+    return min(band * BANDS_A_CELL or 1, LARGEST)  # in cells without an end an infinity would have no place
 
 
 def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: str) -> Strategy:
