@@ -156,9 +156,10 @@ def test_a_kernel_that_is_compiled_while_the_user_waits_is_said(quiet: str, tmp_
 
 
 SOME_KERNELS = """
-from slidejoin.kernels import warming
-names = {module.name for module in warming.pkgutil.iter_modules(warming.slidejoin.kernels.__path__)}
-warming.compile_all(2, names - {"clocks", "hashing"})
+from slidejoin.kernels.jit import warming
+folder, prefix = warming.slidejoin.kernels.__path__, "slidejoin.kernels."
+names = {module.name.removeprefix(prefix) for module in warming.pkgutil.walk_packages(folder, prefix)}
+warming.compile_all(2, names - {"ingest.clocks", "predicate.hashing"})
 """
 
 
