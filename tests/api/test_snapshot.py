@@ -35,9 +35,9 @@ def test_restart_after_every_push(
         again = sj.StreamJoin.restore(again.snapshot(), threads=2, algorithm=algorithm)
     assert again.explain() == join.explain()
     assert repr(again) == repr(join)
-    assert again._state.engine is not None
-    assert join._state.engine is not None
-    assert again._state.engine.plan.config.to_json() == join._state.engine.plan.config.to_json()
+    assert again._state.operator is not None
+    assert join._state.operator is not None
+    assert again._state.operator.plan.config.to_json() == join._state.operator.plan.config.to_json()
 
 
 @pytest.mark.parametrize("window", [sj.CountWindow(50), sj.TimeWindow(50, on="ts")], ids=["count", "time"])

@@ -179,7 +179,7 @@ def test_every_hand_over_happens(algorithm: str, output: str, taken: list[str]) 
 
 def test_a_batch_that_was_not_accepted_is_not_run() -> None:
     join = sj.StreamJoin(on="l.a = r.b", window=sj.CountWindow(9), schemas=(SCHEMA, SCHEMA))
-    fused = join._state.engine.fused
+    fused = join._state.operator.fused
     assert fused is not None
     with pytest.raises(RuntimeError, match="accepted just before"):
         fused.run(None, {})
@@ -191,14 +191,14 @@ def test_accepting_changes_nothing_that_a_snapshot_or_an_answer_shows() -> None:
     join = sj.StreamJoin(on="l.a = r.b", window=sj.CountWindow(40), schemas=(SCHEMA, SCHEMA))
     for push in pushes([(25, True, True), (3, False, True), (9, False, True)], 3):
         join.push(**push.arguments())
-    engine, before = join._state.engine, join.snapshot()
-    assert engine is not None
-    assert engine.fused is not None
+    operator, before = join._state.operator, join.snapshot()
+    assert operator is not None
+    assert operator.fused is not None
     for kind in ((3, False, True), (9, False, True), (3, True, True), (9, False, False)):
         (push,) = pushes([kind], 4)
-        batch = PushBatch({"left": push.left, "right": push.right}, "ts", engine.clock, engine.ingest)
+        batch = PushBatch({"left": push.left, "right": push.right}, "ts", operator.clock, operator.ingest)
         for _ in range(2):
-            engine.fused.accepts(batch)
+            operator.fused.accepts(batch)
         again = join.snapshot()
         assert len(again) == len(before)
         restored, same = sj.StreamJoin.restore(before), sj.StreamJoin.restore(again)

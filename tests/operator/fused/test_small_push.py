@@ -35,10 +35,10 @@ class Watched:
 
     def __init__(self, **options: Any) -> None:
         self.join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
-        engine = self.join._state.engine
-        assert engine is not None
-        assert engine.fused is not None
-        self.taken, known = 0, engine.fused._fused[0]
+        operator = self.join._state.operator
+        assert operator is not None
+        assert operator.fused is not None
+        self.taken, known = 0, operator.fused._fused[0]
         assert isinstance(known, small_push.SmallPush)
         run = known.run
 
@@ -51,8 +51,8 @@ class Watched:
 
 def long_way(**options: Any) -> sj.StreamJoin:
     join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
-    assert join._state.engine is not None
-    join._state.engine.fused = None
+    assert join._state.operator is not None
+    join._state.operator.fused = None
     return join
 
 
@@ -166,7 +166,7 @@ def test_probes_come_in_arrival_order() -> None:
 )
 def test_other_joins_are_not_served(options: dict[str, Any]) -> None:
     options = {"on": "l.k = r.k", "window": sj.CountWindow(5), **options}
-    fused = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.engine.fused
+    fused = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.operator.fused
     assert fused is None or not any(isinstance(one, small_push.SmallPush) for one in fused._fused)
 
 
