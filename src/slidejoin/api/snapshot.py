@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.options import Options
 
-__all__ = ["JoinState", "operator_of", "load", "plan_of", "save"]
+__all__ = ["JoinState", "load", "operator_of", "plan_of", "save"]
 
 
 LAST_ORDINAL = 1 << 62
