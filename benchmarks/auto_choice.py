@@ -186,8 +186,8 @@ def _cell(load: Workload, rows: int) -> Cell:
 
 
 def _used(join: StreamJoin) -> str:
-    engine = join._state.engine  # noqa: SLF001 - `explain` has it in words only
-    return "" if engine is None else engine.windows["left"].index.name
+    operator = join._state.operator  # noqa: SLF001 - `explain` has it in words only
+    return "" if operator is None else operator.windows["left"].index.name
 
 
 def _restored(load: Workload, state: bytes) -> StreamJoin | None:

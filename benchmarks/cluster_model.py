@@ -221,7 +221,7 @@ def _measured(window: int, half: int, match_rate: float, seed: int) -> Costs:
 
 def _join(plan: Plan, streams: Streams, window: int, half: int) -> float:
     """Return the nanoseconds of a push into full windows, from blocks on."""
-    engine, ordinal = JoinOperator(plan, algorithm="bi_sort"), 0
+    operator, ordinal = JoinOperator(plan, algorithm="bi_sort"), 0
 
     def push() -> None:
         nonlocal ordinal
@@ -233,7 +233,7 @@ def _join(plan: Plan, streams: Streams, window: int, half: int) -> float:
             for block, schema in zip(blocks, plan.schemas, strict=True)
         )
         by = values_in(left["i"], np.int64), values_in(right["i"], np.int64)
-        for _ in engine.push(engine.prepare({"left": left, "right": right}, by)):
+        for _ in operator.push(operator.prepare({"left": left, "right": right}, by)):
             pass  # each table is what the bucket puts out
         took.append(perf_counter() - start)
 

@@ -93,8 +93,8 @@ def measure_in_turns(loads: Sequence[Workload], rows: int | None) -> tuple[Measu
 
 def _index_seconds(join: StreamJoin) -> dict[str, float]:
     """Return the seconds that structures of the papers spent in their own steps, of both sides together."""
-    engine, steps = join._state.engine, dict[str, float]()  # noqa: SLF001 - no part of the public statistics
-    for window in () if engine is None else engine.windows.values():
+    operator, steps = join._state.operator, dict[str, float]()  # noqa: SLF001 - no part of the public statistics
+    for window in () if operator is None else operator.windows.values():
         for name, took in getattr(window.index, "seconds", {}).items():
             steps[name] = steps.get(name, 0.0) + took
     return steps

@@ -55,19 +55,19 @@ def rows_of(streams: Streams, batch: int) -> list[pa.Table]:
 
 
 def micro_batch(
-    wiring: SparkJoinSpec, state: dict[int, Any], tables: list[pa.Table], watermark: int | None, batch: int
+    spec: SparkJoinSpec, state: dict[int, Any], tables: list[pa.Table], watermark: int | None, batch: int
 ) -> Seconds:
     """Pack and join, and return the seconds by step."""
     start, blocks = perf_counter(), defaultdict(list)
     for side, table in zip(SIDES, tables, strict=True):
-        for packed in pack(wiring, side, iter(table.to_batches(ARROW_ROWS))):
+        for packed in pack(spec, side, iter(table.to_batches(ARROW_ROWS))):
             for bucket, code, block in zip(*packed.columns, strict=True):
                 if block.is_valid:
                     blocks[bucket.as_py()].append((code.as_py(), block.as_buffer().to_pybytes()))
     took: Seconds = defaultdict(float, pack=perf_counter() - start)
     for bucket, held in sorted(blocks.items()):
         figures, frame = Figures(bucket), pd.DataFrame(held, columns=["side", "block"])
-        for found in join_bucket(wiring, state[bucket], iter([frame]), watermark, bucket, batch, figures):
+        for found in join_bucket(spec, state[bucket], iter([frame]), watermark, bucket, batch, figures):
             pa.RecordBatch.from_pandas(found, preserve_index=False)  # as Spark's worker does
         for step, seconds in figures.seconds.items():
             took[step] += seconds
@@ -84,10 +84,10 @@ def work(processor: int) -> None:
     with TemporaryDirectory() as cache:
         ready(cache)
         select = ["l.x", "l.id", "r.x", "r.id"]
-        wiring = wire(Path(cache), comparison.sql("l.x", "r.x"), window, "cell", 2, select=select)
+        spec = wire(Path(cache), comparison.sql("l.x", "r.x"), window, "cell", 2, select=select)
         for batch in range(BATCHES):
             watermark = (BEGIN + 2 * batch * HALF * STEP) // 1000 if batch else None
-            found.append(micro_batch(wiring, state, rows_of(streams, batch), watermark, batch))
+            found.append(micro_batch(spec, state, rows_of(streams, batch), watermark, batch))
     sys.stdout.write(json.dumps({step: median(one.get(step, 0.0) for one in found[FILLED:]) for step in found[-1]}))
 
 

@@ -35,9 +35,9 @@ def test_restart_after_every_push(
         again = sj.StreamJoin.restore(again.snapshot(), threads=2, algorithm=algorithm)
     assert again.explain() == join.explain()
     assert repr(again) == repr(join)
-    assert again._state.engine is not None
-    assert join._state.engine is not None
-    assert again._state.engine.plan.fingerprint == join._state.engine.plan.fingerprint
+    assert again._state.operator is not None
+    assert join._state.operator is not None
+    assert again._state.operator.plan.fingerprint == join._state.operator.plan.fingerprint
 
 
 @pytest.mark.parametrize("window", [sj.CountWindow(50), sj.TimeWindow(50, on="ts")], ids=["count", "time"])

@@ -61,7 +61,7 @@ THREADS = st.sampled_from([1, 2])
 
 def structures_of(join: sj.StreamJoin, name: str) -> list[Structure]:
     """The indexes of both sides; fails where they are others."""
-    indexes = [join._state.engine.windows[side].index for side in ("left", "right")]
+    indexes = [join._state.operator.windows[side].index for side in ("left", "right")]
     assert [index.name for index in indexes] == [name, name]
     structures = [index for index in indexes if isinstance(index, Structure)]
     assert len(structures) == len(indexes)
@@ -311,7 +311,7 @@ def test_one_row_far_ahead_changes_to_sorted_runs(name: str, monkeypatch: pytest
         left = right | {"ts": order + 1_000_000 * (order == 25)}
         one, two = (join.push(left=left, right=right) for join in joins)
         assert one.equals(two)
-    assert joins[0]._state.engine.windows["left"].index.name == "bi_sort"
+    assert joins[0]._state.operator.windows["left"].index.name == "bi_sort"
     assert "it is faster than" in joins[0].explain()
 
 

@@ -50,7 +50,7 @@ THREADS = st.sampled_from([1, 2, 3])
 
 def cells_of(join: sj.StreamJoin, of: str = "right") -> BandCells:
     """The table of one side; fails where it is another index."""
-    index = join._state.engine.windows[of].index
+    index = join._state.operator.windows[of].index
     assert isinstance(index, BandCells)
     return index
 
@@ -149,11 +149,11 @@ def test_positions_of_whole_numbers_at_any_ordinal(
         slide = case.window.window.slide
         first = start // slide * slide - 3 * slide if start else 0
         join, oracle = case.join(order=order, threads=threads, **CELLS_ON), case.oracle()
-        for window in join._state.engine.windows.values():
+        for window in join._state.operator.windows.values():
             window.start_at(first)
         for table, steps in zip(case.results(join), case.steps(oracle), strict=True):
             assert_groups(lines(table), pair_lines(steps), order)
-        assert cells_of(join).next == first + join._state.engine.stats.rows_right
+        assert cells_of(join).next == first + join._state.operator.stats.rows_right
 
 
 TERMS: dict[str, Any] = {
@@ -192,7 +192,7 @@ def test_places_of_doubles_keep_the_order_and_tell_far_ones_apart(width: float) 
     """A band that is tiny beside the values must not put them all into one cell."""
     schema = pa.schema([("x", pa.float64())])
     on = abs(sj.left.x - sj.right.x) <= width
-    axis = sj.StreamJoin(on=on, window=sj.CountWindow(9), schemas=(schema, schema))._state.engine.plan.axis
+    axis = sj.StreamJoin(on=on, window=sj.CountWindow(9), schemas=(schema, schema))._state.operator.plan.axis
     if axis is None:
         assert width == 5e-324  # sorted runs take it
         return
@@ -218,7 +218,7 @@ def test_ranges_of_unequal_width_have_cells_of_their_own(factor: int) -> None:
     schema = pa.schema([("a", pa.int64())])
     for on in (f"l.a * {factor} BETWEEN r.a - 50 AND r.a + 50", f"abs(l.a * {factor} - r.a) <= 50"):
         join = sj.StreamJoin(on=on, window=sj.CountWindow(9), schemas=(schema, schema))
-        indexes = [join._state.engine.windows[side].index for side in ("left", "right")]
+        indexes = [join._state.operator.windows[side].index for side in ("left", "right")]
         assert [index.axis.shift for index in indexes] == [max(100 // factor - 1, 0).bit_length(), 7]
 
 
@@ -269,7 +269,7 @@ def test_restart_with_any_algorithm(case: Case, given_limits: dict[str, int], da
                 join = sj.StreamJoin.restore(
                     join.snapshot(), algorithm=algorithm, threads=data.draw(st.sampled_from([1, 2]))
                 )
-                index = join._state.engine.windows["left"].index
+                index = join._state.operator.windows["left"].index
                 assert index.name == ("bi_sort" if algorithm == "bi_sort" else "band_cells")
             got = join.push(**push.arguments(self_join=case.self_join))
             assert lines(got) == [one for group in pair_lines(steps) for one in group]
@@ -283,7 +283,7 @@ def test_cuts_do_not_matter(case: Case, given_limits: dict[str, int], chunk: int
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits)
         one, two = (case.join(order="strict", threads=n, **CELLS_ON) for n in (1, 2))
-        two._state.engine.limit = TableLimit(chunk, 1 << 60)
+        two._state.operator.limit = TableLimit(chunk, 1 << 60)
         counts = case.join(output="count", **CELLS_ON)
         for push, steps in zip(case.pushes, case.steps(case.oracle()), strict=True):
             singly: list[Line] = []
@@ -396,7 +396,7 @@ def test_a_row_far_ahead_in_time_turns_the_table_into_runs(monkeypatch: pytest.M
     names = []
     for push in case.pushes:
         join.push(**push.arguments(self_join=self_join))
-        names.append(join._state.engine.windows["left"].index.name)
+        names.append(join._state.operator.windows["left"].index.name)
     assert names[0] == "band_cells"
     assert names[-1] == ("band_cells" if self_join else "bi_sort")
     assert self_join or "by what this join has measured it is faster" in join.explain()

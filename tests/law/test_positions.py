@@ -164,7 +164,7 @@ def test_ordinals_after_rows_in_the_middle_have_left(algorithm: str) -> None:
         if start == 6 * rows:
             again = sj.StreamJoin.restore(join.snapshot(), algorithm=algorithm)
             for one in (join, again):
-                assert one._state.engine.windows["left"].payload.stretches == [(0, rows), (6 * rows, rows)]
+                assert one._state.operator.windows["left"].payload.stretches == [(0, rows), (6 * rows, rows)]
 
 
 def test_stretches_that_share_a_unit_of_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_stretches_that_share_a_unit_of_the_directory(monkeypatch: pytest.Monkey
             small.push(left=batch, right=other)
             join.push(left=batch, right=other)
         again = sj.StreamJoin.restore(small.snapshot())
-    assert len(small._state.engine.windows["left"].payload.stretches) == 2
+    assert len(small._state.operator.windows["left"].payload.stretches) == 2
     wide = sj.StreamJoin.restore(small.snapshot())
     for i in range(60, 20_000, 997):
         batch = {"k": [*range(8, 12), *range(i, i + 997)], "ts": [1000] * 4 + [1000 + i] * 997}

@@ -47,9 +47,9 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
     used = []
     for rows in there_and_back(self_join=self_join):
         assert auto.push(**rows).equals(fixed.push(**rows))
-        engine = auto._state.engine
-        assert engine is not None
-        used.append({window.index.name for window in engine.windows.values()})
+        operator = auto._state.operator
+        assert operator is not None
+        used.append({window.index.name for window in operator.windows.values()})
     assert used[0] == used[-1] == {"band_cells"}
     assert {"bi_sort"} in used
     assert "matches a row; expected time a row: cells" in auto.explain()
@@ -86,8 +86,8 @@ def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.M
     used = []
     for rows in there_and_back(self_join=self_join):
         assert auto.push(**rows).equals(cells.push(**rows))
-        assert auto._state.engine is not None
-        used.append(auto._state.engine.windows["left"].index.name)
+        assert auto._state.operator is not None
+        used.append(auto._state.operator.windows["left"].index.name)
     assert used[0] == used[-1] == "band_cells"
     assert "bi_sort" in used
     assert "matches a row; expected time a row: cells" in auto.explain()
@@ -117,8 +117,8 @@ def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatc
 def estimates(output: str, **seen: float) -> str | None:
     """What cells are changed to after a million rows with what was `seen` of them."""
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), output=output, schemas=(SCHEMA, SCHEMA))
-    assert join._state.engine is not None
-    chooser = choosing.IndexAdvisor(join._state.engine.plan)
+    assert join._state.operator is not None
+    chooser = choosing.IndexAdvisor(join._state.operator.plan)
     rows, crowded, window = 1_000_000, seen.pop("crowded"), int(seen.pop("window", 1000))
     assert chooser.better("band_cells", rows=0, pairs=0, pushes=0, window=0, spilled=0) is None
     return chooser.better(
@@ -140,8 +140,8 @@ def test_many_matches_of_even_keys_take_runs_and_those_of_a_few_hot_cells_do_not
 
 def test_nothing_is_changed_before_staying_has_cost_as_much() -> None:
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), schemas=(SCHEMA, SCHEMA))
-    assert join._state.engine is not None
-    chooser, window = choosing.IndexAdvisor(join._state.engine.plan), 10_000_000
+    assert join._state.operator is not None
+    chooser, window = choosing.IndexAdvisor(join._state.operator.plan), 10_000_000
     seen = {"pairs": 0, "pushes": 0, "window": window, "spilled": 0}
     assert chooser.better("bi_sort", **seen | {"rows": 0}) is None
     # 55 ns a row are lost, and inserting ten million rows takes 30 ns each.
@@ -154,8 +154,8 @@ def test_nothing_is_changed_before_staying_has_cost_as_much() -> None:
 def test_rows_that_a_change_moves_into_cells_are_not_what_comes() -> None:
     """A tenth of the rows lie behind full buckets, of those that were moved as of those that come."""
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), schemas=(SCHEMA, SCHEMA))
-    assert join._state.engine is not None
-    chooser, window = choosing.IndexAdvisor(join._state.engine.plan), 2_000_000
+    assert join._state.operator is not None
+    chooser, window = choosing.IndexAdvisor(join._state.operator.plan), 2_000_000
     for rows in range(0, 4_000_000, choosing.ENOUGH):
         seen = {"rows": rows, "pairs": 100 * rows, "pushes": rows // 32_768, "window": window}
         assert chooser.better("band_cells", **seen, spilled=window // 10 + rows // 10) is None

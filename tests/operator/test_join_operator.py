@@ -322,9 +322,9 @@ def test_many_tiny_pushes_leave_only_the_window(algorithm: str, window: Any, mon
         batch = pa.table({"id": [i], "a": [i % 7], "b": [0.5], "ts": [i]}, SCHEMA)
         join.push(left=batch, right=batch)
         sizes.append((join.stats.window_bytes, join.stats.window_left))
-    engine = join._state.engine
-    assert engine is not None
-    assert all(len(w.payload.pieces) < 30 and len(getattr(w.index, "runs", ())) < 30 for w in engine.windows.values())
+    operator = join._state.operator
+    assert operator is not None
+    assert all(len(w.payload.pieces) < 30 and len(getattr(w.index, "runs", ())) < 30 for w in operator.windows.values())
     assert max(sizes[800:])[0] <= 1.2 * max(sizes[:800])[0]
     assert max(kept for _, kept in sizes) <= 300 + 64
 
@@ -334,9 +334,9 @@ def test_a_slice_of_a_large_table_does_not_keep_it_alive() -> None:
     n = 100_000
     huge = pa.table({"id": np.arange(n), "a": np.arange(n), "b": np.zeros(n), "ts": np.arange(n)}, SCHEMA)
     join.push(left=huge.slice(50_000, 20), right=huge)
-    engine = join._state.engine
-    assert engine is not None
-    for window in engine.windows.values():
+    operator = join._state.operator
+    assert operator is not None
+    for window in operator.windows.values():
         assert sum(piece.table.get_total_buffer_size() for piece in window.payload) < 1_000_000
 
 

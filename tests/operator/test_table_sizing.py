@@ -42,9 +42,9 @@ def even(random: np.random.Generator) -> NDArray[np.int64]:
 
 
 def windows_of(join: sj.StreamJoin) -> Any:
-    engine = join._state.engine
-    assert engine is not None
-    return engine.windows.values()
+    operator = join._state.operator
+    assert operator is not None
+    return operator.windows.values()
 
 
 def joined(keys: Any, pushes: int = 60, **options: Any) -> tuple[sj.StreamJoin, list[tuple[bool, ...]], list[pa.Table]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.operator import join_operator as engine
+from slidejoin.operator import join_operator as operator
 from slidejoin.operator import output as matching
 from slidejoin.operator.window import side
 from slidejoin.rows import chunk, piece, widths
@@ -61,7 +61,7 @@ def stream(name: str, rows: range) -> pa.Table:
 
 def limited(patch: pytest.MonkeyPatch, limit: TableLimit = SMALL) -> None:
     options = {"merge": True, "limit": limit, "algorithm": None}
-    patch.setattr(engine.JoinOperator.__init__, "__kwdefaults__", options)
+    patch.setattr(operator.JoinOperator.__init__, "__kwdefaults__", options)
 
 
 def within(table: pa.Table, limit: TableLimit) -> bool:
@@ -273,7 +273,7 @@ def test_a_push_of_more_than_arrow_holds_in_one_array(
         with monkeypatch.context() as patch:
             whole = join(number)
             expected = [whole.push(left=batch, right=batch, order_by=order_by).to_pylist() for batch in batches]
-            for module in (chunk, engine, holding, piece, side, widths):
+            for module in (chunk, operator, holding, piece, side, widths):
                 patch.setattr(module, "SLICE", SMALL._replace(rows=1 << 62))
             parted = join(number)
             for batch, lines in zip(batches, expected, strict=True):

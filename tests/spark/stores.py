@@ -150,10 +150,10 @@ def wire(
     plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)
     session: Any = Session(cache)
-    wiring = assembly.wired(
+    spec = assembly.wired(
         plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True, order_by=order_by
     )
-    made: SparkJoinSpec = pickle.loads(pickle.dumps(wiring))
+    made: SparkJoinSpec = pickle.loads(pickle.dumps(spec))
     return made
 
 
@@ -169,8 +169,8 @@ class Query:
         Of the micro-batch that comes next.
     """
 
-    def __init__(self, wiring: SparkJoinSpec, lateness: int = 0, tasks: int = 1, *, one_store: bool = False) -> None:
-        self.wiring = wiring
+    def __init__(self, spec: SparkJoinSpec, lateness: int = 0, tasks: int = 1, *, one_store: bool = False) -> None:
+        self.spec = spec
         self.tasks = tasks
         self.number = 0
         self.sequencer = SequenceVariables()
@@ -185,16 +185,16 @@ class Query:
         packed = pd.concat(
             [frame.to_pandas() for side, rows in batch.items() for frame in self._packed(side, rows)], ignore_index=True
         )
-        if self.wiring.numbered:
+        if self.spec.numbered:
             mixed = packed.sample(frac=1, random_state=len(packed))
-            frames = sequence(self.wiring, self.sequencer, iter([mixed[:5], mixed[5:]]))
+            frames = sequence(self.spec, self.sequencer, iter([mixed[:5], mixed[5:]]))
             packed = pd.concat(list(frames), ignore_index=True)
-        watermark = None if self.wiring.numbered else self.clock.value // 1000
+        watermark = None if self.spec.numbered else self.clock.value // 1000
         for bucket, blocks in packed.groupby("bucket"):
             told, variables = Figures(int(bucket)), self.state[bucket]
             variables.point_at(int(bucket))
-            for frame in join_bucket(self.wiring, variables, iter([blocks]), watermark, int(bucket), self.number, told):
-                if self.wiring.partial:
+            for frame in join_bucket(self.spec, variables, iter([blocks]), watermark, int(bucket), self.number, told):
+                if self.spec.partial:
                     counts.append(frame)
                 else:
                     self.rows += frame.to_dict("records")
@@ -215,7 +215,7 @@ class Query:
         step = -(-len(rows) // self.tasks) or 1
         for task in range(self.tasks):
             part = table_of(rows[task * step : (task + 1) * step])
-            yield from pack(self.wiring, side, iter(part.to_batches()), task)
+            yield from pack(self.spec, side, iter(part.to_batches()), task)
 
     def pairs(self) -> list[tuple[int, int]]:
         return sorted((row["id"], row["id_right"]) for row in self.rows)

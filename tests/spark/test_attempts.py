@@ -26,7 +26,7 @@ WINDOW = sj.TimeWindow("20 seconds", on="ts")
 
 def attempt(query: Query, batch: dict[str, list[Row]]) -> Query:
     """Run a micro-batch on a copy of a query's state."""
-    one = Query(query.wiring, LATENESS)
+    one = Query(query.spec, LATENESS)
     one.number, one.clock, one.state = query.number, copy.deepcopy(query.clock), copy.deepcopy(query.state)
     one.micro_batch(batch)
     return one

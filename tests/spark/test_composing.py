@@ -203,8 +203,8 @@ def test_a_side_behind_another_stateful_operator_is_judged_by_the_watermark_befo
     """Its rows come once the watermark has passed them; those of the other side are late as ever. No Spark here."""
     batches = drawn(9, ("left", "right"), rows=20)
     batches[5] = {"left": [], "right": []}  # the window moves on all the same
-    wiring = wire(tmp_path, "l.x = r.x", WINDOW, "grid", output=output)
-    query = Query(replace(wiring, derived=frozenset({derived})), LATENESS * SECOND)
+    spec = wire(tmp_path, "l.x = r.x", WINDOW, "grid", output=output)
+    query = Query(replace(spec, derived=frozenset({derived})), LATENESS * SECOND)
     oracle, law, before, late = Oracle(EQUAL, scope()), 0, 0, 0
     for batch, low in watermarks(batches):
         marks = {side: before if side == derived else low for side in ("left", "right")}

@@ -75,7 +75,7 @@ class History:
         found = {f"bucket {bucket}": variables.store for bucket, variables in self.query.state.items()}
         one = len({id(store) for store in found.values()}) == 1
         found = dict(list(found.items())[:1]) if one else found
-        return found | ({"sequencer": self.query.sequencer.store} if self.query.wiring.numbered else {})
+        return found | ({"sequencer": self.query.sequencer.store} if self.query.spec.numbered else {})
 
 
 def lost_versions(draw: random.Random, versions: list[Store]) -> tuple[str, Store]:
@@ -146,8 +146,8 @@ def joined(request: pytest.FixtureRequest) -> str:
 
 def history_of(joined: str, cache: Path, batches: list[Batch]) -> tuple[History, list[list[dict[str, Any]]]]:
     """Run a query up to its restart, and on without one; return the rows of all micro-batches behind the restart."""
-    wiring = wire(cache, ON, strategy="cell", partitions=2, **JOINS[joined])
-    query = Query(wiring, 5 * SECOND, one_store=joined in ONE_STORE)
+    spec = wire(cache, ON, strategy="cell", partitions=2, **JOINS[joined])
+    query = Query(spec, 5 * SECOND, one_store=joined in ONE_STORE)
     history, rows = History(query), []
     for batch in batches[:-AFTER]:
         history.step(batch)
@@ -163,7 +163,7 @@ def restarted(history: History, stores: dict[str, Store]) -> Query:
     """A query that goes on with other stores, and without a cache."""
     query = copy.deepcopy(history.query)
     query.rows = []
-    one = len(history.now()) - query.wiring.numbered == 1
+    one = len(history.now()) - query.spec.numbered == 1
     for bucket, variables in query.state.items():
         variables.store = stores[f"bucket {min(query.state) if one else bucket}"]
     if "sequencer" in stores:

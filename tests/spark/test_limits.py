@@ -44,7 +44,7 @@ def test_refused_with_what_it_holds_and_goes_on_with_more(tmp_path: Path) -> Non
     ):
         go_on()
     assert 1 < len(taken) < 8
-    query.wiring = replace(query.wiring, bucket_bytes=None)
+    query.spec = replace(query.spec, bucket_bytes=None)
     query.micro_batch(taken[-1])
     go_on()
     assert query.pairs() == expected(taken, LAW, 20 * SECOND, 5 * SECOND)

@@ -87,10 +87,10 @@ def test_counts_are_whole(
 ) -> None:
     on, predicate = CASES[strategy]
     cache = tmp_path_factory.mktemp("cache")
-    wiring = wire(cache, on, WINDOW, strategy, partitions, spread, self_join=self_join, output="count")
-    query = Query(wiring, LATENESS)
-    assert query.wiring.homes == (strategy == "cell" and spread == 1 and not self_join)
-    assert query.wiring.partial == ((self_join or strategy != "hash" or spread > 1) and not query.wiring.homes)
+    spec = wire(cache, on, WINDOW, strategy, partitions, spread, self_join=self_join, output="count")
+    query = Query(spec, LATENESS)
+    assert query.spec.homes == (strategy == "cell" and spread == 1 and not self_join)
+    assert query.spec.partial == ((self_join or strategy != "hash" or spread > 1) and not query.spec.homes)
     if self_join:
         batches = [{"left": without_ties(batch["left"])} for batch in batches]
     for batch in batches:
@@ -190,7 +190,7 @@ def two_batches(tmp_path: Path, on: str, partitions: int, then: str, partitions_
     batch: dict[str, list[Row]] = {"left": [(1, 1, None, SECOND)], "right": [(2, 1, None, SECOND)]}
     query = Query(wire(tmp_path, on, WINDOW, "broadcast", partitions=partitions))
     query.micro_batch(batch)
-    query.wiring = wire(tmp_path, then, WINDOW, "broadcast", partitions=partitions_then)
+    query.spec = wire(tmp_path, then, WINDOW, "broadcast", partitions=partitions_then)
     query.micro_batch(batch)
     return query
 
@@ -204,7 +204,7 @@ def test_state_of_another_join_is_refused(tmp_path: Path) -> None:
 def test_state_of_another_window_is_refused(tmp_path: Path) -> None:
     query = Query(wire(tmp_path, "l.x = r.x", WINDOW, "hash"))
     query.micro_batch({"left": [], "right": []})
-    query.wiring = wire(tmp_path, "l.x = r.x", sj.TimeWindow("9 seconds", on="ts"), "hash")
+    query.spec = wire(tmp_path, "l.x = r.x", sj.TimeWindow("9 seconds", on="ts"), "hash")
     with pytest.raises(StateError, match=r"window was .TimeWindow\(left='10 seconds'.* and is now .*left='9 seconds'"):
         query.micro_batch({"left": [], "right": []})
 
@@ -212,7 +212,7 @@ def test_state_of_another_window_is_refused(tmp_path: Path) -> None:
 def test_other_names_of_the_sides_are_the_same_join(tmp_path: Path) -> None:
     query = Query(wire(tmp_path, "l.x = r.x", WINDOW, "hash"))
     query.micro_batch({"left": [(1, 1, None, SECOND)], "right": []})
-    query.wiring = wire(tmp_path, "a.x = b.x", WINDOW, "hash", aliases=("a", "b"))
+    query.spec = wire(tmp_path, "a.x = b.x", WINDOW, "hash", aliases=("a", "b"))
     query.micro_batch({"left": [], "right": [(2, 1, None, SECOND)]})
     assert query.pairs() == [(1, 2)]
 

@@ -126,14 +126,14 @@ def test_self_joins_meet_once(strategy: str, data: st.DataObject) -> None:
     on = {"hash": "l.x = r.x", "cell": "abs(l.x - r.x) <= 3"}.get(strategy, "l.x <= r.x + 2")
     numbers = data.draw(st.lists(st.integers(-12, 12), min_size=1, max_size=10))
     buckets, spread = data.draw(layouts(strategy))
-    wiring = wire(Path(), on, WINDOW, strategy, buckets, spread, self_join=True)
+    spec = wire(Path(), on, WINDOW, strategy, buckets, spread, self_join=True)
     rows = table_of([(number, x, None, number * SECOND) for number, x in enumerate(numbers)])
     found = [
         (one, bucket)
-        for packed in pack(wiring, "left", iter(rows.to_batches()))
+        for packed in pack(spec, "left", iter(rows.to_batches()))
         for bucket, block in zip(packed.column("bucket").to_pylist(), packed.column("block").to_pylist(), strict=True)
         if block is not None
-        for one in open_block(block, wiring.left).to_pylist()
+        for one in open_block(block, spec.left).to_pylist()
     ]
     met: dict[tuple[int, int], int] = {}
     for one, here in found:

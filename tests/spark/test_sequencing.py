@@ -103,10 +103,10 @@ def test_counts_are_those_of_the_embedded_join(
     tasks: int,
 ) -> None:
     on, _ = CASES[strategy]
-    wiring = wire(
+    spec = wire(
         tmp_path_factory.mktemp("cache"), on, window, strategy, order_by="ts", self_join=self_join, output="count"
     )
-    query = Query(wiring, tasks=tasks)
+    query = Query(spec, tasks=tasks)
     schema = table_of([]).schema
     join = sj.StreamJoin(on, window, output="count", self_join=self_join, schemas=(schema, schema), threads=1)
     told = []
@@ -162,20 +162,20 @@ def test_what_only_arriving_rows_need_is_not_stored(tmp_path: Path) -> None:
     from slidejoin.spark.job.join_spec import plan_of
     from slidejoin.spark.state.segments import stored_schema
 
-    wiring = wire(tmp_path, "l.x = r.x", sj.CountWindow(5), "hash", order_by="ts", select=["l.id", "r.id"])
-    assert wiring.left.names == ["id", "x", "__slidejoin_ordinal", "__slidejoin_seen"]
-    assert wiring.packed("left").names == ["id", "x"]
-    assert wiring.given("left").names == ["id", "x", "ts"]
-    assert stored_schema(plan_of(wiring), "left").names == ["id", "x", "__slidejoin_ordinal"]
+    spec = wire(tmp_path, "l.x = r.x", sj.CountWindow(5), "hash", order_by="ts", select=["l.id", "r.id"])
+    assert spec.left.names == ["id", "x", "__slidejoin_ordinal", "__slidejoin_seen"]
+    assert spec.packed("left").names == ["id", "x"]
+    assert spec.given("left").names == ["id", "x", "ts"]
+    assert stored_schema(plan_of(spec), "left").names == ["id", "x", "__slidejoin_ordinal"]
 
 
 @pytest.mark.parametrize("output", ["pairs", "count"])
 def test_side_without_a_column_that_matters(tmp_path: Path, output: str) -> None:
     """Blocks of that side have the order column alone, which is not stored."""
     window = sj.CountWindow(3)
-    wiring = wire(tmp_path, "l.x > 1", window, "broadcast", order_by="ts", output=output, select=["l.id"])
-    assert wiring.packed("right").names[0] == "ts"
-    query = Query(wiring)
+    spec = wire(tmp_path, "l.x > 1", window, "broadcast", order_by="ts", output=output, select=["l.id"])
+    assert spec.packed("right").names[0] == "ts"
+    query = Query(spec)
     query.micro_batch({"left": [(1, 2, None, 0), (2, 0, None, 2)], "right": [(3, 0, None, 1), (4, 0, None, 3)]})
     if output == "pairs":
         assert sorted(row["id"] for row in query.rows) == [1, 1]
@@ -240,7 +240,7 @@ def test_state_of_another_join_is_refused(tmp_path: Path, then: dict[str, Any], 
     query = Query(wire(tmp_path, **given))
     batch: Batch = {"left": [(1, 1, None, 0)], "right": [(2, 1, None, 0)]}
     query.micro_batch(batch)
-    query.wiring = wire(tmp_path, **given | then)
+    query.spec = wire(tmp_path, **given | then)
     with pytest.raises(StateError, match=message):
         query.micro_batch(batch)
 

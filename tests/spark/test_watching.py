@@ -78,11 +78,11 @@ def test_pairs_and_window(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", ["cell", "grid"])
 def test_counts_and_count_windows(tmp_path: Path, strategy: str) -> None:
-    wiring = wire(tmp_path, ON, sj.CountWindow(5), strategy, order_by="id", output="count")
-    query = Query(wiring)
+    spec = wire(tmp_path, ON, sj.CountWindow(5), strategy, order_by="id", output="count")
+    query = Query(spec)
     for batch in rich_batches():
         query.micro_batch(batch)
-    assert (wiring.homes, wiring.partial) == (strategy == "cell", strategy == "grid")
+    assert (spec.homes, spec.partial) == (strategy == "cell", strategy == "grid")
     assert added(query.figures, "pairs") == sum(row["match_count"] for row in query.rows) > 0
     assert added(query.figures, "late_rows") == 0
     assert "rebuild" not in {step for told in query.figures for step in told["seconds"]}

@@ -116,11 +116,11 @@ def test_small_blocks_and_frames_change_nothing(name: str, tmp_path: Path, monke
 def test_wide_rows_are_packed_in_blocks_of_a_bounded_size(tmp_path: Path) -> None:
     """A task's 20 rows of 4 MB each go to three buckets: 240 MB in all, and no more than a block at once."""
     rows: list[Row] = [(number, number, "x" * 4_000_000, number * SECOND) for number in range(20)]
-    wiring = wire(tmp_path, "l.x <= r.x", TIMED, "broadcast")
+    spec = wire(tmp_path, "l.x <= r.x", TIMED, "broadcast")
     (batch,) = table_of(rows).to_batches()
     made = [
         len(found.column("block")[0].as_py())
-        for found in pack.pack(wiring, "right", iter([batch]))
+        for found in pack.pack(spec, "right", iter([batch]))
         if found.num_rows == 1
     ]
     assert sum(made) > 3 * 80_000_000

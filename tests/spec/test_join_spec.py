@@ -102,6 +102,6 @@ def test_what_can_be_set_of_sorted_runs() -> None:
     join = sj.StreamJoin(on="l.a < r.a", window=sj.CountWindow(9), algorithm=BiSort(buffer_size=16, fan_out=8))
     join.push(left={"a": [1]}, right={"a": [2]})
     for side in ("left", "right"):
-        assert join._state.engine.windows[side].index.options == BiSort(buffer_size=16, fan_out=8)
+        assert join._state.operator.windows[side].index.options == BiSort(buffer_size=16, fan_out=8)
     with pytest.raises(ValueError, match="must be a whole number from 1 to 1,048,576, or None; got 0"):
         BiSort(buffer_size=0)

@@ -99,26 +99,26 @@ class PendingRows:
                 msg = f"the {side} side has no column {name!r}; it has {', '.join(schema.names) or 'no columns'}."
                 raise PredicateError(msg + nearest(name, schema.names))
 
-    def engine(self, plan: Plan) -> JoinOperator:
-        """Return an engine that has taken the waiting rows, with the same ordinals."""
+    def operator(self, plan: Plan) -> JoinOperator:
+        """Return an operator that has taken the waiting rows, with the same ordinals."""
         from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - loads Numba, which waiting rows do not need
 
-        engine = JoinOperator(plan)
+        operator = JoinOperator(plan)
         if self.side is not None and self.tables:
-            engine.windows[self.side].start_at(self.dropped)
+            operator.windows[self.side].start_at(self.dropped)
             if plan.config.self_join:
-                engine.windows["right"].start_at(self.dropped)
+                operator.windows["right"].start_at(self.dropped)
             rows: dict[Side, pa.Table] = {
                 "left": empty_of(plan.schema("left")),
                 "right": empty_of(plan.schema("right")),
             }
             rows[self.side] = pa.concat_tables(self.tables)
-            for _ in engine.push(engine.prepare(rows)):
+            for _ in operator.push(operator.prepare(rows)):
                 pass
-        stats = engine.stats
+        stats = operator.stats
         stats.rows_left, stats.rows_right = self.stats.rows_left, self.stats.rows_right
         stats.null_time_rows = self.stats.null_time_rows
-        return engine
+        return operator
 
     def empty(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
         """Return an empty table with the output columns that are known so far."""

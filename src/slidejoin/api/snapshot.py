@@ -39,7 +39,7 @@ class JoinState:
         What was asked for.
     schemas : dict
         Schemas of the sides that are known.
-    engine : JoinOperator or None
+    operator : JoinOperator or None
         The windows, once both schemas are known.
     waiting : PendingRows
         Rows from before that.
@@ -49,7 +49,7 @@ class JoinState:
 
     config: JoinSpec
     schemas: dict[Side, pa.Schema] = field(default_factory=dict)
-    engine: JoinOperator | None = None
+    operator: JoinOperator | None = None
     waiting: PendingRows = field(init=False)
     finished: bool = False
 
@@ -64,8 +64,8 @@ def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     return make_plan(config, left, right)
 
 
-def engine_of(plan: Plan) -> JoinOperator:
-    """Return an engine with empty windows."""
+def operator_of(plan: Plan) -> JoinOperator:
+    """Return an operator with empty windows."""
     from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - see plan_of
 
     return JoinOperator(plan)
@@ -73,28 +73,28 @@ def engine_of(plan: Plan) -> JoinOperator:
 
 def save(state: JoinState) -> bytes:
     """Return the join as one checksummed block: config, counters, clock, schemas and rows."""
-    config, schemas, engine, waiting = state.config, state.schemas, state.engine, state.waiting
+    config, schemas, operator, waiting = state.config, state.schemas, state.operator, state.waiting
     header: dict[str, Any] = {
         "config": config.to_json(),
         "memory_limit": config.memory_limit,
         "finished": state.finished,
         "schemas": [side for side in SIDES if side in schemas],
-        "planned": engine is not None,
+        "planned": operator is not None,
     }
     parts = [table_to_bytes(empty_of(schemas[side])) for side in SIDES if side in schemas]
-    if engine is None:
+    if operator is None:
         header["waiting"] = {"side": waiting.side, "dropped": waiting.dropped, "rows": bool(waiting.tables)}
         header["stats"] = asdict(waiting.stats)
         if waiting.tables:
             parts.append(table_to_bytes(pa.concat_tables(waiting.tables)))
     else:
-        header["clock"] = {"left": engine.clock.left, "right": engine.clock.right}
-        header["stretches"] = {side: engine.windows[side].payload.stretches for side in SIDES}
-        header["rows_seen"] = {side: engine.windows[side].rows_seen for side in SIDES}
-        header["stats"] = asdict(engine.measured())
+        header["clock"] = {"left": operator.clock.left, "right": operator.clock.right}
+        header["stretches"] = {side: operator.windows[side].payload.stretches for side in SIDES}
+        header["rows_seen"] = {side: operator.windows[side].rows_seen for side in SIDES}
+        header["stats"] = asdict(operator.measured())
         for side in SIDES[: 1 if config.self_join else 2]:
-            pieces = [piece.table for piece in engine.windows[side].payload]
-            schema = engine.plan.kept_schema(side)
+            pieces = [piece.table for piece in operator.windows[side].payload]
+            schema = operator.plan.kept_schema(side)
             parts.append(table_to_bytes(pa.concat_tables([empty_of(schema), *pieces])))
     return write_snapshot(header, parts)
 
@@ -144,18 +144,18 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         state.schemas[side] = tables.pop(0).schema
     state.finished = bool(header["finished"])
     if header["planned"]:
-        state.engine = engine = engine_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
+        state.operator = operator = operator_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
         if config.self_join:
             tables.append(tables[0])
         rows = {}
         for side, table in zip(SIDES, tables, strict=True):
-            if table.schema != engine.plan.kept_schema(side):
+            if table.schema != operator.plan.kept_schema(side):
                 msg = f"the {side} rows have another schema than the join"
                 raise StateError(msg)
             rows[side] = (table, *_ordinals(header, side, table.num_rows))
-        engine.load(rows)
-        engine.clock.left, engine.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
-        engine.stats.become(Stats(**header["stats"]))
+        operator.load(rows)
+        operator.clock.left, operator.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
+        operator.stats.become(Stats(**header["stats"]))
     else:
         waiting = state.waiting
         waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])

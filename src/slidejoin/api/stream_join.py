@@ -9,7 +9,7 @@ from weakref import ref
 import pyarrow as pa
 
 from slidejoin.api.push_iterator import PushIterator, both_schemas
-from slidejoin.api.snapshot import JoinState, engine_of, load, plan_of, save
+from slidejoin.api.snapshot import JoinState, load, operator_of, plan_of, save
 from slidejoin.api.turns import Turns
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
@@ -132,7 +132,7 @@ class StreamJoin:
         if schemas is not None:
             left, right = both_schemas(schemas, self_join=config.self_join)
             self._state.schemas = {"left": left, "right": right}
-            self._state.engine = engine_of(plan_of(config, left, right))
+            self._state.operator = operator_of(plan_of(config, left, right))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -203,11 +203,11 @@ class StreamJoin:
 
     def _push_express(self, left: object, right: object, order_by: str | None) -> pa.Table | None:
         """Push the short way, or do nothing and return None if that does not serve here."""
-        engine = self._state.engine
-        if engine is None or engine.express is None:
+        operator = self._state.operator
+        if operator is None or operator.express is None:
             return None
         self._check_open()
-        express, tables = engine.express, self._tables({"left": left, "right": right})
+        express, tables = operator.express, self._tables({"left": left, "right": right})
         try:
             soon = express.briefly(tables, order_by)
         except BaseException as error:
@@ -243,25 +243,25 @@ class StreamJoin:
         schemas = state.schemas | {side: tables[side].schema for side in given}
         if state.config.self_join and "left" in schemas:
             schemas["right"] = schemas["left"]
-        engine = state.engine
-        self._check_memory(tables, engine)
-        if engine is None and len(schemas) == len(SIDES):
-            engine = state.waiting.engine(plan_of(state.config, schemas["left"], schemas["right"]))
+        operator = state.operator
+        self._check_memory(tables, operator)
+        if operator is None and len(schemas) == len(SIDES):
+            operator = state.waiting.operator(plan_of(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
-            self._check_memory(tables, engine)
-        if engine is None:
+            self._check_memory(tables, operator)
+        if operator is None:
             # Rows of one side alone meet nobody; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
             return (part for table in out for part in TABLE.cut(table))
-        work = PushIterator(self._work(engine, engine.prepare(tables, by)))
+        work = PushIterator(self._work(operator, operator.prepare(tables, by)))
         # Nothing can be refused from here on.
-        state.schemas, state.engine, self._running = schemas, engine, ref(work)
+        state.schemas, state.operator, self._running = schemas, operator, ref(work)
         return work
 
-    def _work(self, engine: JoinOperator, push: Push) -> Generator[pa.Table]:
+    def _work(self, operator: JoinOperator, push: Push) -> Generator[pa.Table]:
         try:
-            yield from engine.push(push)
+            yield from operator.push(push)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -289,14 +289,14 @@ class StreamJoin:
         """Counters of rows, pairs, late rows, window sizes, bytes, and seconds by step."""
         self._settle()
         state = self._state
-        return state.waiting.stats if state.engine is None else state.engine.measured()
+        return state.waiting.stats if state.operator is None else state.operator.measured()
 
     def explain(self) -> Explanation:
         """Return the plan in words, and why it was chosen: a text that shows its lines at Python's prompt."""
         self._settle()
         state = self._state
-        if state.engine is not None:
-            return Explanation(state.engine.explain())
+        if state.operator is not None:
+            return Explanation(state.operator.explain())
         config = state.config
         missing = " and ".join(side for side in SIDES if side not in state.schemas)
         return Explanation(
@@ -353,7 +353,7 @@ class StreamJoin:
                 tables[side] = pa.table({}) if known is None else empty_of(known)
             else:
                 tables[side] = to_table(batch, side, known)
-        if state.engine is None or INTERPRETER.cold:
+        if state.operator is None or INTERPRETER.cold:
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
         return tables
 
@@ -381,14 +381,14 @@ class StreamJoin:
             msg = "an iterator of push_iter() is still open; read it to its end or close it first"
             raise JoinClosedError(msg)
 
-    def _check_memory(self, tables: dict[Side, pa.Table], engine: JoinOperator | None) -> None:
+    def _check_memory(self, tables: dict[Side, pa.Table], operator: JoinOperator | None) -> None:
         limit = self._state.config.memory_limit
         if limit is None:
             return
         held, coming = self._state.waiting.nbytes, sum(table.nbytes + table.num_rows * 12 for table in tables.values())
-        if engine is not None:
-            held = engine.measured().window_bytes
-            coming = engine.growth(tables, limit - held)
+        if operator is not None:
+            held = operator.measured().window_bytes
+            coming = operator.growth(tables, limit - held)
         if held + coming > limit:
             msg = (
                 f"memory_limit is {limit} bytes; the window holds {held} and this push of "
@@ -399,6 +399,6 @@ class StreamJoin:
 
     def _empty(self) -> pa.Table:
         state = self._state
-        if state.engine is not None:
-            return empty_of(state.engine.plan.layout.schema)
+        if state.operator is not None:
+            return empty_of(state.operator.plan.layout.schema)
         return state.waiting.empty(state.schemas)

@@ -44,7 +44,7 @@ PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "al
 
 
 class Term(Protocol):
-    """What the engine needs of a term: keys of stored rows, and for each probe the ranges of keys that it asks for."""
+    """What the operator needs of a term: keys of stored rows, and for each probe the ranges of keys that it asks for."""
 
     @property
     def shape(self) -> str:
@@ -98,7 +98,7 @@ class Plan:
     numbers : tuple of int
         For each of them its number among the predicate's own terms, -1 for the scope.
     scope : TimeScope, CountScope or None
-        The window as a range term; None for count windows over the engine's own ordinals.
+        The window as a range term; None for count windows over the operator's own ordinals.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
     """

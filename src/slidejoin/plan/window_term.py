@@ -1,7 +1,7 @@
 """A window bound to schemas: the scope of a pair as one more range term.
 
 Time windows always have one. A count window has one where the rows of a window are a part of the streams only and carry
-their numbers, as in a bucket on Spark; else the ordinals of the engine itself are its scope.
+their numbers, as in a bucket on Spark; else the ordinals of the operator itself are its scope.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ Scope: TypeAlias = TimeScope | CountScope
 
 
 def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple[str, str] | None) -> Scope | None:
-    """Return the scope of a window, None where the ordinals of the engine are all of it.
+    """Return the scope of a window, None where the ordinals of the operator are all of it.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@
 - `inspect_state`: what the joins of a checkpoint keep.
 - `SparkJoinError`: a join that cannot be built as asked.
 
-Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same engine
+Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same operator
 as in one process. Importing this package loads neither Spark nor Numba: executors import it before they are ready.
 """
 

@@ -29,15 +29,15 @@ CALM = st.integers(-4, 12)
 def joins(on: str, window: sj.CountWindow | sj.TimeWindow, **options: Any) -> tuple[sj.StreamJoin, sj.StreamJoin]:
     """Two joins alike, of which the second has no short way."""
     made = [sj.StreamJoin(on=on, window=window, schemas=(SCHEMA, SCHEMA), **options) for _ in range(2)]
-    engine = made[1]._state.engine
-    assert engine is not None
-    engine.express = None
+    operator = made[1]._state.operator
+    assert operator is not None
+    operator.express = None
     return made[0], made[1]
 
 
 def serves(join: sj.StreamJoin) -> bool:
-    engine = join._state.engine
-    return engine is not None and engine.express is not None
+    operator = join._state.operator
+    return operator is not None and operator.express is not None
 
 
 def batch(keys: list[int | None], order: list[int]) -> pa.Table:
@@ -192,7 +192,7 @@ def test_other_whole_numbers_go_the_same_way(kind: pa.DataType, output: str) -> 
     ]
     short, long = made
     assert serves(short)
-    long._state.engine.express = None
+    long._state.operator.express = None
     numbers = np.random.default_rng(2).integers(0, 20, (6, 2, 25))
     for left, right in numbers:
         small = kind.bit_width <= 32 or pa.types.is_decimal(kind)  # decimals have no room for what int64 may hold
@@ -285,7 +285,7 @@ def test_many_matches_at_once_are_searched_once_more_and_not_again(
     monkeypatch: pytest.MonkeyPatch, order_by: str | None, algorithm: str
 ) -> None:
     short, long = joins("l.k = r.k", sj.CountWindow(500), output="positions", algorithm=algorithm)
-    meeting = short._state.engine.meeting
+    meeting = short._state.operator.meeting
     again, calls = meeting.again, []
 
     def watched(*args: Any) -> Any:

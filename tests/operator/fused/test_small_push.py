@@ -32,10 +32,10 @@ class Watched:
 
     def __init__(self, **options: Any) -> None:
         self.join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
-        engine = self.join._state.engine
-        assert engine is not None
-        assert engine.express is not None
-        self.taken, known = 0, engine.express._cells._brief
+        operator = self.join._state.operator
+        assert operator is not None
+        assert operator.express is not None
+        self.taken, known = 0, operator.express._cells._brief
         assert known is not None
         push = known.push
 
@@ -49,8 +49,8 @@ class Watched:
 
 def long_way(**options: Any) -> sj.StreamJoin:
     join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
-    assert join._state.engine is not None
-    join._state.engine.express = None
+    assert join._state.operator is not None
+    join._state.operator.express = None
     return join
 
 
@@ -164,7 +164,7 @@ def test_probes_come_in_arrival_order() -> None:
 )
 def test_other_joins_are_not_served(options: dict[str, Any]) -> None:
     options = {"on": "l.k = r.k", "window": sj.CountWindow(5), **options}
-    express = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.engine.express
+    express = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)._state.operator.express
     assert express is None or express._cells is None or express._cells._brief is None
 
 

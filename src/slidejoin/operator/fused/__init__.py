@@ -1,8 +1,8 @@
-"""The short way through the engine, for the plainest joins: one comparison of whole numbers.
+"""The short way through the operator, for the plainest joins: one comparison of whole numbers.
 
-The engine's own way decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
+The operator's own way decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
 fit. That costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit goes
-the engine's way. The steps are the same: insert, probe, weave, expire; tests push everything both ways.
+the operator's way. The steps are the same: insert, probe, weave, expire; tests push everything both ways.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["FusedPaths"]
 
 
 class FusedPaths:
-    """Pushes into an engine whose plan `serves`, by the short way of the index that is used now; see `look_at`."""
+    """Pushes into an operator whose plan `serves`, by the short way of the index that is used now; see `look_at`."""
 
-    def __init__(self, engine: JoinOperator) -> None:
-        self._engine = engine
-        self._cells = FusedCells(engine) if FusedCells.serves(engine) else None
-        self._runs = FusedRuns(engine) if FusedRuns.serves(engine) else None
+    def __init__(self, operator: JoinOperator) -> None:
+        self._operator = operator
+        self._cells = FusedCells(operator) if FusedCells.serves(operator) else None
+        self._runs = FusedRuns(operator) if FusedRuns.serves(operator) else None
 
     @staticmethod
-    def serves(engine: JoinOperator) -> bool:
+    def serves(operator: JoinOperator) -> bool:
         """Tell whether everything that a short way leaves out is absent."""
-        return plain(engine) and (FusedCells.serves(engine) or FusedRuns.serves(engine))
+        return plain(operator) and (FusedCells.serves(operator) or FusedRuns.serves(operator))
 
     def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
         """Take few rows in one call and return what they produce, or take nothing and return None: see `look_at`."""
@@ -47,13 +47,13 @@ class FusedPaths:
     def look_at(self, tables: dict[Side, pa.Table], order_by: str | None) -> Callable[[], pa.Table | None] | None:
         """Look at rows and return what pushes them by the way that is open, None if none is.
 
-        The function takes them and returns what they produce, or takes nothing and returns None: the engine's way is
+        The function takes them and returns what they produce, or takes nothing and returns None: the operator's way is
         needed.
         """
         way = next((one for one in (self._cells, self._runs) if one is not None and one.open), None)
         if way is None:
             return None
-        taken = {side: BatchColumns(side, tables[side], self._engine.intake) for side in SIDES}
+        taken = {side: BatchColumns(side, tables[side], self._operator.intake) for side in SIDES}
         by = None if order_by is None else way.sort_values(taken, order_by)
         return partial(way.push, taken, by)
 

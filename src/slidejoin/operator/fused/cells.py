@@ -61,11 +61,11 @@ STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", sli
 
 
 class FusedCells(FusedPath):
-    """Pushes into an engine whose plan `serves`; see `push`."""
+    """Pushes into an operator whose plan `serves`; see `push`."""
 
-    def __init__(self, engine: JoinOperator) -> None:
-        plan, self._plain = engine.plan, around(engine.plan)
-        super().__init__(engine, self._plain)
+    def __init__(self, operator: JoinOperator) -> None:
+        plan, self._plain = operator.plan, around(operator.plan)
+        super().__init__(operator, self._plain)
         self._work = np.zeros(WORK, np.int64)
         self._words = memoryview(self._work.data)  # items of it are set in a third of the time
         self._address = address_of(self._work)
@@ -83,15 +83,15 @@ class FusedCells(FusedPath):
                 self._work[one.at + AFTER] = plan.scope.length(role)
         self._work[COUNTING] = self._counting
         self._pairs = 0  # of the last push: there will be about as many in the next one
-        served = SmallPush.serves(engine, self._plain)
-        self._brief = SmallPush(engine, self._plain, self._roles, self._work, self._go_on) if served else None
+        served = SmallPush.serves(operator, self._plain)
+        self._brief = SmallPush(operator, self._plain, self._roles, self._work, self._go_on) if served else None
 
     @staticmethod
-    def serves(engine: JoinOperator) -> bool:
+    def serves(operator: JoinOperator) -> bool:
         """Tell whether what is left out here is absent, of a plan that is `plain`."""
-        plan = engine.plan
+        plan = operator.plan
         return (
-            engine.algorithm == "band_cells"
+            operator.algorithm == "band_cells"
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
             and len(around(plan)) == len(SIDES)
         )
@@ -99,7 +99,7 @@ class FusedCells(FusedPath):
     @property
     def open(self) -> bool:
         """Whether this is the index that is used now."""
-        return isinstance(self._engine.windows["left"].index, BandCells)
+        return isinstance(self._operator.windows["left"].index, BandCells)
 
     def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
         """Take few rows in one call and return what they produce, or take nothing and return None: see `push`."""
@@ -108,11 +108,11 @@ class FusedCells(FusedPath):
     def push(
         self, taken: dict[Side, BatchColumns], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
     ) -> pa.Table | None:
-        """Take rows and return what they produce, or take nothing and return None: the engine's way is needed."""
-        start, engine = perf_counter(), self._engine
+        """Take rows and return what they produce, or take nothing and return None: the operator's way is needed."""
+        start, operator = perf_counter(), self._operator
         rows = {side: taken[side].rows for side in SIDES}
         total = rows["left"] + rows["right"]
-        if not 0 < total <= engine.largest_slice:
+        if not 0 < total <= operator.largest_slice:
             return None
         helper = self._helper(total)
         indexes, keys = self._indexes(rows), self._places.keys(taken)
@@ -121,24 +121,24 @@ class FusedCells(FusedPath):
         times = arrivals = None
         if self._ticking is not None:
             arrivals = self._arrange(rows, by)
-            times = self._ticking.take(taken, arrivals, engine.clock)
-            if times is None or engine.slice_rows(total, times) < total:
+            times = self._ticking.take(taken, arrivals, operator.clock)
+            if times is None or operator.slice_rows(total, times) < total:
                 return None
         # From here on rows are taken.
-        before = {side: engine.windows[side].rows_seen for side in SIDES}
+        before = {side: operator.windows[side].rows_seen for side in SIDES}
         for role in SIDES:
             self._look_at(role, indexes[other(role)], before)
         try:
             shared = helper is not None and helper.begin(self._work, self._address, keys["left"], keys["right"])
             # What is done here in Python is done while the helper inserts.
             arrivals = arrivals or self._arrange(rows, by)
-            now = engine.stats.since("arrive", start)
+            now = operator.stats.since("arrive", start)
             self._hold(taken, keys, indexes, times)
             for role in SIDES:
                 self._roles[role].make_room(rows[role], self._words)
             room = self._room(total)
-            self._words[ASIDE] = by is None or engine.plan.config.order == "none"
-            engine.stats.since("insert", now)
+            self._words[ASIDE] = by is None or operator.plan.config.order == "none"
+            operator.stats.since("insert", now)
             ranks = arrivals.left_rank, arrivals.right_rank
             meet(self._work, shared, keys["left"], keys["right"], *ranks, *room)
         finally:
@@ -146,17 +146,17 @@ class FusedCells(FusedPath):
                 helper.end(self._work)
         out = self._written(taken, arrivals, before, indexes, keys, room)
         now = perf_counter()
-        engine.stats.rows_left += rows["left"]
-        engine.stats.rows_right += rows["right"]
-        if engine.clock.watermark is not None:
-            engine.expire(engine.clock.watermark)
-        engine.settle(before)
-        engine.stats.since("expire", now)
+        operator.stats.rows_left += rows["left"]
+        operator.stats.rows_right += rows["right"]
+        if operator.clock.watermark is not None:
+            operator.expire(operator.clock.watermark)
+        operator.settle(before)
+        operator.stats.since("expire", now)
         return out
 
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, roused, if that pays and there is one."""
-        helper = partner() if rows >= SMALLEST_SPREAD and self._engine.workers.threads > 1 else None
+        helper = partner() if rows >= SMALLEST_SPREAD and self._operator.workers.threads > 1 else None
         if helper is not None:
             helper.rouse()
         return helper
@@ -174,7 +174,7 @@ class FusedCells(FusedPath):
             for side in SIDES:
                 self._hold_side(side, taken[side], None)
             return
-        self._ticking.move(self._engine.clock)
+        self._ticking.move(self._operator.clock)
         for side in SIDES:
             own, index = times[side], indexes[side]
             if own.size:
@@ -186,10 +186,10 @@ class FusedCells(FusedPath):
             words[self._roles[side].at + TIMES] = address_of(own)
 
     def _indexes(self, rows: dict[Side, int]) -> dict[Side, BandCells]:
-        """Return the tables of both sides; nothing if they, or so many rows, need the engine's way."""
+        """Return the tables of both sides; nothing if they, or so many rows, need the operator's way."""
         indexes: dict[Side, BandCells] = {}
         for side in SIDES:
-            window = self._engine.windows[side]
+            window = self._operator.windows[side]
             index = window.index
             if not isinstance(index, BandCells) or index.wide:
                 return {}
@@ -207,15 +207,15 @@ class FusedCells(FusedPath):
 
     def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""
-        memory = self._engine.meeting.memory
+        memory = self._operator.meeting.memory
         if self._counting:
             return memory.take(rows), np.empty(-(-rows // 8), np.int64)
-        places = min(self._pairs + self._pairs // 8 + rows, self._engine.limit.rows)
+        places = min(self._pairs + self._pairs // 8 + rows, self._operator.limit.rows)
         return memory.take(places), memory.take(places)
 
     def account(self) -> None:
         """Count the time of each step since it was last asked for, of both threads together."""
-        took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._engine.stats.seconds
+        took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._operator.stats.seconds
         self._work[TOOK : TOOK + PARTS] = 0
         for name, parts in STEPS:
             seconds[name] = seconds.get(name, 0.0) + sum(took[parts]) / 1e9
@@ -230,7 +230,7 @@ class FusedCells(FusedPath):
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> pa.Table:
         """Go on where the kernel had to stop, and put out what it wrote."""
-        engine, pairs = self._engine, self._words[WOVEN]
+        operator, pairs = self._operator, self._words[WOVEN]
         if pairs < 0:
             return self._unfinished(taken, arrivals, before, indexes, keys)
         for side in SIDES:
@@ -247,8 +247,8 @@ class FusedCells(FusedPath):
             few = 2 * pairs < room[0].size
             left, right = (places[:pairs].copy() if few else places[:pairs] for places in room)
             out = self._matches.table(left, right)
-        engine.stats.since("payload", start)
-        engine.stats.pairs += pairs
+        operator.stats.since("payload", start)
+        operator.stats.pairs += pairs
         return out
 
     def _go_on(
@@ -258,8 +258,8 @@ class FusedCells(FusedPath):
         before: dict[Side, int],
     ) -> pa.Table:
         """Go on where the kernel of small pushes had to stop, with rows that are kept already, and put out all."""
-        taken = {side: BatchColumns(side, tables[side], self._engine.intake) for side in SIDES}
-        indexes = {side: index for side in SIDES if isinstance(index := self._engine.windows[side].index, BandCells)}
+        taken = {side: BatchColumns(side, tables[side], self._operator.intake) for side in SIDES}
+        indexes = {side: index for side in SIDES if isinstance(index := self._operator.windows[side].index, BandCells)}
         arrivals = Arrivals(numbers(taken["left"].rows), numbers(taken["right"].rows), *ranks, straight=True)
         return self._unfinished(taken, arrivals, before, indexes, self._places.keys(taken))
 
@@ -272,7 +272,7 @@ class FusedCells(FusedPath):
         keys: dict[Side, NDArray[np.int64]],
     ) -> pa.Table:
         """Insert what is not yet, look again for what was not found or had no room, and put it out."""
-        engine, words = self._engine, self._words
+        operator, words = self._operator, self._words
         unfinished = words[WOVEN] == UNFINISHED
         for role in SIDES:
             index, rows = indexes[other(role)], keys[other(role)]
@@ -284,16 +284,16 @@ class FusedCells(FusedPath):
         if unfinished:
             for one in self._roles.values():
                 one.learn(words)
-            return self._concatenated(engine.meeting.again(push, before), push)
+            return self._concatenated(operator.meeting.again(push, before), push)
         return self._concatenated(iter([self._found(push, before)]), push)
 
     def _found(self, push: Push, before: dict[Side, int]) -> PositionCandidates:
         """Return what was found as candidates yet to be written, in bounded parts: there was no room for all."""
-        engine = self._engine
+        operator = self._operator
         found = {role: one.joined(self._words) for role, one in self._roles.items()}
         self._pairs = sum(one.total for one in found.values())
         sides = {
-            role: (push.arrivals.rank(role), found[role], before[role], engine.meeting.floor(other(role)))
+            role: (push.arrivals.rank(role), found[role], before[role], operator.meeting.floor(other(role)))
             for role in SIDES
         }
-        return PositionCandidates(sides, 0, push.rows, engine.workers, engine.meeting.memory)
+        return PositionCandidates(sides, 0, push.rows, operator.workers, operator.meeting.memory)

@@ -48,9 +48,9 @@ class SmallPushSide:
     """What one side brings to small pushes: where its columns lie, its window and its records."""
 
     def __init__(
-        self, side: Side, engine: JoinOperator, key: str, words: memoryview, role: ProbeSide, work: memoryview
+        self, side: Side, operator: JoinOperator, key: str, words: memoryview, role: ProbeSide, work: memoryview
     ) -> None:
-        plan, window = engine.plan, engine.windows[side]
+        plan, window = operator.plan, operator.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
         schema = plan.schema(side)
         # For each column that is looked at: its place, the bytes of a value, and where its address is written down.

@@ -32,23 +32,23 @@ NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
 
 class FusedPath:
-    """Pushes into an engine of a `plain` plan.
+    """Pushes into an operator of a `plain` plan.
 
     Parameters
     ----------
-    engine : JoinOperator
+    operator : JoinOperator
     keys : mapping of side to Around or Beside
         The column of each side whose values are keys.
     """
 
-    def __init__(self, engine: JoinOperator, keys: Mapping[Side, Around | Beside]) -> None:
-        self._engine, plan = engine, engine.plan
+    def __init__(self, operator: JoinOperator, keys: Mapping[Side, Around | Beside]) -> None:
+        self._operator, plan = operator, operator.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
         self._matches = PairOutput(
-            plan, engine.windows, engine.stats, (), engine.count_tables, engine.workers, engine.limit
+            plan, operator.windows, operator.stats, (), operator.count_tables, operator.workers, operator.limit
         )
-        held = {side: engine.windows[side].payload.plain for side in SIDES}
+        held = {side: operator.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
         # Used again for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -67,7 +67,7 @@ class FusedPath:
 
     def _hold_side(self, side: Side, taken: BatchColumns, time_max: int | None) -> None:
         """Take the rows of one side, without their keys."""
-        window, columns = self._engine.windows[side], self._places.held(side, taken)
+        window, columns = self._operator.windows[side], self._places.held(side, taken)
         if columns:
             window.hold_values(columns, taken.rows, time_max)
         else:
@@ -78,9 +78,9 @@ class FusedPath:
     ) -> pa.Table:
         """Put out the number of pairs of each arrival, (n,) int64; `marks` (n,) bool tell the left ones."""
         tables = {side: taken[side].kept for side in SIDES} if self._counted_columns else {}
-        engine = self._engine
-        found = list(engine.count_tables.tables(matches, tables, arrivals, engine.limit, marks))
-        return together(found, engine.plan.layout.schema)
+        operator = self._operator
+        found = list(operator.count_tables.tables(matches, tables, arrivals, operator.limit, marks))
+        return together(found, operator.plan.layout.schema)
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
         """Put out what was found in parts."""
@@ -89,12 +89,12 @@ class FusedPath:
             tables = list(self._matches.counts(counts, push.tables, push.arrivals))
         else:
             tables = [table for candidates in found for table in self._matches.pairs(candidates)]
-        return together(tables, self._engine.plan.layout.schema)
+        return together(tables, self._operator.plan.layout.schema)
 
 
-def plain(engine: JoinOperator) -> bool:
+def plain(operator: JoinOperator) -> bool:
     """Tell whether what any short way leaves out is absent, but for what it asks of the comparison itself."""
-    plan = engine.plan
+    plan = operator.plan
     config, bound = plan.config, plan.bound
     return (
         not config.self_join

@@ -48,7 +48,7 @@ class EventTimes:
     def take(
         self, taken: dict[Side, BatchColumns], arrivals: Arrivals, clock: Clock
     ) -> dict[Side, NDArray[np.int64]] | None:
-        """Return the event times of both sides, (n,) int64; None if a row is late or has none: that is for the engine.
+        """Return the event times of both sides, (n,) int64; None if a row is late or has none: that is for the operator.
 
         The clock stays as it is until `move`.
         """

@@ -61,11 +61,11 @@ BLOCK_PLACES = 1 << 12
 
 
 class SmallPush:
-    """Pushes into an engine whose plan `serves`; see `push`.
+    """Pushes into an operator whose plan `serves`; see `push`.
 
     Parameters
     ----------
-    engine : JoinOperator
+    operator : JoinOperator
     plain : mapping of side to Around
         The column of each side whose values are keys.
     roles : mapping of side to ProbeSide
@@ -77,19 +77,19 @@ class SmallPush:
 
     def __init__(
         self,
-        engine: JoinOperator,
+        operator: JoinOperator,
         plain: Mapping[Side, Around],
         roles: Mapping[Side, ProbeSide],
         work: NDArray[np.int64],
         rest: Callable[[dict[Side, pa.Table], tuple[NDArray[np.int64], NDArray[np.int64]], dict[Side, int]], pa.Table],
     ) -> None:
-        self._engine, self._roles, self._work, self._rest = engine, roles, work, rest
+        self._operator, self._roles, self._work, self._rest = operator, roles, work, rest
         self._work_words = memoryview(work.data)
         self._brief = np.zeros(BRIEF, np.int64)
         words = self._words = memoryview(self._brief.data)
-        plan = engine.plan
+        plan = operator.plan
         self._left, self._right = (
-            SmallPushSide(side, engine, plain[side].column, words, roles[other(side)], self._work_words)
+            SmallPushSide(side, operator, plain[side].column, words, roles[other(side)], self._work_words)
             for side in SIDES
         )
         self._ranks = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
@@ -99,7 +99,7 @@ class SmallPush:
         if self._gathers:
             words[WRITTEN], words[WRITTEN + 1] = map(address_of, self._ordinals)
         # Where the address of each column that is put out is written down.
-        self._out, self._dtypes = _put_out(plan, engine, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
+        self._out, self._dtypes = _put_out(plan, operator, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
         self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
         self._block = Block(plan.layout.schema, self._dtypes, 1)
         self._columns: dict[str | None, tuple[ColumnAddresses, ColumnAddresses] | None] = {
@@ -113,13 +113,13 @@ class SmallPush:
         """Of the last push: there will be about as many in the next one."""
 
     @staticmethod
-    def serves(engine: JoinOperator, plain: Mapping[Side, Around]) -> bool:
+    def serves(operator: JoinOperator, plain: Mapping[Side, Around]) -> bool:
         """Tell whether everything that small pushes leave out is absent, of a join that takes the short way."""
-        plan = engine.plan
+        plan = operator.plan
         if plan.scope is not None or plan.config.output == "count":
             return False
         for side in SIDES:
-            schema, held, names = plan.schema(side), engine.windows[side].payload.plain, plan.layout.names(side)
+            schema, held, names = plan.schema(side), operator.windows[side].payload.plain, plan.layout.names(side)
             kept = {column.name: column for column in held}
             if not 0 < len(held) <= MOST_COLUMNS or len(names) > MOST_COLUMNS:
                 return False
@@ -133,10 +133,10 @@ class SmallPush:
     def push(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
         """Take rows and return what they produce, or take nothing and return None: the short way is needed."""
         start = perf_counter()
-        engine, left, right = self._engine, tables["left"], tables["right"]
+        operator, left, right = self._operator, tables["left"], tables["right"]
         lefts, rights = left.num_rows, right.num_rows
-        room = min(self.pairs + self.pairs // 8 + lefts + rights, engine.limit.rows)
-        if not 0 < lefts + rights <= min(MOST_ROWS, engine.largest_slice) or room > BLOCK_PLACES:
+        room = min(self.pairs + self.pairs // 8 + lefts + rights, operator.limit.rows)
+        if not 0 < lefts + rights <= min(MOST_ROWS, operator.largest_slice) or room > BLOCK_PLACES:
             return None
         columns = self._columns[order_by] if order_by in self._columns else self._look_up(tables, order_by)
         if not (columns and self._left.look(left, lefts, columns[0]) and self._right.look(right, rights, columns[1])):
@@ -144,14 +144,14 @@ class SmallPush:
         if self._gathers and not (self._left.finds() and self._right.finds()):
             return None
         self._aim(room, order_by)
-        engine.stats.since("arrive", start)
+        operator.stats.since("arrive", start)
         push_briefly(self._work, self._brief)
         pairs = self._work_words[WOVEN]
         return None if pairs == UNORDERED else self._put_out(tables, lefts, rights, pairs)
 
     def _aim(self, room: int, order_by: str | None) -> None:
         """Write down where so many pairs go, and how they are ordered."""
-        words, work, block, schema = self._words, self._work_words, self._block, self._engine.plan.layout.schema
+        words, work, block, schema = self._words, self._work_words, self._block, self._operator.plan.layout.schema
         if block.used + room > block.places:
             block = self._block = Block(schema, self._dtypes, BLOCK_PLACES)
         used = block.used
@@ -166,19 +166,19 @@ class SmallPush:
 
     def _put_out(self, tables: dict[Side, pa.Table], lefts: int, rights: int, pairs: int) -> pa.Table:
         """Take notice of what the kernel did, and return what it wrote, or go on where it had to stop."""
-        start, engine, one, two = perf_counter(), self._engine, self._left, self._right
+        start, operator, one, two = perf_counter(), self._operator, self._left, self._right
         before: dict[Side, int] = {"left": one.window.rows_seen, "right": two.window.rows_seen}
         for half, rows in ((one, lefts), (two, rights)):
             if rows:
                 half.window.rows_seen += rows
                 half.payload.wrote(rows)
-        stats = engine.stats
+        stats = operator.stats
         stats.rows_left += lefts
         stats.rows_right += rights
         if pairs < 0:
             out = self._rest(tables, (self._ranks[0][:lefts].copy(), self._ranks[1][:rights].copy()), before)
             self.pairs = out.num_rows
-            engine.settle(before)
+            operator.settle(before)
             return out
         self.pairs, block = pairs, self._block
         stats.pairs += pairs
@@ -186,7 +186,7 @@ class SmallPush:
         block.used += pairs
         self._expire(one, lefts, self._sizes[0])
         self._expire(two, rights, self._sizes[1])
-        engine.choose()
+        operator.choose()
         stats.since("expire", start)
         return out
 
@@ -215,11 +215,11 @@ class SmallPush:
         return found
 
 
-def _put_out(plan: Plan, engine: JoinOperator, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
+def _put_out(plan: Plan, operator: JoinOperator, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
     """Write down where the columns stand in records that are put out; return where their addresses go, and types."""
     counts, out, dtypes = dict.fromkeys(SIDES, 0), [], []
     for side, name, _ in plan.layout.columns:
-        records = engine.windows[side].payload.records
+        records = operator.windows[side].payload.records
         number = [column.name for column in records.columns].index(name)
         at = AT[side] + GATHERED + counts[side] * OF_COLUMN
         dtype = records.columns[number].dtype

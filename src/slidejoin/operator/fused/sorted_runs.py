@@ -1,7 +1,7 @@
 """The short way through sorted runs: one comparison of whole numbers, in count windows, by small pushes.
 
 The rows of small pushes collect in an insertion buffer (`index.sorted_runs.insertion_buffer`), so that most pushes neither make a
-run nor merge one. Larger pushes go the engine's way, which two threads share: their rows cost more than its decisions.
+run nor merge one. Larger pushes go the operator's way, which two threads share: their rows cost more than its decisions.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = ["FusedRuns"]
 
 MATCHES, MOST_MATCHES, MOST_COUNTED = 16, 1 << 20, 1 << 17
 """Matches a probe for which there is room at first, and places for the matches of a side at most: 4 MiB; fewer where
-they are only counted, because the engine's way counts ranges without looking at their rows."""
+they are only counted, because the operator's way counts ranges without looking at their rows."""
 
 REST = 32
-"""Pushes that go the engine's way after one with more matches than that."""
+"""Pushes that go the operator's way after one with more matches than that."""
 
 
 class Asking:
@@ -88,23 +88,23 @@ class Asking:
 
 
 class FusedRuns(FusedPath):
-    """Pushes into an engine whose plan `serves`; see `push`."""
+    """Pushes into an operator whose plan `serves`; see `push`."""
 
-    def __init__(self, engine: JoinOperator) -> None:
-        plan = engine.plan
+    def __init__(self, operator: JoinOperator) -> None:
+        plan = operator.plan
         keys, window = beside(plan), plan.config.window
-        super().__init__(engine, keys)
+        super().__init__(operator, keys)
         assert isinstance(window, CountWindow)  # noqa: S101 - looked at by `serves`
         self._asking = {role: Asking(keys[role], window, other(role)) for role in SIDES}
         self._rest = 0
 
     @staticmethod
-    def serves(engine: JoinOperator) -> bool:
+    def serves(operator: JoinOperator) -> bool:
         """Tell whether what is left out here is absent, of a plan that is `plain`."""
-        plan = engine.plan
+        plan = operator.plan
         return (
-            engine.algorithm in {"band_cells", "bi_sort"}
-            and engine.windows["left"].merge
+            operator.algorithm in {"band_cells", "bi_sort"}
+            and operator.windows["left"].merge
             and plan.scope is None
             and len(beside(plan)) == len(SIDES)
         )
@@ -112,18 +112,18 @@ class FusedRuns(FusedPath):
     @property
     def open(self) -> bool:
         """Whether this is the index that is used now."""
-        return isinstance(self._engine.windows["left"].index, BiSort)
+        return isinstance(self._operator.windows["left"].index, BiSort)
 
     def push(
         self, taken: dict[Side, BatchColumns], by: tuple[NDArray[np.generic], NDArray[np.generic]] | None
     ) -> pa.Table | None:
-        """Take rows and return what they produce, or take nothing and return None: the engine's way is needed."""
-        start, engine = perf_counter(), self._engine
+        """Take rows and return what they produce, or take nothing and return None: the operator's way is needed."""
+        start, operator = perf_counter(), self._operator
         rows = {side: taken[side].rows for side in SIDES}
         if self._rest:
             self._rest -= 1
             return None
-        if not 0 < rows["left"] + rows["right"] <= engine.largest_slice:
+        if not 0 < rows["left"] + rows["right"] <= operator.largest_slice:
             return None
         keys = self._places.keys(taken)
         indexes, buffers = self._buffers(rows) if keys else ({}, {})
@@ -132,27 +132,27 @@ class FusedRuns(FusedPath):
         if not all(buffers[side].fits(keys[side]) for side in SIDES):
             return None
         # From here on rows are taken.
-        before = {side: engine.windows[side].rows_seen for side in SIDES}
+        before = {side: operator.windows[side].rows_seen for side in SIDES}
         arrivals = self._arrange(rows, by)
-        now = engine.stats.since("arrive", start)
+        now = operator.stats.since("arrive", start)
         sorted_before = {side: buffers[side].rows for side in SIDES}
         for side in SIDES:
             if rows[side]:
                 self._hold_side(side, taken[side], None)
                 buffers[side].take(before[side])
-        now = engine.stats.since("insert", now)
+        now = operator.stats.since("insert", now)
         whole = True
         for role in SIDES:
             coming = buffers[role].coming, sorted_before[role]
             rank, arrived = arrivals.rank(role), before[other(role)]
             whole &= self._asking[role].ask(indexes[other(role)], keys[role], rank, arrived, coming)
-        engine.stats.since("probe", now)
+        operator.stats.since("probe", now)
         out = self._written(taken, arrivals, before, whole)
         now = perf_counter()
-        engine.stats.rows_left += rows["left"]
-        engine.stats.rows_right += rows["right"]
-        engine.settle(before)
-        engine.stats.since("expire", now)
+        operator.stats.rows_left += rows["left"]
+        operator.stats.rows_right += rows["right"]
+        operator.settle(before)
+        operator.stats.since("expire", now)
         return out
 
     def _buffers(self, rows: dict[Side, int]) -> tuple[dict[Side, BiSort], dict[Side, InsertionBuffer]]:
@@ -160,7 +160,7 @@ class FusedRuns(FusedPath):
         indexes: dict[Side, BiSort] = {}
         buffers: dict[Side, InsertionBuffer] = {}
         for side in SIDES:
-            window = self._engine.windows[side]
+            window = self._operator.windows[side]
             index = window.index
             assert isinstance(index, BiSort)  # noqa: S101 - `open` has looked
             indexes[side] = index
@@ -174,31 +174,31 @@ class FusedRuns(FusedPath):
         self, taken: dict[Side, BatchColumns], arrivals: Arrivals, before: dict[Side, int], whole: bool
     ) -> pa.Table:
         """Put out what was found, or search again if there was not room for all."""
-        engine, left, right = self._engine, self._asking["left"], self._asking["right"]
+        operator, left, right = self._operator, self._asking["left"], self._asking["right"]
         if not whole:
             most = MOST_COUNTED if self._counting else MOST_MATCHES
             for role in SIDES:
                 if self._asking[role].total < 0 and not self._asking[role].learn(taken[role].rows, most):
                     self._rest = REST
             push = Push({side: taken[side].kept for side in SIDES}, NO_TIMES, arrivals)
-            return self._concatenated(engine.meeting.again(push, before), push)
+            return self._concatenated(operator.meeting.again(push, before), push)
         start, lefts, rights = perf_counter(), taken["left"].rows, taken["right"].rows
         ranks, pairs = (arrivals.left_rank, arrivals.right_rank), left.total + right.total
-        engine.stats.pairs += pairs
+        operator.stats.pairs += pairs
         if self._counting:
             matches, marks = np.empty(lefts + rights, np.int64), np.empty(lefts + rights, np.bool_)
             weave_counts(ranks[0], left.counts, ranks[1], right.counts, 0, 0, lefts, rights, matches, marks)
-            start = engine.stats.since("write", start)
+            start = operator.stats.since("write", start)
             out = self._counts(matches, taken, arrivals, marks)
         else:
-            memory = engine.meeting.memory
+            memory = operator.meeting.memory
             ordinals = memory.take(pairs), memory.take(pairs)
             weave(
-                ranks[0], left.counts, left.found, before["left"], engine.meeting.floor("right"),
-                ranks[1], right.counts, right.found, before["right"], engine.meeting.floor("left"),
+                ranks[0], left.counts, left.found, before["left"], operator.meeting.floor("right"),
+                ranks[1], right.counts, right.found, before["right"], operator.meeting.floor("left"),
                 0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
             )  # fmt: skip
-            start = engine.stats.since("write", start)
+            start = operator.stats.since("write", start)
             out = self._matches.table(*ordinals)
-        engine.stats.since("payload", start)
+        operator.stats.since("payload", start)
         return out

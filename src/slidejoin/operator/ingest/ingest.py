@@ -1,4 +1,4 @@
-"""From batches to what the engine takes: one arrival order, late rows and rows without event time left out."""
+"""From batches to what the operator takes: one arrival order, late rows and rows without event time left out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Ingest", "Push", "columns_of"]
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Rows of both sides in arrival order, late ones gone: what the engine takes.
+    """Rows of both sides in arrival order, late ones gone: what the operator takes.
 
     Attributes
     ----------

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["at_home", "partial_frame", "sum_counts"]
 
 
-def at_home(wiring: SparkJoinSpec, table: pa.Table) -> tuple[pa.Table, int]:
-    """Return the engine's count lines of rows that are at home in this bucket, where they are whole, and their sum."""
-    lines = table.filter(pc.coalesce(*(table.column(place) for place in wiring.helpers)))
-    return lines, pc.sum(lines.column(wiring.places[-1])).as_py() or 0
+def at_home(spec: SparkJoinSpec, table: pa.Table) -> tuple[pa.Table, int]:
+    """Return the operator's count lines of rows that are at home in this bucket, where they are whole, and their sum."""
+    lines = table.filter(pc.coalesce(*(table.column(place) for place in spec.helpers)))
+    return lines, pc.sum(lines.column(spec.places[-1])).as_py() or 0
 
 
-def partial_frame(wiring: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
-    """Return the engine's count lines as blocks, one for each home bucket."""
+def partial_frame(spec: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
+    """Return the operator's count lines as blocks, one for each home bucket."""
     row_id, at_home = (
-        pc.coalesce(*(table.column(place) for place in places)) for places in (wiring.helpers[:2], wiring.helpers[2:])
+        pc.coalesce(*(table.column(place) for place in places)) for places in (spec.helpers[:2], spec.helpers[2:])
     )
-    result = result_rows(wiring, table)
+    result = result_rows(spec, table)
     lines = result.append_column("row", row_id).append_column("at_home", at_home)
     lines = lines.filter(pc.or_(at_home, pc.greater(result.column("match_count"), 0)))
-    count = len(wiring.buckets)
+    count = len(spec.buckets)
     homes = lines.column("row").to_numpy() % count
     order = np.argsort(homes, kind="stable")
     ends = np.searchsorted(homes[order], np.arange(count), "right").tolist()
@@ -46,7 +46,7 @@ def partial_frame(wiring: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
     start = 0
     for number, end in enumerate(ends):
         if end > start:
-            blocks.append((wiring.buckets[number], _written(lines.slice(start, end - start))))
+            blocks.append((spec.buckets[number], _written(lines.slice(start, end - start))))
         start = end
     return pd.DataFrame(blocks, columns=["home", "block"])
 

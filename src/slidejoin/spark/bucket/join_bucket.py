@@ -3,7 +3,7 @@
 ::
 
     blocks ─▶ rows ─┐
-    manifest ─▶ expire ─▶ segments (cache, else state) ─▶ engine ─▶ result frames
+    manifest ─▶ expire ─▶ segments (cache, else state) ─▶ operator ─▶ result frames
                              └──────── new, merged, expired segments ─▶ state, manifest, cache
 """
 
@@ -57,7 +57,7 @@ __all__ = ["join_bucket"]
 
 
 def join_bucket(
-    wiring: SparkJoinSpec,
+    spec: SparkJoinSpec,
     variables: Variables,
     frames: Iterator[pd.DataFrame],
     watermark_ms: int | None,
@@ -69,7 +69,7 @@ def join_bucket(
 
     Parameters
     ----------
-    wiring : SparkJoinSpec
+    spec : SparkJoinSpec
         The join.
     variables : Variables
         The bucket's state.
@@ -87,17 +87,17 @@ def join_bucket(
     """
     now = perf_counter()
     figures = figures or Figures(bucket)
-    plan = plan_of(wiring)
-    room = Room(wiring, bucket)
-    arrived = micro_batch_of(wiring, room.counted(frames), watermark_ms)
+    plan = plan_of(spec)
+    room = Room(spec, bucket)
+    arrived = micro_batch_of(spec, room.counted(frames), watermark_ms)
     figures.came(arrived.rows)
     now = figures.since("receive", now)
-    if not wiring.streaming:
-        yield from _joined(wiring, _engine(plan), arrived.rows, None, figures)
+    if not spec.streaming:
+        yield from _joined(spec, _operator(plan), arrived.rows, None, figures)
         return
-    state, manifest = _state(wiring, variables, bucket, batch, arrived)
-    arrived = judged(wiring, arrived, manifest, figures)
-    watermark = None if wiring.numbered or arrived.before is None else arrived.before["left"]
+    state, manifest = _state(spec, variables, bucket, batch, arrived)
+    arrived = judged(spec, arrived, manifest, figures)
+    watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
     _expire(state, manifest, oldest_of(plan, arrived.before))
     room.check(manifest)
@@ -110,24 +110,24 @@ def join_bucket(
         figures.kept(manifest)
         figures.since("state", now)
         return
-    cache = SegmentCache(wiring.cache or default_folder(), manifest.origin)
-    engine = _engine(plan)
+    cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
+    operator = _operator(plan)
     now = figures.since("state", now)
     kept = {stream: _load(plan, stream, manifest, state, cache, figures) for stream in streams_of(plan)}
     now = perf_counter()
     loaded = {}
     for stream, segments in kept.items():
-        load_segments(engine, stream, segments)
-        loaded[stream] = engine.windows[stream].rows_seen
+        load_segments(operator, stream, segments)
+        loaded[stream] = operator.windows[stream].rows_seen
     figures.since("load", now)
-    yield from _joined(wiring, engine, arrived.rows, watermark, figures)
+    yield from _joined(spec, operator, arrived.rows, watermark, figures)
     now = perf_counter()
     # What these rows have displaced from a count window.
     _expire(state, manifest, oldest)
     for stream, segments in kept.items():
         segments[:] = [segment for segment in segments if segment.entry in manifest.entries[stream]]
         # Of a micro-batch that is larger than a count window only the end stays.
-        payload = live_rows(plan, stream, newest_rows(engine, stream, loaded[stream]), oldest.get(stream))
+        payload = live_rows(plan, stream, newest_rows(operator, stream, loaded[stream]), oldest.get(stream))
         if payload.num_rows:
             entry = state.write(payload, stream, 0, time_max(plan, stream, payload))
             segment = build_segment(plan, stream, payload, entry)
@@ -142,48 +142,48 @@ def join_bucket(
 
 
 def _state(
-    wiring: SparkJoinSpec, variables: Variables, bucket: int, batch: int | None, arrived: MicroBatch
+    spec: SparkJoinSpec, variables: Variables, bucket: int, batch: int | None, arrived: MicroBatch
 ) -> tuple[BucketState, Manifest]:
     """Return the state that a bucket goes on from, if it is the one that the micro-batch before has left."""
     if batch is None:
         msg = "this version of pyspark does not number micro-batches; install one that slidejoin was tested with: 4.3"
         raise SparkJoinError(msg)
     state = BucketState(variables, bucket, batch)
-    manifest = state.manifest(wiring.described())
-    if wiring.numbered:
+    manifest = state.manifest(spec.described())
+    if spec.numbered:
         manifest.check_arrived(arrived.before or {})
         manifest.arrived = arrived.after
     return state, manifest
 
 
-def _engine(plan: Plan) -> JoinOperator:
+def _operator(plan: Plan) -> JoinOperator:
     return JoinOperator(plan, merge=False, limit=FRAME, algorithm="bi_sort")
 
 
 def _joined(
-    wiring: SparkJoinSpec, engine: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None, figures: Figures
+    spec: SparkJoinSpec, operator: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None, figures: Figures
 ) -> Iterator[pd.DataFrame]:
     """Push the rows by their event times, left first on ties, or as they are numbered; late ones are left out."""
-    scope = scope_of(engine.plan)
+    scope = scope_of(operator.plan)
     by = {}
     for side, table in rows.items():
         columns = by_name(table)
         by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
-    push = engine.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
+    push = operator.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
     counted = 0
-    for table in engine.push(push, watermark, own_clock=False):
+    for table in operator.push(push, watermark, own_clock=False):
         now, lines = perf_counter(), table
-        if wiring.homes:
-            lines, found = at_home(wiring, table)
+        if spec.homes:
+            lines, found = at_home(spec, table)
             counted += found
         if lines.num_rows:  # Spark takes no frame without rows
-            frame = partial_frame(wiring, lines) if wiring.partial else to_frame(result_rows(wiring, lines))
+            frame = partial_frame(spec, lines) if spec.partial else to_frame(result_rows(spec, lines))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)
-    figures.joined(engine.stats)
-    if wiring.homes:
-        figures.pairs = counted  # the engine's are those of all copies
+    figures.joined(operator.stats)
+    if spec.homes:
+        figures.pairs = counted  # the operator's are those of all copies
 
 
 def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> None:

@@ -25,7 +25,7 @@ __all__ = ["without_late"]
 
 
 def without_late(
-    wiring: SparkJoinSpec, rows: dict[Side, pa.Table], marks: dict[Side, int] | None, figures: Figures
+    spec: SparkJoinSpec, rows: dict[Side, pa.Table], marks: dict[Side, int] | None, figures: Figures
 ) -> dict[Side, pa.Table]:
     """Leave out what is late of the sides that come straight from a source, and count it.
 
@@ -36,9 +36,9 @@ def without_late(
     """
     if marks is None:
         return rows
-    scope = scope_of(plan_of(wiring))
+    scope = scope_of(plan_of(spec))
     kept = dict(rows)
-    for side in rows.keys() - wiring.derived:
+    for side in rows.keys() - spec.derived:
         ticks, valid = scope.ticks(side, by_name(rows[side]))
         late = ticks < marks[side]
         if valid is not None:

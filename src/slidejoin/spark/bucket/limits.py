@@ -74,16 +74,16 @@ class Room:
 
     Parameters
     ----------
-    wiring : SparkJoinSpec
+    spec : SparkJoinSpec
         The join, with the limit.
     bucket : int
         For the message.
     """
 
-    def __init__(self, wiring: SparkJoinSpec, bucket: int) -> None:
-        self._limit = wiring.bucket_bytes
+    def __init__(self, spec: SparkJoinSpec, bucket: int) -> None:
+        self._limit = spec.bucket_bytes
         self._bucket = bucket
-        self._buckets = len(wiring.buckets)
+        self._buckets = len(spec.buckets)
         self._arrived = 0
 
     def counted(self, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

@@ -44,31 +44,31 @@ class MicroBatch(NamedTuple):
     after: dict[Side, int] | None
 
 
-def micro_batch_of(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
+def micro_batch_of(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
     """Open the blocks of one bucket; of a count window with the numbers that the sequencer gave the rows."""
-    return _numbered(wiring, frames) if wiring.numbered else _timed(wiring, frames, watermark_ms)
+    return _numbered(spec, frames) if spec.numbered else _timed(spec, frames, watermark_ms)
 
 
-def judged(wiring: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures: Figures) -> MicroBatch:
+def judged(spec: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures: Figures) -> MicroBatch:
     """Leave late rows out where the sides go by different watermarks; the earlier one is what then holds for both."""
-    if not wiring.derived:
+    if not spec.derived:
         return arrived
-    rows = without_late(wiring, arrived.rows, arrived.before, figures)
+    rows = without_late(spec, arrived.rows, arrived.before, figures)
     return MicroBatch(rows, _marks(manifest.watermark), arrived.after)
 
 
-def _timed(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
+def _timed(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
     batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
     for frame in frames:
         for code, block in zip(frame["side"], frame["block"], strict=True):
             if code in SIDE_OF_CODE:
                 side = SIDE_OF_CODE[code]
-                batches[side].append(open_block(bytes(block), wiring.schema(side)))
+                batches[side].append(open_block(bytes(block), spec.schema(side)))
     marks = _marks(watermark_ms)
-    return MicroBatch(_tables(wiring, batches), marks, marks)
+    return MicroBatch(_tables(spec, batches), marks, marks)
 
 
-def _numbered(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBatch:
+def _numbered(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBatch:
     blocks: list[tuple[Side, bytes, bytes]] = []
     call = b""
     for frame in frames:
@@ -81,8 +81,8 @@ def _numbered(wiring: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBat
     totals = Totals.from_bytes(call)
     batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
     for side, block, numbers in blocks:
-        batches[side].append(_with_numbers(wiring, side, block, numbers, totals))
-    return MicroBatch(_tables(wiring, batches), totals.before, totals.after)
+        batches[side].append(_with_numbers(spec, side, block, numbers, totals))
+    return MicroBatch(_tables(spec, batches), totals.before, totals.after)
 
 
 def _marks(watermark_ms: int | None) -> dict[Side, int] | None:
@@ -91,14 +91,14 @@ def _marks(watermark_ms: int | None) -> dict[Side, int] | None:
     return dict.fromkeys(SIDES, watermark_ms * TICKS_A_MILLISECOND)
 
 
-def _with_numbers(wiring: SparkJoinSpec, side: Side, block: bytes, numbers: bytes, totals: Totals) -> pa.RecordBatch:
+def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes, totals: Totals) -> pa.RecordBatch:
     """Return a block's rows with the numbers that the sequencer gave them."""
-    batch = open_block(block, wiring.packed(side))
+    batch = open_block(block, spec.packed(side))
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns |= {name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals), strict=True)}
-    schema = wiring.schema(side)
+    schema = spec.schema(side)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _tables(wiring: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
-    return {side: pa.Table.from_batches(found, schema=wiring.schema(side)) for side, found in batches.items()}
+def _tables(spec: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
+    return {side: pa.Table.from_batches(found, schema=spec.schema(side)) for side, found in batches.items()}

@@ -46,7 +46,7 @@ PARTIAL = "home bigint, block binary"
 
 
 def pack_task(
-    wiring: bytes, side: Side, cache: str | None
+    spec: bytes, side: Side, cache: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of `mapInArrow`: one side's rows to blocks.
 
@@ -74,13 +74,13 @@ def pack_task(
             raise another_version(version)
         from slidejoin.spark.bucket.tasks import pack_rows
 
-        yield from pack_rows(wiring, side, cache, batches)
+        yield from pack_rows(spec, side, cache, batches)
 
     return packed
 
 
 def pack_rows(
-    wiring: bytes, side: Side, cache: str | None, batches: Iterator[pa.RecordBatch]
+    spec: bytes, side: Side, cache: str | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Pack a task's rows."""
     ready(cache)
@@ -90,14 +90,14 @@ def pack_rows(
     from slidejoin.spark.route.pack import pack
 
     task = TaskContext.get()
-    yield from pack(join_spec_of(wiring), side, batches, 0 if task is None else task.partitionId())
+    yield from pack(join_spec_of(spec), side, batches, 0 if task is None else task.partitionId())
 
 
 class SequenceTask(StatefulProcessor):
     """The processor that numbers the rows of a count window: one call for each micro-batch."""
 
-    def __init__(self, wiring: bytes, cache: str | None) -> None:
-        self.wiring = wiring
+    def __init__(self, spec: bytes, cache: str | None) -> None:
+        self.spec = spec
         self.cache = cache
         self.version = __version__
 
@@ -120,8 +120,8 @@ class SequenceTask(StatefulProcessor):
         from slidejoin.spark.job.join_spec import join_spec_of
         from slidejoin.spark.route.sequencing import sequence
 
-        wiring = join_spec_of(self.wiring)
-        yield from sequence(wiring, self.variables if wiring.streaming else None, rows)
+        spec = join_spec_of(self.spec)
+        yield from sequence(spec, self.variables if spec.streaming else None, rows)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -130,8 +130,8 @@ class SequenceTask(StatefulProcessor):
 class JoinTask(StatefulProcessor):
     """The processor of `transformWithStateInPandas`: one call for each bucket and micro-batch."""
 
-    def __init__(self, wiring: bytes, cache: str | None, teller: FigureReporter | None = None) -> None:
-        self.wiring = wiring
+    def __init__(self, spec: bytes, cache: str | None, teller: FigureReporter | None = None) -> None:
+        self.spec = spec
         self.cache = cache
         self.teller = teller
         self.version = __version__
@@ -159,13 +159,13 @@ class JoinTask(StatefulProcessor):
         from slidejoin.spark.state.variables import micro_batch
 
         self.called = True
-        wiring = join_spec_of(self.wiring)
-        watermark = None if wiring.numbered else self.variables.watermark()
+        spec = join_spec_of(self.spec)
+        watermark = None if spec.numbered else self.variables.watermark()
         figures = Figures(key[0])
-        frames = join_bucket(wiring, self.variables, rows, watermark, key[0], micro_batch(), figures)
-        if wiring.observed:
+        frames = join_bucket(spec, self.variables, rows, watermark, key[0], micro_batch(), figures)
+        if spec.observed:
             yield from map(without_figures, frames)
-            yield figures_frame(wiring, figures)
+            yield figures_frame(spec, figures)
             return
         yield from frames
         if self.teller is not None:

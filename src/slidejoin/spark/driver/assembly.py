@@ -1,4 +1,4 @@
-"""Putting a join together on the driver: what the engine of each bucket runs, and the operators around it.
+"""Putting a join together on the driver: what the operator of each bucket runs, and the operators around it.
 
 ::
 
@@ -72,7 +72,7 @@ def bound_to(
 ) -> tuple[Plan, Strategy]:
     """Bind a join to its frames, with the hidden columns that it needs.
 
-    The event times are made part of what leaves the engine, for the match time. A self-join gets columns for the roles
+    The event times are made part of what leaves the operator, for the match time. A self-join gets columns for the roles
     of a row, counts that come together from several buckets get an id for each row, and rows of a count window their
     numbers.
 
@@ -160,7 +160,7 @@ def wired(
     Parameters
     ----------
     chosen : int or None
-        How many of the engine's columns the user selected; None for all but those that only serve for the match time.
+        How many of the operator's columns the user selected; None for all but those that only serve for the match time.
     order_by : str, optional
         Of a count window, the column by which rows arrive.
 
@@ -206,7 +206,7 @@ def wired(
     )
 
 
-def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: SparkJoinSpec) -> StructType:
+def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) -> StructType:
     """Return the schema of the result: the inputs' own types, and of a time window the match time behind them."""
     kinds = {}
     for side, name, out in plan.layout.columns:
@@ -215,11 +215,11 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, wiring: SparkJoinSpec
         kinds[out] = frames.get(side, frames["left"]).schema[name].dataType
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
-    fields = [StructField(name, kinds[name]) for name in wiring.names]
-    return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if wiring.times else fields)
+    fields = [StructField(name, kinds[name]) for name in spec.names]
+    return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if spec.times else fields)
 
 
-def check_names(frames: dict[Side, DataFrame], wiring: SparkJoinSpec) -> None:
+def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
     """Check that each column that the join reads has a name of its own, for Spark as well: it takes x for X.
 
     Raises
@@ -230,44 +230,42 @@ def check_names(frames: dict[Side, DataFrame], wiring: SparkJoinSpec) -> None:
     for side, frame in frames.items():
         exact = str(frame.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
         columns = frame.columns if exact else [name.lower() for name in frame.columns]
-        for name in wiring.given(side).names:
+        for name in spec.given(side).names:
             if columns.count(name if exact else name.lower()) > 1:
                 msg = f"the {side} side has more than one column named {name!r} for Spark; rename all but one of them"
                 raise PredicateError(msg)
 
 
-def pipeline(frames: dict[Side, DataFrame], wiring: SparkJoinSpec, result: StructType) -> DataFrame:
+def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructType) -> DataFrame:
     """Put pack and join behind the frames; streaming ones are marked already."""
-    pickled = pickle.dumps(wiring)
+    pickled = pickle.dumps(spec)
     packed = None
     for side, frame in frames.items():
-        needed = [F.col(_quoted(name)) for name in wiring.given(side).names]
-        columns = IN_ORDER if wiring.numbered else PACKED
-        blocks = frame.select(*needed).mapInArrow(pack_task(pickled, side, wiring.cache), columns)
+        needed = [F.col(_quoted(name)) for name in spec.given(side).names]
+        columns = IN_ORDER if spec.numbered else PACKED
+        blocks = frame.select(*needed).mapInArrow(pack_task(pickled, side, spec.cache), columns)
         packed = blocks if packed is None else packed.unionAll(blocks)
     if packed is None:
         msg = "a join has at least one side"
         raise TypeError(msg)
-    if wiring.numbered:
-        sequencer = SequenceTask(pickled, wiring.cache)
+    if spec.numbered:
+        sequencer = SequenceTask(pickled, spec.cache)
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
-    name = join_name(_predicate(wiring.config))
-    observed, told = wiring.observed, None
-    if wiring.streaming and not observed:
+    name = join_name(_predicate(spec.config))
+    observed, told = spec.observed, None
+    if spec.streaming and not observed:
         told = teller(packed.sparkSession, name)
-    out: StructType | str = PARTIAL if wiring.partial else result
+    out: StructType | str = PARTIAL if spec.partial else result
     if observed:
         out = (
-            f"{PARTIAL}, {COLUMN} string"
-            if wiring.partial
-            else StructType([*result, StructField(COLUMN, StringType())])
+            f"{PARTIAL}, {COLUMN} string" if spec.partial else StructType([*result, StructField(COLUMN, StringType())])
         )
-    task = JoinTask(pickled, wiring.cache, told)
+    task = JoinTask(pickled, spec.cache, told)
     joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", TIMERS)
     if observed:
         joined = joined.observe(OBSERVED + name, F.collect_list(COLUMN).alias(COLUMN))
         joined = joined.where(F.col(COLUMN).isNull()).drop(COLUMN)
-    return joined.groupBy("home").applyInArrow(sum_task(wiring.cache), result) if wiring.partial else joined
+    return joined.groupBy("home").applyInArrow(sum_task(spec.cache), result) if spec.partial else joined
 
 
 def _predicate(config: JoinSpec) -> str:

@@ -147,11 +147,11 @@ def explain_join(
     >>> from slidejoin.spark import explain_join
     >>> print(explain_join(trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=…))  # doctest: +SKIP
     """
-    _, plan, wiring = wired_join(
+    _, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
     )  # fmt: skip
-    chosen, buckets = wiring.strategy, len(wiring.buckets)
+    chosen, buckets = spec.strategy, len(spec.buckets)
     sides: tuple[Side, ...] = ("left",) if self_join else SIDES
     spreads: dict[int, float] = {}
     tables = None
@@ -163,14 +163,14 @@ def explain_join(
         if self_join:  # in one bucket a row meets itself: it goes there once
             copies = {"left": float(loads.sum()) - 1}
     else:
-        tables = dict(zip(sides, _samples(sample, sides, wiring), strict=True))
-        counts = {side: _counted(wiring, side, table) for side, table in tables.items()}
+        tables = dict(zip(sides, _samples(sample, sides, spec), strict=True))
+        counts = {side: _counted(spec, side, table) for side, table in tables.items()}
         loads = np.sum(list(counts.values()), axis=0)
         copies = {side: float(count.sum()) / max(tables[side].num_rows, 1) for side, count in counts.items()}
         if loads.max() > UNEVEN * loads.mean() and chosen.name in {"hash", "cell"}:
             for other in range(1, isqrt(buckets) + 1):
                 if other != spread:
-                    tried = replace(wiring, strategy=replace(chosen, spread=other, homes=False))
+                    tried = replace(spec, strategy=replace(chosen, spread=other, homes=False))
                     found = np.sum([_counted(tried, side, table) for side, table in tables.items()], axis=0)
                     spreads[other] = float(found.max() / found.mean())
     return JoinExplanation(
@@ -185,28 +185,28 @@ def explain_join(
     )
 
 
-def _counted(wiring: SparkJoinSpec, side: Side, table: pa.Table) -> Any:  # noqa: ANN401 - an array
-    count = len(wiring.buckets)
-    return np.bincount(copies_of(wiring, side, table)[0] % count, minlength=count)
+def _counted(spec: SparkJoinSpec, side: Side, table: pa.Table) -> Any:  # noqa: ANN401 - an array
+    count = len(spec.buckets)
+    return np.bincount(copies_of(spec, side, table)[0] % count, minlength=count)
 
 
-def _samples(sample: Any, sides: tuple[Side, ...], wiring: SparkJoinSpec) -> list[pa.Table]:  # noqa: ANN401 - any kind of table
+def _samples(sample: Any, sides: tuple[Side, ...], spec: SparkJoinSpec) -> list[pa.Table]:  # noqa: ANN401 - any kind of table
     given = sample if isinstance(sample, (tuple, list)) else [sample]
     if len(given) != len(sides):
         expected = "one, since it is a self-join" if len(sides) == 1 else "two, (left rows, right rows)"
         msg = f"sample: got {len(given)} table{'s' if len(given) != 1 else ''}, expected {expected}"
         raise SparkJoinError(msg)
-    return [_sampled(one, side, wiring) for one, side in zip(given, sides, strict=True)]
+    return [_sampled(one, side, spec) for one, side in zip(given, sides, strict=True)]
 
 
-def _sampled(sample: Any, side: Side, wiring: SparkJoinSpec) -> pa.Table:  # noqa: ANN401 - any kind of table
+def _sampled(sample: Any, side: Side, spec: SparkJoinSpec) -> pa.Table:  # noqa: ANN401 - any kind of table
     if hasattr(sample, "isStreaming"):
         if sample.isStreaming:
             msg = f"sample: the {side} one is a streaming DataFrame, whose rows are to come; give a static one"
             raise SparkJoinError(msg)
         sample = sample.limit(SAMPLE_ROWS).toArrow()
     table = to_table(sample, side, None).slice(0, SAMPLE_ROWS)
-    schema = pa.schema([field for field in wiring.schema(side) if field.name not in HIDDEN])
+    schema = pa.schema([field for field in spec.schema(side) if field.name not in HIDDEN])
     for name in schema.names:
         if name not in table.column_names:
             msg = f"sample: the {side} rows have no column {name!r}, which the join needs."

@@ -134,7 +134,7 @@ def stream_join(
     >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
     """
     check_packages()
-    frames, plan, wiring = wired_join(
+    frames, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
     )  # fmt: skip
@@ -151,12 +151,12 @@ def stream_join(
             frames[side], ms = marked(frame, side, window, upstream.marks)
             delay = max(delay, ms)
             derived += [side] if upstream.stateful else []
-        wiring = replace(wiring, derived=frozenset(derived))
+        spec = replace(spec, derived=frozenset(derived))
     if is_local(session):
-        compile_ahead(wiring.cache)
+        compile_ahead(spec.cache)
     with workers_run_this_python(session):
-        joined = pipeline(frames, wiring, result_type(frames, plan, wiring))
-    if not streaming or not wiring.times:
+        joined = pipeline(frames, spec, result_type(frames, plan, spec))
+    if not streaming or not spec.times:
         return joined
     # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
     return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
@@ -200,9 +200,9 @@ def wired_join(
     chosen = None if select is None else len(config.select or ())
     buckets = _buckets(partitions, left.sparkSession)
     plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
-    wiring = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
-    check_names(frames, wiring)
-    return frames, plan, wiring
+    spec = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
+    check_names(frames, spec)
+    return frames, plan, spec
 
 
 def _check_order_by(window: Window, order_by: object) -> None:

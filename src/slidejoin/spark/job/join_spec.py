@@ -60,7 +60,7 @@ class SparkJoinSpec:
     Attributes
     ----------
     config : JoinSpec
-        What the engine of each bucket runs, with one thread; `select` names every column that leaves the engine.
+        What the operator of each bucket runs, with one thread; `select` names every column that leaves the operator.
     left, right : pyarrow.Schema
         Of the packed rows: only columns that are compared or put out.
     strategy : Strategy
@@ -70,9 +70,9 @@ class SparkJoinSpec:
     names : tuple of str
         Names of the result's columns, without the match time.
     places : tuple of int
-        Where each of them is among the engine's output columns; there may be more, that only serve for the match time.
+        Where each of them is among the operator's output columns; there may be more, that only serve for the match time.
     times : tuple of int
-        Places of the left and the right event time among the engine's output columns.
+        Places of the left and the right event time among the operator's output columns.
     helpers : tuple of int
         Places of both sides' `ROW_ID` and of both sides' `AT_HOME` where counts are partial, of `AT_HOME` alone where
         rows have homes; else empty.
@@ -228,11 +228,11 @@ def _columns(schema: pa.Schema) -> str:
 @lru_cache(maxsize=16)
 def join_spec_of(pickled: bytes) -> SparkJoinSpec:
     """Return the join that a task was sent, the same object in all tasks of a process."""
-    wiring: SparkJoinSpec = pickle.loads(pickled)  # noqa: S301 - written by this job's own driver, as all of its tasks are
-    return wiring
+    spec: SparkJoinSpec = pickle.loads(pickled)  # noqa: S301 - written by this job's own driver, as all of its tasks are
+    return spec
 
 
 @lru_cache(maxsize=16)
-def plan_of(wiring: SparkJoinSpec) -> Plan:
+def plan_of(spec: SparkJoinSpec) -> Plan:
     """Bind the join to its schemas, once in each process."""
-    return make_plan(wiring.config, wiring.left, wiring.right, numbers=NUMBERS if wiring.numbered else None)
+    return make_plan(spec.config, spec.left, spec.right, numbers=NUMBERS if spec.numbered else None)

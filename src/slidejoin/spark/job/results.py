@@ -1,4 +1,4 @@
-"""Output tables of the engine as the frames that Spark takes, and the schema of the result."""
+"""Output tables of the operator as the frames that Spark takes, and the schema of the result."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["MATCH_TIME", "result_rows", "to_frame"]
 MATCH_TIME = "match_time"
 
 
-def result_rows(wiring: SparkJoinSpec, table: pa.Table) -> pa.Table:
+def result_rows(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:
     """Return the result's columns, and of a time window behind them the later of the two event times.
 
     For ``output="count"`` a row has one event time, the other is NULL: the same rule gives it.
     """
-    columns = [table.column(place) for place in wiring.places]
-    if not wiring.times:
-        return pa.Table.from_arrays(columns, names=list(wiring.names))
-    left, right = (table.column(place) for place in wiring.times)
+    columns = [table.column(place) for place in spec.places]
+    if not spec.times:
+        return pa.Table.from_arrays(columns, names=list(spec.names))
+    left, right = (table.column(place) for place in spec.times)
     # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
     match_time = pc.max_element_wise(left.cast(pa.int64()), right.cast(pa.int64()), skip_nulls=True).cast(left.type)
-    return pa.Table.from_arrays([*columns, match_time], names=[*wiring.names, MATCH_TIME])
+    return pa.Table.from_arrays([*columns, match_time], names=[*spec.names, MATCH_TIME])
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

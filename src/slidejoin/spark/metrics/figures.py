@@ -68,7 +68,7 @@ class Figures:
         self.rows_left, self.rows_right = rows["left"].num_rows, rows["right"].num_rows
 
     def joined(self, stats: Stats) -> None:
-        """Take note of what the engine did, which was made for this micro-batch."""
+        """Take note of what the operator did, which was made for this micro-batch."""
         self.late_rows, self.null_time_rows = self.late_rows + stats.late_rows, stats.null_time_rows
         self.pairs = stats.pairs
         for step, seconds in stats.seconds.items():
@@ -89,9 +89,9 @@ class Figures:
         return plain
 
 
-def figures_frame(wiring: SparkJoinSpec, figures: Figures) -> pd.DataFrame:
+def figures_frame(spec: SparkJoinSpec, figures: Figures) -> pd.DataFrame:
     """Return the row with a bucket's figures, where Spark observes them."""
-    columns = ["home", "block"] if wiring.partial else [*wiring.names, *([MATCH_TIME] if wiring.times else [])]
+    columns = ["home", "block"] if spec.partial else [*spec.names, *([MATCH_TIME] if spec.times else [])]
     told = json.dumps(figures.to_json(), separators=(",", ":"))
     return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
 

@@ -43,9 +43,7 @@ FLUSH = TableLimit(rows=1 << 62, nbytes=64 << 20)
 """A task with more input than this writes several blocks for each bucket: a static table may be one partition."""
 
 
-def pack(
-    wiring: SparkJoinSpec, side: Side, batches: Iterator[pa.RecordBatch], task: int = 0
-) -> Iterator[pa.RecordBatch]:
+def pack(spec: SparkJoinSpec, side: Side, batches: Iterator[pa.RecordBatch], task: int = 0) -> Iterator[pa.RecordBatch]:
     """Turn a task's rows of one side into blocks, and call every bucket, or the sequencer, which then does that.
 
     Parameters
@@ -53,44 +51,42 @@ def pack(
     task : int
         Its number among those of this side.
     """
-    calls = wiring.buckets[:1] if wiring.numbered else wiring.buckets
-    yield _packed(wiring, list(calls), NOTHING, pa.nulls(len(calls), pa.binary()))
-    schema = wiring.given(side)
+    calls = spec.buckets[:1] if spec.numbered else spec.buckets
+    yield _packed(spec, list(calls), NOTHING, pa.nulls(len(calls), pa.binary()))
+    schema = spec.given(side)
     held: list[pa.Table] = []
     packed = size = 0
     for batch in batches:
         for table in FLUSH.cut(canonical(batch, schema)):
             coming = bytes_of(table)
             if held and size + coming > FLUSH.nbytes:
-                yield from _flushed(wiring, side, held, packed, task)
+                yield from _flushed(spec, side, held, packed, task)
                 packed += sum(one.num_rows for one in held)
                 held, size = [], 0
             if table.num_rows:
                 held.append(table)
                 size += coming
-    yield from _flushed(wiring, side, held, packed, task)
+    yield from _flushed(spec, side, held, packed, task)
 
 
-def _flushed(
-    wiring: SparkJoinSpec, side: Side, held: list[pa.Table], first: int, task: int
-) -> Iterator[pa.RecordBatch]:
+def _flushed(spec: SparkJoinSpec, side: Side, held: list[pa.Table], first: int, task: int) -> Iterator[pa.RecordBatch]:
     if not held:
         return
     table = pa.concat_tables(held).combine_chunks()
     of = (task, first)
-    if wiring.order_by is not None:
-        order = table.select([wiring.order_by])
+    if spec.order_by is not None:
+        order = table.select([spec.order_by])
         # Says here already which side has NULLs or NaNs there.
-        sort_values({side: order}, wiring.order_by)
-        yield _packed(wiring, [wiring.buckets[0]], ORDERS[side], to_value(to_block(order)), of)
-        table = table.select([name for name in table.column_names if name in wiring.packed(side).names])
-    for number, rows, copies in Placed(wiring, side, table, task, first).blocks():
-        places = rows.astype(NUMBER).tobytes() if wiring.numbered else b""
-        yield _packed(wiring, [wiring.buckets[number]], CODES[side], to_value(to_block(copies)), of, places)
+        sort_values({side: order}, spec.order_by)
+        yield _packed(spec, [spec.buckets[0]], ORDERS[side], to_value(to_block(order)), of)
+        table = table.select([name for name in table.column_names if name in spec.packed(side).names])
+    for number, rows, copies in Placed(spec, side, table, task, first).blocks():
+        places = rows.astype(NUMBER).tobytes() if spec.numbered else b""
+        yield _packed(spec, [spec.buckets[number]], CODES[side], to_value(to_block(copies)), of, places)
 
 
 def _packed(
-    wiring: SparkJoinSpec,
+    spec: SparkJoinSpec,
     buckets: list[int],
     side: int,
     blocks: pa.Array,
@@ -98,7 +94,7 @@ def _packed(
     places: bytes = b"",
 ) -> pa.RecordBatch:
     columns = [pa.array(buckets, pa.int64()), pa.array(np.full(len(buckets), side, np.int8)), blocks]
-    if not wiring.numbered:
+    if not spec.numbered:
         return pa.RecordBatch.from_arrays(columns, schema=PACKED_SCHEMA)
     same = [pa.array(np.full(len(buckets), number)) for number in (0, *of)]
     columns = [same[0], *columns, *same[1:], pa.array([places] * len(buckets), pa.binary())]

@@ -38,7 +38,7 @@ class Placed:
 
     Parameters
     ----------
-    wiring : SparkJoinSpec
+    spec : SparkJoinSpec
     side : {"left", "right"}
     table : pyarrow.Table
         The rows, without hidden columns, each column in one chunk.
@@ -46,22 +46,22 @@ class Placed:
         Which task has read them, and how many of its rows came before them.
     """
 
-    def __init__(self, wiring: SparkJoinSpec, side: Side, table: pa.Table, task: int, first: int) -> None:
-        copies, by_role, at_home = copies_of(wiring, side, table)
-        rows, buckets = parted(copies, len(wiring.buckets))
+    def __init__(self, spec: SparkJoinSpec, side: Side, table: pa.Table, task: int, first: int) -> None:
+        copies, by_role, at_home = copies_of(spec, side, table)
+        rows, buckets = parted(copies, len(spec.buckets))
         # Rows of a bucket stay in their order: if event times ascend, they need not be sorted there. Numbers of 16 bits
         # are sorted by counting, a sixth of the time.
-        order = np.argsort(buckets.astype(np.uint16) if len(wiring.buckets) < FEW else buckets, kind="stable")
+        order = np.argsort(buckets.astype(np.uint16) if len(spec.buckets) < FEW else buckets, kind="stable")
         # Of each copy of a row its place in the table, and the bucket number, ascending.
         rows, self._buckets, copies = rows[order], buckets[order], copies[order]
         self._rows = rows
-        self._table, self._names = table, wiring.packed(side).names
+        self._table, self._names = table, spec.packed(side).names
         self._whole = rows.size == table.num_rows and bool((np.diff(rows) == 1).all())
         self._hidden: dict[str, NDArray[np.generic]] = {}
         for role, name in (("left", LEFT_ROLE), ("right", RIGHT_ROLE)):
             if role in by_role:
                 self._hidden[name] = np.isin(copies, by_role[role])
-        if wiring.partial:
+        if spec.partial:
             self._hidden[ROW_ID] = rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first
         if at_home is not None:
             self._hidden[AT_HOME] = at_home[order]
@@ -85,7 +85,7 @@ class Placed:
 
 
 def copies_of(
-    wiring: SparkJoinSpec, side: Side, table: pa.Table
+    spec: SparkJoinSpec, side: Side, table: pa.Table
 ) -> tuple[NDArray[np.int64], dict[Side, NDArray[np.int64]], NDArray[np.bool_] | None]:
     """Say where rows go, as one number for each copy: the row's place times the number of buckets, and the bucket.
 
@@ -98,26 +98,26 @@ def copies_of(
     at_home : (k,) bool or None
         Where rows are counted in several buckets or copied to the homes of their partners, which copies are at home.
     """
-    if wiring.homes:
-        return with_homes(plan_of(wiring), wiring.strategy, len(wiring.buckets), side, table)
+    if spec.homes:
+        return with_homes(plan_of(spec), spec.strategy, len(spec.buckets), side, table)
     # Rows are routed once for each role, and go to a bucket once.
-    if wiring.config.self_join:
-        by_role = {role: _copies(wiring, role, table) for role in SIDES}
+    if spec.config.self_join:
+        by_role = {role: _copies(spec, role, table) for role in SIDES}
         copies = np.union1d(by_role["left"], by_role["right"])
     else:
-        by_role, copies = {}, _copies(wiring, side, table)
+        by_role, copies = {}, _copies(spec, side, table)
     at_home = None
-    if wiring.partial:
-        copies, at_home = _with_homes(copies, table.num_rows, len(wiring.buckets))
+    if spec.partial:
+        copies, at_home = _with_homes(copies, table.num_rows, len(spec.buckets))
     return copies, by_role, at_home
 
 
-def _copies(wiring: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int64]:
+def _copies(spec: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int64]:
     # Routing evaluates the predicate's single-side parts, to which the roles belong: here a row still has both.
-    for name in [name for name in (LEFT_ROLE, RIGHT_ROLE) if name in wiring.schema(role).names]:
+    for name in [name for name in (LEFT_ROLE, RIGHT_ROLE) if name in spec.schema(role).names]:
         table = table.append_column(name, pa.array(np.ones(table.num_rows, np.bool_)))
-    count, everyone = len(wiring.buckets), wiring.config.output == "count" and not wiring.partial
-    routes = route(plan_of(wiring), wiring.strategy, count, role, table, everyone=everyone)
+    count, everyone = len(spec.buckets), spec.config.output == "count" and not spec.partial
+    routes = route(plan_of(spec), spec.strategy, count, role, table, everyone=everyone)
     return routes.rows * count + routes.buckets
 
 

@@ -135,7 +135,7 @@ _Parts = dict[tuple[int, int], _Part]
 
 
 def sequence(
-    wiring: SparkJoinSpec, variables: SequenceVariables | None, frames: Iterator[pd.DataFrame]
+    spec: SparkJoinSpec, variables: SequenceVariables | None, frames: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Hand on what the tasks packed of one micro-batch, with numbers for its rows, and call every bucket.
 
@@ -146,16 +146,16 @@ def sequence(
     frames : iterator of pandas.DataFrame
         Packed rows with their order columns.
     """
-    described = wiring.described()
+    described = spec.described()
     before, text = _seen(described, variables)
     parts = _gathered(frames)
-    rows = {side: _ordered(wiring, side, parts[side]) for side in SIDES}
-    by = sort_values({side: table for side, table in rows.items() if table.num_rows}, wiring.order_by or "")
-    found = number_rows(rows["left"].num_rows, rows["right"].num_rows, by, self_join=wiring.config.self_join)
-    streams: dict[Side, Side] = {side: "left" if wiring.config.self_join else side for side in SIDES}
+    rows = {side: _ordered(spec, side, parts[side]) for side in SIDES}
+    by = sort_values({side: table for side, table in rows.items() if table.num_rows}, spec.order_by or "")
+    found = number_rows(rows["left"].num_rows, rows["right"].num_rows, by, self_join=spec.config.self_join)
+    streams: dict[Side, Side] = {side: "left" if spec.config.self_join else side for side in SIDES}
     after = {side: before[side] + rows[stream].num_rows for side, stream in streams.items()}
     call = Totals(before, after).to_bytes()
-    yield _frame([(bucket, NOTHING, call, None) for bucket in wiring.buckets])
+    yield _frame([(bucket, NOTHING, call, None) for bucket in spec.buckets])
     lines: list[tuple[int, int, bytes, bytes | None]] = []
     size = 0
     for side in SIDES:
@@ -228,9 +228,9 @@ def _gathered(frames: Iterator[pd.DataFrame]) -> dict[Side, _Parts]:
     return parts
 
 
-def _ordered(wiring: SparkJoinSpec, side: Side, parts: _Parts) -> pa.Table:
+def _ordered(spec: SparkJoinSpec, side: Side, parts: _Parts) -> pa.Table:
     """Return the order column of all rows of one side, and say where in it each part starts."""
-    schema = pa.schema([wiring.order_field(side)])
+    schema = pa.schema([spec.order_field(side)])
     batches, start = [], 0
     for _, part in sorted(parts.items()):
         batch = open_block(part.order, schema)

@@ -181,13 +181,13 @@ def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> 
     return Segment(entry, payload, {role: run_of(plan, role, payload, 0) for role in roles_of(plan, stream)})
 
 
-def load_segments(engine: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
-    """Make segments the oldest part of an engine's windows, in their order."""
-    kept = engine.plan.kept_schema(stream)
+def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
+    """Make segments the oldest part of an operator's windows, in their order."""
+    kept = operator.plan.kept_schema(stream)
     for segment in segments:
         rows = _completed(segment.payload, kept)
-        for role in roles_of(engine.plan, stream):
-            engine.windows[role].append_run(rows, segment.runs[role], segment.entry.time_max)
+        for role in roles_of(operator.plan, stream):
+            operator.windows[role].append_run(rows, segment.runs[role], segment.entry.time_max)
 
 
 def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -199,12 +199,12 @@ def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def newest_rows(engine: JoinOperator, stream: Side, loaded: int) -> pa.Table:
-    """Return the rows of one stream that the engine has taken since `loaded` rows were put into it."""
-    names = stored_schema(engine.plan, stream).names
-    tables = [piece.table.select(names) for piece in engine.windows[stream].payload.pieces if piece.base >= loaded]
+def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> pa.Table:
+    """Return the rows of one stream that the operator has taken since `loaded` rows were put into it."""
+    names = stored_schema(operator.plan, stream).names
+    tables = [piece.table.select(names) for piece in operator.windows[stream].payload.pieces if piece.base >= loaded]
     if not tables:
-        return stored_schema(engine.plan, stream).empty_table()
+        return stored_schema(operator.plan, stream).empty_table()
     return pa.concat_tables(tables).combine_chunks()
 
 
