@@ -22,12 +22,11 @@ import pandas as pd
 import pyarrow as pa
 
 from slidejoin.arrival import arrange
-from slidejoin.errors import StateError
 from slidejoin.ordering import sort_values
 from slidejoin.predicate.tree import other
 from slidejoin.spark.blocks import FRAME, open_block
 from slidejoin.spark.pack import CODES, NOTHING, NUMBER, ORDERS
-from slidejoin.spark.records import WHAT_TO_DO, from_record, to_record
+from slidejoin.spark.records import from_record, to_record
 from slidejoin.spark.state import check_join, digest
 from slidejoin.spark.wiring import ROLES
 
@@ -204,13 +203,8 @@ def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tup
         text = json.dumps(described, sort_keys=True)
         variables.join.update((text,))
         return nothing, text
-    plain = from_record(found[0].encode(), NUMBERED)
-    text = check_join(kept, described, plain.get("join"), "the sequencer")
-    try:
-        return {side: int(plain[side]) for side in ROLES}, text
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"{NUMBERED} is damaged: {error!r}. {WHAT_TO_DO}"
-        raise StateError(msg) from error
+    plain = from_record(found[0].encode(), NUMBERED, *ROLES)
+    return {side: int(plain[side]) for side in ROLES}, check_join(kept, described, plain.get("join"), "the sequencer")
 
 
 def _gathered(frames: Iterator[pd.DataFrame]) -> dict[Side, _Parts]:

@@ -11,7 +11,7 @@ from slidejoin.errors import StateError
 from slidejoin.spark.blocks import open_sealed, seal
 from slidejoin.spark.compact import to_compact
 from slidejoin.spark.lineage import NEVER, STORE, Idle, check_follows, idle_of
-from slidejoin.spark.records import WHAT_TO_DO, from_record, to_record
+from slidejoin.spark.records import FORMAT, WHAT_TO_DO, from_record, to_record
 from slidejoin.spark.segments import Entry, new_id
 from slidejoin.spark.wiring import ROLES
 
@@ -95,21 +95,18 @@ class Manifest:
             If it is damaged, another bucket's, or of a format that this version does not know.
         """
         what = f"the manifest of bucket {bucket}"
-        plain = from_record(data, what)
+        plain = from_record(data, what, "origin", "version", "watermark", *ROLES)
         try:
-            manifest = Manifest(
-                plain["origin"],
-                plain["version"],
-                plain["watermark"],
-                {side: [Entry(*entry) for entry in plain[side]] for side in ROLES},
-                plain.get("bucket", bucket),
-                plain.get("batch"),
-                plain.get("join"),
-                plain.get("arrived"),
-            )
-        except (KeyError, TypeError) as error:
-            msg = f"{what} is damaged: {error!r}. {WHAT_TO_DO}"
+            entries = {side: [Entry(*entry) for entry in plain[side]] for side in ROLES}
+        except TypeError as error:  # format 2 has no checksum
+            msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
             raise StateError(msg) from error
+        manifest = Manifest(plain["origin"], plain["version"], plain["watermark"], entries)
+        if plain["format"] == FORMAT:
+            manifest.bucket, manifest.batch = plain["bucket"], plain["batch"]
+            manifest.join, manifest.arrived = plain["join"], plain["arrived"]
+        else:
+            manifest.bucket, manifest.batch = bucket, None
         if manifest.bucket != bucket:
             msg = f"{what} is that of bucket {manifest.bucket}: the checkpoint's state is damaged. {WHAT_TO_DO}"
             raise StateError(msg)
