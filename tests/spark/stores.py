@@ -207,7 +207,7 @@ class Query:
 
     def idle(self) -> None:
         """A micro-batch without any task in front of the buckets, as Spark has them to move the watermark."""
-        for variables in {id(one.store): one for one in self.state.values()}.values():
+        for variables in {id(one.store): one for one in map(self.state.__getitem__, self.spec.buckets)}.values():
             note_idle(variables, self.number)
         self.number += 1
 

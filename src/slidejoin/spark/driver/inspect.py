@@ -401,7 +401,7 @@ def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tu
         for variable in ("join", "totals")
     )
     described = _described(texts[0], "the sequencer") if texts else {}
-    return operator, described, from_record(totals[0].encode(), NUMBERED) if totals else {}
+    return operator, described, from_record(totals[0].encode(), NUMBERED, "left", "right") if totals else {}
 
 
 def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:

@@ -21,14 +21,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from slidejoin.errors import StateError
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.sides import SIDES, other
 from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
 from slidejoin.spark.state.blocks import FRAME, open_block
 from slidejoin.spark.state.bucket_state import check_join, digest
-from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
+from slidejoin.spark.state.records import from_record, to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,13 +202,8 @@ def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tup
         text = json.dumps(described, sort_keys=True)
         variables.join.update((text,))
         return nothing, text
-    plain = from_record(found[0].encode(), NUMBERED)
-    text = check_join(kept, described, plain.get("join"), "the sequencer")
-    try:
-        return {side: int(plain[side]) for side in SIDES}, text
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"{NUMBERED} is damaged: {error!r}. {WHAT_TO_DO}"
-        raise StateError(msg) from error
+    plain = from_record(found[0].encode(), NUMBERED, *SIDES)
+    return {side: int(plain[side]) for side in SIDES}, check_join(kept, described, plain.get("join"), "the sequencer")
 
 
 def _gathered(frames: Iterator[pd.DataFrame]) -> dict[Side, _Parts]:

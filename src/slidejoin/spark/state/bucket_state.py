@@ -12,7 +12,7 @@ from slidejoin.sides import SIDES
 from slidejoin.spark.state.blocks import open_sealed, seal
 from slidejoin.spark.state.compact import to_compact
 from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idle_of
-from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
+from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, from_record, to_record
 from slidejoin.spark.state.segments import Entry, new_id
 
 if TYPE_CHECKING:
@@ -95,21 +95,18 @@ class Manifest:
             If it is damaged, another bucket's, or of a format that this version does not know.
         """
         what = f"the manifest of bucket {bucket}"
-        plain = from_record(data, what)
+        plain = from_record(data, what, "origin", "version", "watermark", *SIDES)
         try:
-            manifest = Manifest(
-                plain["origin"],
-                plain["version"],
-                plain["watermark"],
-                {side: [Entry(*entry) for entry in plain[side]] for side in SIDES},
-                plain.get("bucket", bucket),
-                plain.get("batch"),
-                plain.get("join"),
-                plain.get("arrived"),
-            )
-        except (KeyError, TypeError) as error:
-            msg = f"{what} is damaged: {error!r}. {WHAT_TO_DO}"
+            entries = {side: [Entry(*entry) for entry in plain[side]] for side in SIDES}
+        except TypeError as error:  # format 2 has no checksum
+            msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
             raise StateError(msg) from error
+        manifest = Manifest(plain["origin"], plain["version"], plain["watermark"], entries)
+        if plain["format"] == FORMAT:
+            manifest.bucket, manifest.batch = plain["bucket"], plain["batch"]
+            manifest.join, manifest.arrived = plain["join"], plain["arrived"]
+        else:
+            manifest.bucket, manifest.batch = bucket, None
         if manifest.bucket != bucket:
             msg = f"{what} is that of bucket {manifest.bucket}: the checkpoint's state is damaged. {WHAT_TO_DO}"
             raise StateError(msg)

@@ -57,7 +57,7 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
     """
     if found is None:
         return None
-    plain = from_record(found[0], "the record of a state store's idle micro-batches")
+    plain = from_record(found[0], "the record of a state store's idle micro-batches", "since", "until")
     return Idle(plain["since"], plain["until"])
 
 

@@ -36,13 +36,20 @@ def to_record(plain: dict[str, Any]) -> bytes:
     return _signed(body)
 
 
-def from_record(data: bytes, what: str) -> dict[str, Any]:
+def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
     """Read what `to_record` wrote, or a record of the format before, which has ``"format": 2``.
+
+    Parameters
+    ----------
+    what : str
+        What errors call it.
+    names : str
+        What a record of this kind has in either format.
 
     Raises
     ------
     StateError
-        If it is not what was written, or of an unknown format; `what` names it.
+        If it is not what was written, of another kind, or of an unknown format.
     """
     data = bytes(data)
     try:
@@ -63,6 +70,9 @@ def from_record(data: bytes, what: str) -> dict[str, Any]:
             f"{what} has format {known}, this version of slidejoin reads formats {WITHOUT_CHECKSUM} and {FORMAT}; "
             "the changelog says which version reads it"
         )
+        raise StateError(msg)
+    if not plain.keys() >= set(names):
+        msg = f"{what} is damaged: it has {', '.join(plain)}; expected {', '.join(names)}. {WHAT_TO_DO}"
         raise StateError(msg)
     return plain
 
