@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scripts.site_pages import site_links
 from tests.packaging.examples import ROOT, examples_of, lines, printed
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
@@ -40,3 +41,24 @@ def test_most_pages_have_examples():
 def test_pages_for_users_have_no_table_of_targets():
     words = ("| must |", "| goal |", "| reached |")
     assert [page for page in (*PAGES, "README.md") if any(word in (ROOT / page).read_text("utf-8") for word in words)] == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
+    assert [page for page in pages if f": {page}\n" not in navigation] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "on_the_site"),
+    [
+        ("index.md", "docs/spark.md#settings", "spark.md#settings"),
+        ("contributing.md", "docs/engineering/architecture.md", "engineering/architecture.md"),
+        ("engineering/scaling.md", "../../benchmarks/README.md", "scoreboard.md"),
+        ("engineering/scaling.md", "../spark.md", "../spark.md"),
+        ("spark.md", "#settings", "#settings"),
+        ("spark.md", "https://spark.apache.org/docs/x.md", "https://spark.apache.org/docs/x.md"),
+    ],
+)
+def test_links_of_the_repository_become_links_of_the_site(page, link, on_the_site):
+    assert site_links(f"[x]({link})", page) == f"[x]({on_the_site})"
