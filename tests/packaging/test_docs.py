@@ -40,7 +40,9 @@ def test_most_pages_have_examples():
 
 def test_pages_for_users_have_no_table_of_targets():
     words = ("| must |", "| goal |", "| reached |")
-    assert [page for page in (*PAGES, "README.md") if any(word in (ROOT / page).read_text("utf-8") for word in words)] == []
+    assert [
+        page for page in (*PAGES, "README.md") if any(word in (ROOT / page).read_text("utf-8") for word in words)
+    ] == []
 
 
 def test_every_page_is_in_the_navigation_of_the_site():
