@@ -19,7 +19,7 @@ PARALLEL := -n $(WORKERS) --dist loadgroup
 JAVA = JAVA_HOME=$$(scripts/java_home.sh) && export JAVA_HOME
 
 ##@ For everybody
-.PHONY: help demo test check
+.PHONY: help demo test check docs
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
@@ -30,6 +30,10 @@ test: $(READY) ## all tests: a short run without compilation, then the whole sui
 	@$(JAVA) && scripts/test.sh $(PARALLEL)
 
 check: lint types layers ## everything that is checked without running the code
+
+docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
+	$(BIN)/python -m mkdocs build --strict --clean --quiet
+	@echo "open site/index.html"
 
 ##@ For work on slidejoin
 .PHONY: env lint format types layers unit nojit nightly bench scoreboard papers wheel-test lock clean distclean
@@ -75,7 +79,7 @@ lock: $(READY) ## write requirements/*.lock again (make lock UPGRADE=--upgrade f
 	scripts/lock.sh $(UPGRADE)
 
 clean: ## remove caches, builds and results, keep the environment
-	rm -rf build dist .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf build dist site .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	rm -rf demo/out bench-results spark-warehouse metastore_db artifacts derby.log
 	find src tests scripts demo benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

@@ -1,4 +1,4 @@
-"""The cost of basic windows of `nested_loop` by their size: constants of its model, see docs/performance.md.
+"""Cost of basic windows of `nested_loop` by their size: constants of its model, see docs/engineering/performance.md.
 
 Prints, for windows of several sizes and for basic windows of several unit blocks, billions of keys a second that one
 thread compares for a batch of 64 probes at match rate 2: the best of many batches.

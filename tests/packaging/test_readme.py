@@ -1,26 +1,27 @@
-"""The embedded example of the README does what it says."""
+"""The examples of the README print what it shows, each as a file of its own outside of the checkout."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+from tests.packaging.examples import ROOT, examples_of, lines, run
+
+EMBEDDED, ON_SPARK = examples_of("README.md")
 
 
 @pytest.mark.nojit
-def test_embedded_example_prints_what_the_readme_shows(capsys):
-    example = EXAMPLES[0]
-    shown = "".join(f"{line[2:]}\n" for line in example.splitlines() if line.startswith("# "))
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - the project's own text
-    assert capsys.readouterr().out == shown
+def test_the_embedded_example_prints_what_the_readme_shows(tmp_path):
+    assert EMBEDDED.shown is not None
+    assert lines(run(EMBEDDED.code, tmp_path)) == lines(EMBEDDED.shown)
 
 
-def test_examples_are_short_and_compile():
-    assert len(EXAMPLES) == 2
-    for example in EXAMPLES:
-        compile(example, "README.md", "exec")
-        assert len([line for line in example.splitlines() if line and not line.startswith("#")]) <= 12
+@pytest.mark.spark
+def test_the_example_on_spark_prints_what_the_readme_shows(tmp_path):
+    assert ON_SPARK.shown is not None
+    assert lines(run(ON_SPARK.code, tmp_path)) == lines(ON_SPARK.shown)
+
+
+def test_the_readme_links_to_every_page_for_users_and_for_engineers():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
+    assert [page for page in pages if f"]({page})" not in text] == []

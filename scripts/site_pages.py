@@ -1,0 +1,64 @@
+"""Pages of the site that stand beside docs/: the README is its first page. A hook of mkdocs, see mkdocs.yml.
+
+Links are written as they are in the repository, and turned into those of the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "engineering/scoreboard.md",
+}
+"""Files of the repository, and the pages that they are; one that is not there is left out."""
+
+LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages."""
+    root = Path(config.config_file_path).parent
+    for source, page in PAGES.items():
+        if (root / source).is_file():
+            files.append(File.generated(config, page, content=(root / source).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs' names
+    """Turn the links of a page into those of the site."""
+    return site_links(markdown, page.file.src_uri)
+
+
+def site_links(text: str, page: str) -> str:
+    """Return the text of a page of the site with links that are right there.
+
+    Examples
+    --------
+    >>> site_links("[Types](docs/types.md), [changes](CHANGELOG.md#0)", "index.md")
+    '[Types](types.md), [changes](changelog.md#0)'
+    >>> site_links("[Spark](../spark.md) and [targets](../../benchmarks/README.md)", "engineering/scaling.md")
+    '[Spark](../spark.md) and [targets](scoreboard.md)'
+    """
+    source = {one: file for file, one in PAGES.items()}.get(page, f"docs/{page}")
+
+    def linked(link: re.Match[str]) -> str:
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(source), link["target"]))
+        if file not in PAGES and not file.startswith("docs/"):
+            return link[0]
+        there = PAGES.get(file, file.removeprefix("docs/"))
+        return f"]({posixpath.relpath(there, posixpath.dirname(page) or '.')}{link['anchor'] or ''})"
+
+    return LINK.sub(linked, text)
