@@ -46,6 +46,11 @@ class Steps:
         elif text.startswith("Downloading ") and ".metadata" not in text:
             self.now = f"package {self.packages}, downloading {shortened(text.removeprefix('Downloading '))}"
             return LARGE.search(text) is not None
+        elif text.startswith("Processing "):  # a file of this machine
+            self.packages += 1
+            self.now = f"package {self.packages}, {shortened(text.split()[1])}"
+        elif text.startswith(("Installing build dependencies", "Getting requirements", "Preparing metadata")):
+            self.now = f"package {self.packages}, {text.partition(':')[0].lower()}"
         elif text.startswith("Building wheel for ") and "started" in text:
             self.now = f"building {text.split()[3]}"
             return True

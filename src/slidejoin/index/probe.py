@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,6 +77,12 @@ class Probes:
             np.ascontiguousarray(self.aux_hi[:, cut]),
             self.aux_dims,
         )
+
+    def seeing_from(self, ordinal: int) -> Probes:
+        """Return the same probes, which see no rows before that ordinal."""
+        if not len(self) or self.seen_from[0] >= ordinal:
+            return self
+        return replace(self, seen_from=np.maximum(self.seen_from, ordinal))
 
     @property
     def checks(

@@ -83,7 +83,10 @@ class Structure(Index):
 
     @abstractmethod
     def leave(self, ordinal: int) -> None:
-        """Let rows before that ordinal go, or some of them: no probe sees them any more."""
+        """Let rows before that ordinal go, or some of them now and the rest at any later time.
+
+        No probe sees them from here on: `search` leaves them out by their ordinals.
+        """
 
     @abstractmethod
     def walk(
@@ -159,8 +162,12 @@ class Structure(Index):
         return self._floor
 
     def search(self, probes: Probes) -> FoundByPosition:
-        """Find every probe's matches; several threads may ask at once."""
-        return FoundByPosition(self, probes)
+        """Find every probe's matches among the rows from `floor` on; several threads may ask at once.
+
+        Probes of a time window see all ordinals, because event times tell what is in scope. But a row that has left may
+        still be here while its further dimensions, its event time among them, and its payload are another row's.
+        """
+        return FoundByPosition(self, probes.seeing_from(self.floor))
 
     @property
     def stored(self) -> RowsByOrdinal:

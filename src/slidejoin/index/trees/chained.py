@@ -75,6 +75,8 @@ class ChainedIndex(Structure):
         self.active = self._new_tree()
         self.archived: deque[tuple[Link, int]] = deque()
         self._first = self._begin = first
+        # Probes that are put to all sub-indexes before answers are woven: twice as many as had room the last time.
+        self._together = WOVEN_AT_ONCE
 
     def _new_tree(self) -> MutableTree:
         return MutableTree(self.fan_out, AT_FIRST if self.rows is None else min(self.rows, AT_FIRST), self.seconds)
@@ -128,20 +130,23 @@ class ChainedIndex(Structure):
         if len(links) == 1:
             return self.active.walk(probes, begin, end, counts, found)
         entries, found_by = np.empty(found.size, np.int64), np.empty((len(links), end), np.int64)
-        starts, done, total, together = np.empty(len(links), np.int64), begin, 0, WOVEN_AT_ONCE
+        starts, done, total, together = np.empty(len(links), np.int64), begin, 0, self._together
         while done < end:
             last, at, room = min(done + together, end), 0, found.size - total
             for number, link in enumerate(links):
                 starts[number] = at
-                last, more = link.walk(probes, done, last, found_by[number], entries[at:room])
+                # Each has an even share of the room that is left, but for a single probe, whose rows may all be in one.
+                share = room - at if together == 1 else (room - at) // (len(links) - number)
+                last, more = link.walk(probes, done, last, found_by[number], entries[at : at + share])
                 at += more
             if last > done:
                 total = weave_links(entries, starts, found_by, done, last, counts, found, total)
-                done = last
+                together, done = min(2 * (last - done), WOVEN_AT_ONCE), last
             elif together > 1:
-                together //= 2
+                together = 1
             else:
                 break
+        self._together = together
         return done, total
 
     @property
