@@ -75,7 +75,18 @@ def test_bad_usage(arguments: tuple[str, ...], message: str, capsys):
 def test_help_lists_the_commands(capsys):
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    assert all(command in shown for command in ("run", "explain", "state", "bench", "--version"))
+    assert all(command in shown for command in ("run", "explain", "init", "state", "bench", "--version"))
+
+
+@pytest.mark.parametrize("command", ["", "run", "explain", "init", "state", "bench", "warmup"])
+@pytest.mark.parametrize("columns", [80, 110])
+def test_help_is_not_cut(command: str, columns: int, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert call(*filter(None, [command]), "--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) <= columns
+    assert not any(line.endswith("...") for line in lines[1:])
 
 
 @pytest.mark.parametrize("command", ["run", "explain"])

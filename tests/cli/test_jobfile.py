@@ -276,7 +276,11 @@ WRONG = [
     (
         'left = "10 minutes"',
         'left = "10 minuets"',
-        "join.window.left: got '10 minuets', expected a length of time such as \"10 minutes\".",
+        (
+            "join.window.left: unknown unit 'minuets' in '10 minuets'; the units are nanosecond, microsecond, "
+            "millisecond, second, minute, hour, day, week, "
+            "as in '10 minutes' or '1 hour 30 minutes'. Did you mean 'minute'?"
+        ),
     ),
     (
         'left = "10 minutes"',

@@ -137,6 +137,28 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     assert none.err.startswith(f"slidejoin: {tmp_path / 'trips'} is no checkpoint of a streaming query with state;")
 
 
+def test_a_job_file_that_init_has_written_runs(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    on = "l.cents BETWEEN r.price * 100 - 50 AND r.price * 100 + 50"
+    file = tmp_path / "begun.toml"
+    begun = slidejoin("init", tmp_path / "trips", tmp_path / "quotes", "--to", file, "--on", on)
+    assert (begun.status, begun.err) == (0, "")
+    text = file.read_text().replace('\non = "ts"', '\nleft_on = "ts"\nright_on = "at"').replace("local[*]", "local[2]")
+    file.write_text(text)
+    explained = slidejoin("explain", file)
+    assert (explained.status, explained.err) == (0, "")
+    assert "indexed: " in explained.out
+    assert "warning: " not in explained.out
+    ran = slidejoin("run", file)
+    assert (ran.status, ran.err) == (0, "")
+    table = pq.read_table(tmp_path / "pairs")
+    assert sorted(zip(table["id"].to_pylist(), table["price"].to_pylist(), strict=True)) == [
+        (0, 1.5),
+        (1, 1.5),
+        (1, 2.0),
+    ]
+
+
 def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     (tmp_path / "more").mkdir()

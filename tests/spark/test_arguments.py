@@ -108,7 +108,7 @@ def test_event_time_of_another_type(spark: SparkSession, static: DataFrame, kind
 def test_contradicting_watermark(spark: SparkSession, streaming: DataFrame) -> None:
     marked = streaming.withWatermark("ts", "1 minute")
     window = sj.TimeWindow("10 seconds", on="ts", lateness="2 minutes")
-    message = "the left side is marked with a watermark of 60000 ms on 'ts', the window says lateness=2 minutes"
+    message = "the left side is marked with a watermark of 1 minute on 'ts', the window says lateness=2 minutes"
     refused(SparkJoinError, message, marked, streaming, window=window)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from slidejoin import __version__
+from slidejoin.cli.beginning import init
 from slidejoin.cli.benching import BENCH_HELP, bench
 from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.compiling import compile_in_words, compiled_kernels
@@ -24,6 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
 )
 
 File = Annotated[
@@ -51,7 +53,7 @@ def options(
     """Take the options that stand before a command."""
 
 
-@app.command()
+@app.command(short_help="Run a job file on Spark.")
 def run(file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
     """Run the job of a TOML file on Spark: its sources, the join between them, its sink."""
     listener = reporter(as_json=json)
@@ -64,7 +66,7 @@ def run(file: File, *, base: Base = None, json: Json = False, debug: Debug = Fal
         run_job(job, file.stem, listener, json=json)
 
 
-@app.command()
+@app.command(short_help="Say how a job would run, and why.")
 def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
     """Say how the join of a TOML file would run, and why; nothing is read but schemas."""
     with errors_told(debug=debug):
@@ -75,11 +77,12 @@ def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug =
         typer.echo(document({"job": file.stem, "plan": text}) if json else text)
 
 
-app.command(help=BENCH_HELP)(bench)
-app.command()(state)
+app.command(short_help="Write a job file for given sources.")(init)
+app.command(help=BENCH_HELP, short_help="Measure the join on this machine.")(bench)
+app.command(short_help="List what the joins of a checkpoint keep.")(state)
 
 
-@app.command("compile")
+@app.command("compile", short_help="Compile all kernels ahead of the first push.")
 def compile_kernels(*, json: Json = False, debug: Debug = False) -> None:
     """Compile all kernels now and keep them on disk: no later process compiles any, as suits an image."""
     with errors_told(debug=debug):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from textwrap import fill
 from typing import Annotated
 
 import typer
@@ -14,7 +15,10 @@ __all__ = ["BENCH_HELP", "bench"]
 
 BENCH_HELP = "\n".join(
     ["Measure slidejoin on this machine beside other tools, see docs/benchmarks.md. The cases are:", "", "\b"]
-    + [f"{name:<10}{what}" for name, what in CASES.items()]
+    + [
+        fill(what, 76, initial_indent=f"{name:<10}", subsequent_indent=" " * 10)  # 80 columns less what Click indents
+        for name, what in CASES.items()
+    ]
 )
 
 

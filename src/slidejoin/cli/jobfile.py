@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.cli.job import Job, Join, Session, Sink, Source
 from slidejoin.cli.tables import Table
-from slidejoin.errors import ConfigError, nearest
+from slidejoin.errors import ArgumentError, ConfigError, nearest
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ def _length(table: Table, key: str) -> Span:
     text = table.text(key, A_LENGTH)
     try:
         length = length_of(text, table.at(key))
-    except ValueError as error:
-        raise table.wrong(key, A_LENGTH) from error
+    except ArgumentError as error:
+        raise ConfigError(str(error)) from error
     return length if isinstance(length, Span) else Span(length)
 
 

@@ -116,8 +116,8 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -
     # A lateness of 0 is what a window has that says nothing: then the mark decides.
     if lateness not in (0, delay):
         msg = (
-            f"the {side} side is marked with a watermark of {delay} ms on {column!r}, the window says lateness="
-            f"{window.lateness!s}; leave one of them out, or make them equal"
+            f"the {side} side is marked with a watermark of {Span(delay * MILLISECOND)} on {column!r}, the window says "
+            f"lateness={window.lateness!s}; leave one of them out, or make them equal"
         )
         raise SparkJoinError(msg)
     return frame, delay

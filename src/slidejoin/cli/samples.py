@@ -1,0 +1,192 @@
+"""What the files of a source look like, for ``slidejoin init``: their format, and the columns of the first of them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slidejoin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Sample", "sampled", "spark_type"]
+
+ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+FORMATS = ("parquet", "csv", "json")
+PACKED = (".gz", ".bz2", ".zst", ".snappy")
+
+REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+PATTERN = re.compile(r"[*?\[{]")
+
+LOOKED_AT = 1 << 16
+"""Bytes of a CSV file by which its separator is guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What is known of a source.
+
+    Attributes
+    ----------
+    name : str
+        For the job file.
+    path : str
+        As it was given.
+    format : str
+        One of parquet, csv and json.
+    file : str or None
+        The file that was looked at; None if there is none, or none that can be read from here.
+    schema : pyarrow.Schema or None
+        Its columns.
+    separator : str
+        Of a CSV file.
+    """
+
+    name: str
+    path: str
+    format: str
+    file: str | None = None
+    schema: pa.Schema | None = field(default=None)
+    separator: str = ","
+
+    @property
+    def remote(self) -> bool:
+        """Whether the path has a scheme, so that only Spark can read it."""
+        return bool(REMOTE.match(self.path))
+
+
+def sampled(path: str, name: str, kind: str | None = None) -> Sample:
+    """Look at the first file of a source.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder, a pattern, or an address that only Spark can read.
+    name : str
+        What the source is to be called.
+    kind : str, optional
+        Its format, where file names do not tell.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing, its format cannot be told, or the file cannot be read.
+    """
+    if kind is not None and kind not in FORMATS:
+        msg = f"--format: got {kind!r}, expected one of {', '.join(FORMATS)}"
+        raise ConfigError(msg)
+    if REMOTE.match(path):
+        kind = kind or _format_of(path)
+        if kind is None:
+            msg = f"{path}: the format cannot be told from the name; give --format parquet, csv or json"
+            raise ConfigError(msg)
+        return Sample(name, path, kind)
+    file = next(_files(path), None)
+    kind = kind or _format_of(str(file or path))
+    if kind is None:
+        seen = f"the first file is {file.name}" if file else "there is no file in it"
+        msg = f"{path}: its format cannot be told, {seen}; give --format parquet, csv or json"
+        raise ConfigError(msg)
+    if file is None:
+        return Sample(name, path, kind)
+    try:
+        schema, separator = _schema(file, kind)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        msg = f"{file}: cannot be read as {kind}: {str(error).splitlines()[0]}. Another format is given by --format"
+        raise ConfigError(msg) from error
+    return Sample(name, path, kind, str(file), schema, separator)
+
+
+def _files(path: str) -> Iterator[Path]:
+    """Yield the files of a source as Spark takes them: nothing hidden."""
+    where = Path(path).expanduser()
+    if PATTERN.search(path) and not where.exists():
+        root, parts = Path(where.anchor or "."), where.parts[1 if where.anchor else 0 :]
+        found = sorted(root.glob(str(Path(*parts))))
+    elif where.is_dir():
+        found = sorted(where.rglob("*"))
+    elif where.exists():
+        found = [where]
+    else:
+        msg = f"nothing at {path}; give a folder, a file or a pattern of parquet, csv or json files"
+        raise ConfigError(msg)
+    for file in found:
+        inner = file.relative_to(where).parts if where.is_dir() else (file.name,)
+        if file.is_file() and not any(part.startswith((".", "_")) for part in inner):
+            yield file
+
+
+def _format_of(name: str) -> str | None:
+    endings = [ending.lower() for ending in Path(name.rstrip("/")).suffixes]
+    while endings and endings[-1] in PACKED:
+        endings.pop()
+    return ENDINGS.get(endings[-1]) if endings else None
+
+
+def _schema(file: Path, kind: str) -> tuple[pa.Schema, str]:
+    if kind == "parquet":
+        from pyarrow import parquet  # noqa: PLC0415 - one of three is needed
+
+        return parquet.read_schema(file), ","
+    if kind == "json":
+        from pyarrow import json  # noqa: PLC0415
+
+        return json.open_json(file).schema, ","
+    from pyarrow import csv as arrow_csv  # noqa: PLC0415
+
+    with pa.input_stream(str(file)) as stream:
+        text = stream.read(LOOKED_AT).decode("utf-8", errors="replace")
+    try:
+        separator = csv.Sniffer().sniff(text, ",;\t|").delimiter
+    except csv.Error:  # one column, for one
+        separator = ","
+    parsing = arrow_csv.ParseOptions(delimiter=separator)
+    return arrow_csv.open_csv(file, parse_options=parsing).schema, separator
+
+
+SIMPLE = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT",
+    "uint8": "SMALLINT", "uint16": "INT", "uint32": "BIGINT", "uint64": "DECIMAL(20, 0)",
+    "halffloat": "FLOAT", "float": "FLOAT", "double": "DOUBLE", "bool": "BOOLEAN",
+    "binary": "BINARY", "large_binary": "BINARY", "binary_view": "BINARY", "date32[day]": "DATE", "date64[ms]": "DATE",
+}  # fmt: skip
+
+
+def spark_type(kind: pa.DataType) -> str:  # noqa: PLR0911 - one case for each family of types
+    """Return the type of Spark's SQL in which it reads such a column; text for what Spark has no type for.
+
+    Examples
+    --------
+    >>> spark_type(pa.int64()), spark_type(pa.timestamp("us")), spark_type(pa.list_(pa.struct([("a b", pa.bool_())])))
+    ('BIGINT', 'TIMESTAMP', 'ARRAY<STRUCT<`a b`: BOOLEAN>>')
+    """
+    if pa.types.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pa.types.is_map(kind):
+        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return f"ARRAY<{spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{quoted(one.name)}: {spark_type(one.type)}' for one in kind)}>"
+    return SIMPLE.get(str(kind), "STRING")
+
+
+def quoted(name: str) -> str:
+    """Return a column's name for Spark's SQL, in backticks where it needs them.
+
+    Examples
+    --------
+    >>> quoted("price"), quoted("a `b`")
+    ('price', '`a ``b```')
+    """
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
