@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import random
 import tracemalloc
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
