@@ -32,7 +32,7 @@ test: $(READY) ## all tests: a short run without compilation, then the whole sui
 check: lint types layers ## everything that is checked without running the code
 
 docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
-	$(BIN)/python -m mkdocs build --strict --clean --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean --quiet
 	@echo "open site/index.html"
 
 ##@ For work on slidejoin
