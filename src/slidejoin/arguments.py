@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.errors import ArgumentError, ArgumentTypeError, nearest
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["at_least_one", "column_name", "is_unicode", "one_of", "shown", "truth_value", "whole_number"]
 
 LONGEST = 80
+
+Word = TypeVar("Word", bound=str)
 
 
 def shown(value: object) -> str:
@@ -65,7 +67,7 @@ def at_least_one(name: str, value: object) -> int | None:
     return number
 
 
-def one_of(name: str, value: object, possible: Iterable[str]) -> str:
+def one_of(name: str, value: object, possible: Iterable[Word]) -> Word:
     """Return the name if it is one of the possible ones.
 
     Raises
@@ -74,8 +76,9 @@ def one_of(name: str, value: object, possible: Iterable[str]) -> str:
         Otherwise, with the nearest of them.
     """
     names = tuple(possible)
-    if isinstance(value, str) and value in names:
-        return value
+    found = next((one for one in names if isinstance(value, str) and one == value), None)
+    if found is not None:
+        return found
     msg = f"{name} must be one of {', '.join(map(repr, names))}; got {shown(value)}."
     if not isinstance(value, str):
         raise ArgumentTypeError(msg)

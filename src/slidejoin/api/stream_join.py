@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
+    from slidejoin.spec.join_options import JoinType, Order, Output
     from slidejoin.spec.options import Options
     from slidejoin.spec.window import Window
 
@@ -99,9 +100,9 @@ class StreamJoin:
         on: str | Expr | Expression,
         window: Window,
         *,
-        how: str = "inner",
-        output: str = "pairs",
-        order: str = "probe",
+        how: JoinType = "inner",
+        output: Output = "pairs",
+        order: Order = "probe",
         select: Iterable[str] | None = None,
         suffix: str = "_right",
         self_join: bool = False,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from slidejoin.spec.join_options import JoinType, StrategyName
     from slidejoin.spec.window import Span, Window
 
-__all__ = ["Job", "Join", "Session", "Sink", "Source"]
+JobOutput: TypeAlias = Literal["pairs", "count"]
+"""Of the outputs those that a table of files can have."""
+
+JOB_OUTPUTS: tuple[JobOutput, ...] = get_args(JobOutput)
+
+__all__ = ["JOB_OUTPUTS", "Job", "JobOutput", "Join", "Session", "Sink", "Source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,12 @@ class Join:
     right: str | None
     on: str
     window: Window
-    how: str = "inner"
-    output: Literal["pairs", "count"] = "pairs"
+    how: JoinType = "inner"
+    output: JobOutput = "pairs"
     select: tuple[str, ...] | None = None
     suffix: str = "_right"
     aliases: tuple[str, str] = ("l", "r")
-    strategy: str = "auto"
+    strategy: StrategyName = "auto"
     spread: int = 1
     partitions: int | None = None
     order_by: str | None = None

@@ -7,9 +7,10 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slidejoin.cli.job import Job, Join, Session, Sink, Source
+from slidejoin.cli.job import JOB_OUTPUTS, Job, Join, Session, Sink, Source
 from slidejoin.cli.tables import Table
 from slidejoin.errors import ArgumentError, ConfigError, nearest
+from slidejoin.spec.join_options import JOIN_TYPES, STRATEGIES
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ __all__ = ["read_job", "read_job_text"]
 SOURCE_FORMATS = ("csv", "parquet", "json")
 FILE_SINKS = ("parquet", "csv", "json")
 SINK_FORMATS = (*FILE_SINKS, "console", "noop")
-HOWS = ("inner", "left", "right", "full", "left_semi", "left_anti")
-STRATEGIES = ("auto", "hash", "cell", "grid", "broadcast")
 
 SOURCE_KEYS = ("format", "path", "stream", "schema", "columns", "where", "options", "max_files_per_trigger")
 JOIN_KEYS = (
@@ -141,8 +140,8 @@ def _join(table: Table, sources: Mapping[str, Source]) -> Join:
         on=on,
         window=window,
         order_by=order_by,
-        how=table.choice("how", HOWS, "inner"),
-        output="count" if table.choice("output", ("pairs", "count"), "pairs") == "count" else "pairs",
+        how=table.choice("how", JOIN_TYPES, "inner"),
+        output=table.choice("output", JOB_OUTPUTS, "pairs"),
         select=table.texts("select", f'a list of columns such as ["{aliases[0]}.id", "{aliases[1]}.id"]'),
         suffix=table.optional_text("suffix", 'text such as "_right"') or "_right",
         aliases=(aliases[0], aliases[1]),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+Word = TypeVar("Word", bound=str)
 
 __all__ = ["Table", "shown"]
 
@@ -81,15 +83,16 @@ class Table:
         """Return a non-empty text, or None without the key."""
         return self.text(key, expected) if key in self._values else None
 
-    def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
+    def choice(self, key: str, choices: Iterable[Word], default: Word | None = None) -> Word:
         """Return one of the `choices`; required unless there is a default."""
         if key not in self._values and default is not None:
             return default
         value, choices = self._values.get(key), tuple(choices)
-        if value not in choices:
+        found = next((one for one in choices if one == value), None)
+        if found is None:
             hint = nearest(value, choices) if isinstance(value, str) else ""
             raise self.wrong(key, f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0]), hint)
-        return str(value)
+        return found
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return a truth value."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
+from slidejoin.spec.join_options import JOIN_TYPES, ORDERS, OUTPUTS
 from slidejoin.spec.options import STRUCTURES, BiSort, Options
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from slidejoin.predicate import Expr, Expression
+    from slidejoin.spec.join_options import JoinType, Order, Output
 
 __all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "make_join_spec"]
 
@@ -23,9 +25,6 @@ ALGORITHMS = {
     "band_cells": "a hash table of cells as wide as the band",
     "bi_sort": BiSort.what,
 } | {name: options.what for name, options in STRUCTURES.items()}
-JOIN_TYPES = ("inner", "left", "right", "full", "left_semi", "left_anti")
-OUTPUTS = ("pairs", "count", "positions")
-ORDERS = ("probe", "strict", "none")
 
 
 def algorithms() -> tuple[str, ...]:
@@ -45,9 +44,9 @@ class JoinSpec:
 
     on: Expr
     window: Window
-    how: str = "inner"
-    output: str = "pairs"
-    order: str = "probe"
+    how: JoinType = "inner"
+    output: Output = "pairs"
+    order: Order = "probe"
     select: tuple[str, ...] | None = None
     suffix: str = "_right"
     self_join: bool = False

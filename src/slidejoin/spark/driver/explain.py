@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.join_options import JoinType, Output, StrategyName
     from slidejoin.spec.window import Window
 
 __all__ = ["JoinExplanation", "explain_join"]
@@ -110,13 +111,13 @@ def explain_join(
     on: str | Expr | Expression,
     window: Window,
     order_by: str | None = None,
-    how: str = "inner",
-    output: str = "pairs",
+    how: JoinType = "inner",
+    output: Output = "pairs",
     select: Iterable[str] | None = None,
     suffix: str = "_right",
     self_join: bool = False,
     aliases: tuple[str, str] = ("l", "r"),
-    strategy: str = "auto",
+    strategy: StrategyName = "auto",
     spread: int = 1,
     partitions: int | None = None,
     sample: object = None,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.join_options import JoinType, Output, StrategyName
     from slidejoin.spec.window import Window
 
 __all__ = ["stream_join", "wired_join"]
@@ -51,13 +52,13 @@ def stream_join(
     on: str | Expr | Expression,
     window: Window,
     order_by: str | None = None,
-    how: str = "inner",
-    output: str = "pairs",
+    how: JoinType = "inner",
+    output: Output = "pairs",
     select: Iterable[str] | None = None,
     suffix: str = "_right",
     self_join: bool = False,
     aliases: tuple[str, str] = ("l", "r"),
-    strategy: str = "auto",
+    strategy: StrategyName = "auto",
     spread: int = 1,
     partitions: int | None = None,
 ) -> DataFrame:
@@ -169,13 +170,13 @@ def wired_join(
     on: str | Expr | Expression,
     window: Window,
     order_by: str | None,
-    how: str,
-    output: str,
+    how: JoinType,
+    output: Output,
     select: Iterable[str] | None,
     suffix: str,
     self_join: bool,
     aliases: tuple[str, str],
-    strategy: str,
+    strategy: StrategyName,
     spread: int,
     partitions: int | None,
 ) -> tuple[dict[Side, DataFrame], Plan, SparkJoinSpec]:

@@ -10,15 +10,15 @@ from slidejoin.arguments import shown
 from slidejoin.errors import nearest
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.grids import Grid, cut, square_enough
+from slidejoin.spec.join_options import STRATEGIES
 
 if TYPE_CHECKING:
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.ranges.terms import RangeTerm
     from slidejoin.sides import Side
 
-__all__ = ["BANDS_A_CELL", "STRATEGIES", "Strategy", "cell_width", "choose_strategy"]
+__all__ = ["BANDS_A_CELL", "Strategy", "cell_width", "choose_strategy"]
 
-STRATEGIES = ("auto", "hash", "cell", "grid", "broadcast")
 
 BANDS_A_CELL = 4
 """Width of a cell in band widths: a right row is then copied 1.25 times on average.
