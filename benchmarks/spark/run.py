@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slidejoin.bench.spark_pipeline import InputFiles
+    from slidejoin.spec.join_options import Output
 
 __all__ = ["SparkExperimentReport", "run"]
 
@@ -109,7 +110,7 @@ def run(
     push: int = 1_000_000,
     batches: int = 6,
     match_rate: float = 2.0,
-    output: str = "pairs",
+    output: Output = "pairs",
     threads: int = 2,
     executors: int | None = None,
     buckets: int = 2,

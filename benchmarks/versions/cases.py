@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slidejoin.spec.join_options import Output
 
 __all__ = ["CASES", "WINDOW", "Case"]
 
@@ -30,7 +34,7 @@ class Case:
     """
 
     on: str = BAND
-    output: str = "positions"
+    output: Output = "positions"
     algorithm: str = "auto"
     space: int = SPACE
     rows: int = LARGE

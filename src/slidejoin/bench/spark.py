@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.comparison import Comparison
     from slidejoin.bench.spark_pipeline import QueryRun
+    from slidejoin.spec.join_options import Output
 
 __all__ = [
     "BEGIN",
@@ -90,7 +91,7 @@ class BandJoin:
 
     comparison: Comparison
     window: int
-    output: str
+    output: Output
 
     def conf(self, push: int) -> dict[str, object]:
         """Return Spark's setting of how often the whole state is written, with so many rows a micro-batch."""
@@ -177,7 +178,7 @@ class SparkReport(Report):
     window: int
     push: int
     batches: int
-    output: str
+    output: Output
     buckets: int
     match_rate: float
     rows_per_second: Spread
@@ -224,7 +225,7 @@ def run(
     push: int = 1_000_000,
     batches: int = 6,
     match_rate: float = 2.0,
-    output: str = "pairs",
+    output: Output = "pairs",
     threads: int = 2,
     buckets: int = 2,
     seed: int = 1,

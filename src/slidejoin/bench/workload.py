@@ -11,7 +11,9 @@ from slidejoin.bench.distributions import DISTRIBUTIONS
 from slidejoin.bench.streams import PAYLOAD, Streams
 from slidejoin.errors import ConfigError, nearest
 from slidejoin.runtime.cores import cores
-from slidejoin.spec.join_spec import ALGORITHMS, ORDERS
+from slidejoin.spec import join_options
+from slidejoin.spec.join_options import ORDERS
+from slidejoin.spec.join_spec import ALGORITHMS
 from slidejoin.spec.options import STRUCTURES, Options
 from slidejoin.spec.window import CountWindow
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from slidejoin.bench.comparison import Comparison
+    from slidejoin.spec.join_options import Order
 
 __all__ = ["OUTPUTS", "Workload", "at_least", "choice"]
 
@@ -60,7 +63,7 @@ class Workload:
     distribution: str = "uniform"
     algorithm: str | Options = "auto"
     output: str = "positions"
-    order: str = "probe"
+    order: Order = "probe"
     seed: int = 1
 
     @staticmethod
@@ -132,7 +135,7 @@ class Workload:
         return StreamJoin(
             on=comparison.sql(),
             window=CountWindow(self.window),
-            output="pairs" if self.output == "payload" else self.output,
+            output=next((name for name in join_options.OUTPUTS if name == self.output), "pairs"),
             order=self.order,
             select=select,
             algorithm=self.algorithm,

@@ -26,7 +26,7 @@ others are found a second time when pairs are asked for, so that memory does not
 
 
 class Stored(Protocol):
-    """The further dimensions of rows, see `slidejoin.index.structure.RowsByOrdinal`."""
+    """The further dimensions of rows, see `slidejoin.index.ordinal_ring.OrdinalRing`."""
 
     values: NDArray[np.int64]
 

@@ -15,6 +15,7 @@ import numpy as np
 from slidejoin.index.answer import Answer
 from slidejoin.index.found_rows import FoundByPosition
 from slidejoin.index.keys import RowKeys
+from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["AT_FIRST", "RowsByOrdinal", "Structure", "make_structure"]
+__all__ = ["AT_FIRST", "Structure", "make_structure"]
 
 AT_FIRST = 1 << 10
 """Rows that a structure is made for at first, if the window has room for as many."""
@@ -61,7 +62,7 @@ class Structure(Index):
         self.options, self.dims, self.rows = options, dims, rows
         self.next = self._floor = first
         self._inexact: frozenset[int] = frozenset()
-        self._stored = RowsByOrdinal(dims)
+        self._stored = OrdinalRing(dims)
 
     def made_for(self, live: int) -> int:
         """Return how many rows to make room for where `live` are, or are about to be: twice as many, or the window.
@@ -126,7 +127,7 @@ class Structure(Index):
         self._inexact |= rows.inexact
         keys, ordinals = rows.keys, np.arange(self.next, self.next + rows.rows)
         if self.dims:
-            self._stored.put(rows.aux, self.next, self._floor)
+            self._stored.put([rows.aux], self.next, self._floor)
         if rows.kept is not None:
             keys, ordinals = keys[rows.kept], ordinals[rows.kept]
         self.insert_keys(np.ascontiguousarray(keys), ordinals)
@@ -170,7 +171,7 @@ class Structure(Index):
         return FoundByPosition(self, probes.seeing_from(self.floor))
 
     @property
-    def stored(self) -> RowsByOrdinal:
+    def stored(self) -> OrdinalRing:
         """The further dimensions."""
         return self._stored
 
@@ -183,46 +184,6 @@ class Structure(Index):
         """Return by how many bytes that many more rows make it grow at most."""
         more = self._stored.growth(self.next + rows - self._floor) if self.dims else 0
         return self.held_growth(rows) + more
-
-
-class RowsByOrdinal:
-    """Values of the rows of a window, each row's at ``ordinal & (rows - 1)``.
-
-    Parameters
-    ----------
-    columns : int
-        Values of each row, int64.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self.values = np.empty((FIRST_ROWS if columns else 0, columns), np.int64)
-
-    def put(self, values: NDArray[np.int64], first: int, floor: int) -> None:
-        """Take the newest rows, (n, columns) int64 with the ordinals from `first` on; those from `floor` on stay."""
-        span = first + values.shape[0] - floor
-        if span > self.values.shape[0]:
-            old, live = self.values, np.arange(floor, first)
-            self.values = np.empty((_power(span), old.shape[1]), np.int64)
-            if live.size:
-                self.values[live & (self.values.shape[0] - 1)] = old[live & (old.shape[0] - 1)]
-        rows = self.values.shape[0]
-        at, done = first & (rows - 1), 0
-        while done < values.shape[0]:
-            count = min(rows - at, values.shape[0] - done)
-            self.values[at : at + count] = values[done : done + count]
-            at, done = 0, done + count
-
-    def growth(self, span: int) -> int:
-        """Return by how many bytes it grows for so many ordinals."""
-        rows = self.values.shape[0]
-        return 0 if span <= rows else (_power(span) - rows) * self.values.shape[1] * self.values.itemsize
-
-
-FIRST_ROWS = 64
-
-
-def _power(rows: int) -> int:
-    return 1 << max(rows - 1, 0).bit_length()
 
 
 def make_structure(options: Options, dims: int, rows: int | None, first: int) -> Structure:

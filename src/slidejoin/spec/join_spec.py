@@ -95,16 +95,16 @@ class JoinSpec:
             return JoinSpec(
                 on=from_json(data["on"]),
                 window=window_from_json(data["window"]),
-                how=str(data["how"]),
-                output=str(data["output"]),
-                order=str(data["order"]),
+                how=one_of("how", data["how"], JOIN_TYPES),
+                output=one_of("output", data["output"], OUTPUTS),
+                order=one_of("order", data["order"], ORDERS),
                 select=None if data["select"] is None else tuple(map(str, data["select"])),
                 suffix=str(data["suffix"]),
                 self_join=bool(data["self_join"]),
                 aliases=(str(data["aliases"][0]), str(data["aliases"][1])),
                 **others,
             )
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError, ArgumentError) as error:
             msg = f"the state describes a join that cannot be read: {error!r} is missing or wrong"
             raise StateError(msg) from error
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from slidejoin.index.answer import Answer, FoundPositions, joined
 from slidejoin.index.cells.growth import cells_growth, new_cells, widens
-from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool, stored_rows
+from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool
 from slidejoin.index.cells.probes import CellProbes
 from slidejoin.index.keys import RowKeys
+from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.kernels.candidates.weaving import check_found
 from slidejoin.kernels.cells.placing import (
@@ -172,7 +173,8 @@ class BandCells(Index):
         self.state = new_state(first, axis.shift, self._buckets(rows))
         self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
         self.pool = self._reserved = self._empty(0)
-        self.stored: NDArray[np.int64] | None = None
+        # Kernels find rows by positions, which are ordinals and one.
+        self._stored = OrdinalRing(dims + self.wide, offset=1)
         self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
         # What the rows were and how many found their bucket full when crowding was looked at last.
         self._looked: tuple[int, int] | None = None
@@ -227,24 +229,15 @@ class BandCells(Index):
         self._sweep(rows)
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
-        """Keep what the newest rows are checked by when found, each row at ``position & (rows - 1)``."""
-        columns = self.dims + self.wide
-        span = self.next + keys.size - self.floor
-        if self.stored is None or self.stored.shape[0] < span:
-            rows = stored_rows(span)
-            larger = np.empty((rows, columns), np.int64)
-            if self.stored is not None:
-                live = np.arange(self.floor, self.next) + 1
-                larger[live & (rows - 1)] = self.stored[live & (self.stored.shape[0] - 1)]
-            self.stored = larger
-        rows = self.stored.shape[0]
-        at, done = (self.next + 1) & (rows - 1), 0
-        while done < keys.size:
-            count = min(rows - at, keys.size - done)
-            self.stored[at : at + count, : self.dims] = aux[done : done + count]
-            if self.wide:
-                self.stored[at : at + count, self.dims] = keys[done : done + count]
-            at, done = 0, done + count
+        """Keep what the newest rows are checked by when found: (n, dims) int64, and whole keys (n,) int64 if `wide`."""
+        parts = [aux, keys.reshape(-1, 1)] if self.wide else [aux]
+        self._stored.put(parts, self.next, self._floor)
+
+    @property
+    def stored(self) -> NDArray[np.int64] | None:
+        """What found rows are checked by, a row's at ``position & (rows - 1)``; None while there is nothing."""
+        values = self._stored.values
+        return values if values.shape[0] else None
 
     def _enlarge_pool(self) -> None:
         """Give the pool more chunks: mostly of memory that is reserved but untouched, so that nothing is copied."""
@@ -325,7 +318,7 @@ class BandCells(Index):
     @property
     def nbytes(self) -> int:
         """Bytes of the table, and of what found rows are checked by."""
-        return int(self.slots.nbytes + self.pool.nbytes + (0 if self.stored is None else self.stored.nbytes))
+        return int(self.slots.nbytes + self.pool.nbytes + self._stored.values.nbytes)
 
     # -- another table for the same rows -----------------------------------------------------------------------------
 
@@ -459,8 +452,8 @@ class BandCells(Index):
             if done == end or (done > begin and into.found.size >= MOST_FOUND):
                 break
             into.room(2 * into.found.size)
-        if asked.dims.size and self.stored is not None:
-            total = check_found(into.found, into.counts, begin, done, self.stored, asked.lows, asked.highs, asked.dims)
+        if asked.dims.size and (stored := self.stored) is not None:
+            total = check_found(into.found, into.counts, begin, done, stored, asked.lows, asked.highs, asked.dims)
         into.done, into.total = done, total
 
     def count(self, asked: CellProbes, begin: int, end: int, into: FoundPositions) -> None:

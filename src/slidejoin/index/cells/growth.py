@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.index.cells.layout import ROWS_A_BUCKET, larger_pool, stored_rows
+from slidejoin.index.cells.layout import ROWS_A_BUCKET, larger_pool
+from slidejoin.index.ordinal_ring import ring_rows
 from slidejoin.kernels.cells.placing import (
     BUCKETS,
     CURSOR,
@@ -44,7 +45,10 @@ class Table(Protocol):
     state: NDArray[np.int64]
     slots: NDArray[np.uint32]
     pool: NDArray[np.uint32]
-    stored: NDArray[np.int64] | None
+
+    @property
+    def stored(self) -> NDArray[np.int64] | None:
+        """What found rows are checked by."""
 
     @property
     def floor(self) -> int:
@@ -69,7 +73,7 @@ def cells_growth(table: Table, rows: int, keys: NDArray[np.int64] | None = None)
         lines = larger_pool(lines)
     span, held = table.next + rows - table.floor, 0 if table.stored is None else table.stored.shape[0]
     columns = table.dims + table.wide
-    stored = stored_rows(span) - held if columns and span > held else 0
+    stored = ring_rows(span) - held if columns and span > held else 0
     return (lines - pool) * LINE + stored * columns * A_NUMBER
 
 
@@ -80,7 +84,7 @@ def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
     buckets = max(int(made_for / ROWS_A_BUCKET), 16)
     slots = (buckets + spread_of(buckets) - 1) * LINE
     pool = (chunks + chunks // 2 + 2) * LINES * LINE if chunks else 0
-    return slots + pool + columns * stored_rows(span) * A_NUMBER
+    return slots + pool + columns * ring_rows(span) * A_NUMBER
 
 
 def widens(table: Table, keys: NDArray[np.int64] | None) -> bool:

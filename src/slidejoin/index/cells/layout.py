@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slidejoin.kernels.cells.table import LINES, WORDS
 
-__all__ = ["BYTES_A_ROW", "ROWS_A_BUCKET", "SMALLEST_POOL", "larger_pool", "stored_rows"]
+__all__ = ["BYTES_A_ROW", "ROWS_A_BUCKET", "SMALLEST_POOL", "larger_pool"]
 
 ROWS_A_BUCKET = 2.0
 """With seven slots a bucket, 10 of 1,000 uniform rows find theirs full and go to a line behind it."""
@@ -12,11 +12,6 @@ ROWS_A_BUCKET = 2.0
 BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
 
 SMALLEST_POOL = 2 * LINES
-
-
-def stored_rows(span: int) -> int:
-    """Return for how many rows there is room in what found rows are checked by: the next power of two."""
-    return 1 << max((span - 1).bit_length(), 6)
 
 
 def larger_pool(lines: int) -> int:
