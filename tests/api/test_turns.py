@@ -175,9 +175,10 @@ def test_errors_come_to_who_awaits() -> None:
 
 
 def test_the_thread_ends_with_the_join() -> None:
+    before = set(threading.enumerate())  # those of joins that nothing has collected yet
     join = sj.StreamJoin(**OPTIONS)
     asyncio.run(join.push_async(LEFT[0]))
-    (thread,) = [one for one in threading.enumerate() if one.name.startswith("slidejoin")]
+    (thread,) = [one for one in set(threading.enumerate()) - before if one.name.startswith("slidejoin-turns")]
     del join
     gc.collect()
     thread.join(60)
@@ -248,6 +249,6 @@ def test_who_stops_early_leaves_nothing_behind() -> None:
         next(expected)
     gc.collect()
     for thread in threading.enumerate():
-        if thread.name.startswith("slidejoin"):
+        if thread.name.startswith("slidejoin-turns"):
             thread.join(60)
             assert not thread.is_alive()

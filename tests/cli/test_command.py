@@ -78,7 +78,7 @@ def test_help_lists_the_commands(capsys):
     assert all(command in shown for command in ("run", "explain", "init", "state", "bench", "--version"))
 
 
-@pytest.mark.parametrize("command", ["", "run", "explain", "init", "state", "bench", "warmup"])
+@pytest.mark.parametrize("command", ["", "run", "explain", "init", "state", "bench", "compile"])
 @pytest.mark.parametrize("columns", [80, 110])
 def test_help_is_not_cut(command: str, columns: int, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", str(columns))

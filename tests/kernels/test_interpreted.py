@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EMBEDDED = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)[0]
+EMBEDDED, SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, flags=re.DOTALL)[0]
 STRICT = """
 import slidejoin as sj
 
@@ -100,6 +100,9 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
 
 
 def shown_in(program: str) -> str:
+    """Return what a program prints: what the README shows below it, or its comments."""
+    if program == EMBEDDED:
+        return SHOWN
     return "".join(f"{line[2:]}\n" for line in program.splitlines() if line.startswith("# "))
 
 

@@ -29,7 +29,7 @@ class Turns:
         self._thread = 0
         self._pending: set[Future[Any]] = set()
         # Nothing that its thread runs for ever may hold this object: the thread ends when the object is collected.
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="slidejoin")
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="slidejoin-turns")
 
     @property
     def busy(self) -> bool:

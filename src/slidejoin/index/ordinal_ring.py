@@ -61,7 +61,7 @@ class OrdinalRing:
         if old.shape[0] < first + count - floor:
             self.values = np.empty((ring_rows(first + count - floor), old.shape[1]), np.int64)
             live = np.arange(floor, first) + self._offset
-            if live.size:
+            if old.shape[0]:
                 self.values[live & (self.values.shape[0] - 1)] = old[live & (old.shape[0] - 1)]
         rows, done = self.values.shape[0], 0
         while done < count:

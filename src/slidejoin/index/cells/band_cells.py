@@ -230,7 +230,7 @@ class BandCells(Index):
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
         """Keep what the newest rows are checked by when found: (n, dims) int64, and whole keys (n,) int64 if `wide`."""
-        parts = [aux, keys.reshape(-1, 1)] if self.wide else [aux]
+        parts = ([aux] if self.dims else []) + ([keys.reshape(-1, 1)] if self.wide else [])
         self._stored.put(parts, self.next, self._floor)
 
     @property
