@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "options_of"]
 
-KINDS = {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple}
+KINDS = {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple, "Output": str, "Order": str}
 """Types of options, by the first word of an annotation such as ``int | None`` or ``tuple[str, ...]``."""
 
 

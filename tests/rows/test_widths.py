@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.rows import held_types as holding
-from slidejoin.rows import widths
+from slidejoin.rows import reorder, widths
 from slidejoin.rows.reorder import rows_at
 from slidejoin.rows.widths import TableLimit, Widths, bytes_of, fixed_width, in_one_chunk, row_bytes, varies, widths_of
 
@@ -161,7 +160,7 @@ def test_rows_of_several_chunks_are_taken_in_parts(
     batches: list[list[str]], kind: pa.DataType, nbytes: int, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (widths, holding):
+        for module in (widths, reorder):
             patch.setattr(module, "SLICE", TableLimit(1 << 62, nbytes))
         tables = []
         for number, batch in enumerate(batches):
