@@ -189,7 +189,7 @@ def test_one_band_however_it_is_written(on):
         ("l.k * r.k < 5", []),
         ("l.s <> r.s", []),
         ("l.k < r.k OR l.i < r.i", []),
-        ("l.k - l.k < r.k - r.k", []),
+        ("l.k - l.k < r.k - r.k", ["ranges l.k - l.k ~ r.k - r.k"]),
         ("l.flag = r.flag", ["equality l.flag ~ r.flag"]),
         ("l.k <= 2 * r.k AND l.k >= r.k", ["band l.k ~ r.k"]),
         ("l.t - r.t BETWEEN INTERVAL '-5' MINUTE AND INTERVAL '5' MINUTE", ["band l.t ~ r.t"]),

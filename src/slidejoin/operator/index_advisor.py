@@ -94,9 +94,9 @@ class IndexAdvisor:
         >>> bound = Some(filter=lambda loose: None, never=False)
         >>> config = Some(output="count", algorithm="auto")
         >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None)
-        >>> chooser = Chooser(plan)
-        >>> chooser.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
-        >>> chooser.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
+        >>> advisor = IndexAdvisor(plan)
+        >>> advisor.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
+        >>> advisor.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
         'bi_sort'
         """
         self.due = rows + ENOUGH
