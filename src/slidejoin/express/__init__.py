@@ -14,6 +14,7 @@ from slidejoin.express.cells import InCells
 from slidejoin.express.runs import InRuns
 from slidejoin.express.taking import Taken
 from slidejoin.express.way import SIDES, plain
+from slidejoin.kernels.interpreted import INTERPRETER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ class Express:
         self._engine = engine
         self._cells = InCells(engine) if InCells.serves(engine) else None
         self._runs = InRuns(engine) if InRuns.serves(engine) else None
+        self._missing = [kernel for way in (self._cells, self._runs) if way is not None for kernel in way.kernels]
 
     @staticmethod
     def serves(engine: Engine) -> bool:
@@ -41,7 +43,9 @@ class Express:
 
     def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
         """Take few rows in one call and return what they produce, or take nothing and return None: see `look_at`."""
-        return None if self._cells is None else self._cells.briefly(tables, order_by)
+        if self._cells is None or (self._missing and self._awaited()):
+            return None
+        return self._cells.briefly(tables, order_by)
 
     def look_at(self, tables: dict[Side, pa.Table], order_by: str | None) -> Callable[[], pa.Table | None] | None:
         """Look at rows and return what pushes them by the way that is open, None if none is.
@@ -50,11 +54,16 @@ class Express:
         needed.
         """
         way = next((one for one in (self._cells, self._runs) if one is not None and one.open), None)
-        if way is None:
+        if way is None or (self._missing and self._awaited()):
             return None
         taken = {side: Taken(side, tables[side], self._engine.intake) for side in SIDES}
         by = None if order_by is None else way.sort_values(taken, order_by)
         return partial(way.push, taken, by)
+
+    def _awaited(self) -> bool:
+        """Tell whether a kernel of a short way is being compiled elsewhere: until it is there, no push waits for it."""
+        self._missing = [kernel for kernel in self._missing if INTERPRETER.awaits(kernel)]
+        return bool(self._missing)
 
     def account(self) -> None:
         """Count the time of each step since it was last asked for."""

@@ -18,6 +18,7 @@ from slidejoin.index.asked import FoundInCells
 from slidejoin.index.band_cells import BandCells
 from slidejoin.intake import Push
 from slidejoin.kernels.atomics import address_of
+from slidejoin.kernels.brief import push_briefly
 from slidejoin.kernels.probing_cells import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.pushing import UNFINISHED, meet
 from slidejoin.kernels.work import (
@@ -62,6 +63,8 @@ STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", sli
 
 class InCells(Way):
     """Pushes into an engine whose plan `serves`; see `push`."""
+
+    kernels = (meet, push_briefly)
 
     def __init__(self, engine: Engine) -> None:
         plan, self._plain = engine.plan, around(engine.plan)

@@ -16,6 +16,7 @@ from slidejoin.express.way import NO_TIMES, SIDES, Way, beside
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.intake import Push
 from slidejoin.kernels.asking import ask_runs
+from slidejoin.kernels.buffering import merge_coming, sort_coming
 from slidejoin.kernels.probing_cells import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.weaving import weave, weave_counts
 from slidejoin.kernels.words import LANES
@@ -89,6 +90,8 @@ class Asking:
 
 class InRuns(Way):
     """Pushes into an engine whose plan `serves`; see `push`."""
+
+    kernels = (ask_runs, sort_coming, merge_coming)
 
     def __init__(self, engine: Engine) -> None:
         plan = engine.plan

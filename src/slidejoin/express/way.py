@@ -13,7 +13,7 @@ from slidejoin.matching import Matches
 from slidejoin.predicate.terms import RangeTerm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -34,12 +34,16 @@ NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 class Way:
     """Pushes into an engine of a `plain` plan.
 
+    `kernels` are those that it calls and the engine's way does not.
+
     Parameters
     ----------
     engine : Engine
     keys : mapping of side to Around or Beside
         The column of each side whose values are keys.
     """
+
+    kernels: tuple[Callable[..., Any], ...]
 
     def __init__(self, engine: Engine, keys: Mapping[Side, Around | Beside]) -> None:
         self._engine, plan = engine, engine.plan
