@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.fused.batch_columns import BatchColumns
 from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain
@@ -34,6 +35,7 @@ class FusedPaths:
         self._operator = operator
         self._cells = FusedCells(operator) if FusedCells.serves(operator) else None
         self._runs = FusedRuns(operator) if FusedRuns.serves(operator) else None
+        self._missing = [kernel for way in (self._cells, self._runs) if way is not None for kernel in way.kernels]
 
     @staticmethod
     def serves(operator: JoinOperator) -> bool:
@@ -42,7 +44,9 @@ class FusedPaths:
 
     def briefly(self, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table | None:
         """Take few rows in one call and return what they produce, or take nothing and return None: see `look_at`."""
-        return None if self._cells is None else self._cells.briefly(tables, order_by)
+        if self._cells is None or (self._missing and self._awaited()):
+            return None
+        return self._cells.briefly(tables, order_by)
 
     def look_at(self, tables: dict[Side, pa.Table], order_by: str | None) -> Callable[[], pa.Table | None] | None:
         """Look at rows and return what pushes them by the way that is open, None if none is.
@@ -51,11 +55,16 @@ class FusedPaths:
         needed.
         """
         way = next((one for one in (self._cells, self._runs) if one is not None and one.open), None)
-        if way is None:
+        if way is None or (self._missing and self._awaited()):
             return None
         taken = {side: BatchColumns(side, tables[side], self._operator.intake) for side in SIDES}
         by = None if order_by is None else way.sort_values(taken, order_by)
         return partial(way.push, taken, by)
+
+    def _awaited(self) -> bool:
+        """Tell whether a kernel of a short way is being compiled elsewhere: until it is there, no push waits for it."""
+        self._missing = [kernel for kernel in self._missing if INTERPRETER.awaits(kernel)]
+        return bool(self._missing)
 
     def account(self) -> None:
         """Count the time of each step since it was last asked for."""

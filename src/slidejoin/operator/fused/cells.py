@@ -12,6 +12,7 @@ from slidejoin.index.cells.probes import FoundPositions
 from slidejoin.kernels.cells.probing import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet
+from slidejoin.kernels.fused.small_push import push_briefly
 from slidejoin.kernels.fused.work import (
     AFTER,
     ASIDE,
@@ -62,6 +63,8 @@ STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", sli
 
 class FusedCells(FusedPath):
     """Pushes into an operator whose plan `serves`; see `push`."""
+
+    kernels = (meet, push_briefly)
 
     def __init__(self, operator: JoinOperator) -> None:
         plan, self._plain = operator.plan, around(operator.plan)

@@ -14,7 +14,7 @@ from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -34,12 +34,16 @@ NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 class FusedPath:
     """Pushes into an operator of a `plain` plan.
 
+    `kernels` are those that it calls and the operator's way does not.
+
     Parameters
     ----------
     operator : JoinOperator
     keys : mapping of side to Around or Beside
         The column of each side whose values are keys.
     """
+
+    kernels: tuple[Callable[..., Any], ...]
 
     def __init__(self, operator: JoinOperator, keys: Mapping[Side, Around | Beside]) -> None:
         self._operator, plan = operator, operator.plan

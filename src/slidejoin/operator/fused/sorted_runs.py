@@ -16,6 +16,7 @@ from slidejoin.kernels.candidates.weaving import weave, weave_counts
 from slidejoin.kernels.cells.probing import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
+from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming
 from slidejoin.operator.fused.common import NO_TIMES, FusedPath, beside
 from slidejoin.operator.ingest.arrival import Arrivals, rise
 from slidejoin.operator.ingest.ingest import Push
@@ -89,6 +90,8 @@ class Asking:
 
 class FusedRuns(FusedPath):
     """Pushes into an operator whose plan `serves`; see `push`."""
+
+    kernels = (ask_runs, sort_coming, merge_coming)
 
     def __init__(self, operator: JoinOperator) -> None:
         plan = operator.plan
