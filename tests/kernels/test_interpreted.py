@@ -24,9 +24,11 @@ from slidejoin.kernels.jit.compiling import I64, kernel
 from slidejoin.kernels.jit.interpreted import MOST_IN_ALL, MOST_ROWS, PATIENCE, Interpreter
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import uncompiled
+from slidejoin.operator.fused.cells import FusedCells
+from slidejoin.operator.fused.sorted_runs import FusedRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -195,7 +197,7 @@ class Known:
     __module__ = "slidejoin.kernels.predicate.hashing"
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._file, self._ready = file, None
 
 
 @pytest.fixture
@@ -221,6 +223,42 @@ def test_only_kernels_that_are_missing_are_left_to_python(missing: Known) -> Non
 
 def test_nothing_is_left_to_python_where_nobody_counts_rows(missing: Known) -> None:
     assert not Interpreter().takes(missing)
+
+
+@pytest.mark.parametrize("on", ["l.a = r.a", "l.a < r.a"])
+def test_a_short_way_is_closed_until_its_kernels_are_compiled(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    way = FusedCells if on == "l.a = r.a" else FusedRuns
+    pushes = 8
+
+    def push_all(compiled_at: int) -> tuple[list[list[int]], int]:
+        """Push often; return the pairs, sorted, and how many pushes went the short way."""
+        taken = 0
+
+        def counted(push: Callable[..., object]) -> Callable[..., object]:
+            def pushed(*args: object) -> object:
+                nonlocal taken
+                out = push(*args)
+                taken += out is not None
+                return out
+
+            return pushed
+
+        with monkeypatch.context() as patched:
+            for name in {"push", "briefly"} & set(dir(way)):
+                patched.setattr(way, name, counted(getattr(way, name)))
+            join, out = sj.StreamJoin(on=on, window=sj.CountWindow(5), output="positions"), []
+            for n in range(pushes):
+                patched.setattr(Interpreter, "awaits", lambda _, kernel, n=n: kernel in way.kernels and n < compiled_at)
+                out += sorted(
+                    list(pair.values()) for pair in join.push({"a": [n, n + 2]}, {"a": [n + 1, n]}).to_pylist()
+                )
+        return out, taken
+
+    expected, taken = push_all(0)
+    assert len(expected) > pushes
+    assert taken == pushes - 1  # the first push brings the schemas
+    assert push_all(4) == (expected, pushes - 4)
+    assert push_all(pushes) == (expected, 0)
 
 
 @pytest.mark.parametrize(

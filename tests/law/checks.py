@@ -69,6 +69,37 @@ def assert_groups(got: list[Line], groups: list[list[Line]], order: str) -> None
         assert sorted(got) == sorted(flat)
 
 
+def assert_same_output(ours: pa.Table, theirs: pa.Table, counts: NDArray[np.int64], order: str = "probe") -> None:
+    """Assert that two tables of pairs are the same in all that `order` promises, the sequence of probes included.
+
+    `counts` (arrivals,) int64 has the pairs that each arriving row of the push produces, in arrival order: they tell
+    which rows belong to one probe. Within a probe, and everywhere under ``order="none"``, rows may have any order.
+    """
+    assert ours.schema.equals(theirs.schema)
+    assert ours.num_rows == theirs.num_rows == counts.sum()
+    if order != "strict" and not same_tables(ours, theirs):
+        probe = pa.array(np.repeat(np.arange(counts.size) * (order == "probe"), counts))
+        keys = [(name, "ascending") for name in ("#probe", *ours.column_names)]
+        ours, theirs = (table.append_column("#probe", probe).sort_by(keys) for table in (ours, theirs))
+    assert same_tables(ours, theirs)
+
+
+def same_tables(one: pa.Table, two: pa.Table) -> bool:
+    """Whether two tables are equal, NaN being equal to itself."""
+    if one.schema != two.schema or one.num_rows != two.num_rows:
+        return False
+    return all(
+        _same_columns(*(table.column(name).combine_chunks() for table in (one, two))) for name in one.schema.names
+    )
+
+
+def _same_columns(one: pa.Array, two: pa.Array) -> bool:
+    if one.equals(two) or not pa.types.is_floating(one.type):
+        return bool(one.equals(two))
+    a, b = (column.to_numpy(zero_copy_only=False) for column in (one, two))
+    return one.is_null().equals(two.is_null()) and np.array_equal(a, b, equal_nan=True)
+
+
 def assert_stats(join: sj.StreamJoin, oracle: Oracle) -> None:
     """Assert the counters that follow from the law."""
     stats = join.stats

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +64,17 @@ def lines(table: pa.Table) -> list[Any]:
     return [{name: "NaN" if v != v else v for name, v in row.items()} for row in table.to_pylist()]
 
 
-def in_order(found: list[list[Any]], order: str) -> list[list[Any]]:
-    """What `order` promises of results: without a promise, only the rows of each push."""
-    return found if order == "strict" else [sorted(push, key=repr) for push in found]
+def in_order(found: list[list[Any]], order: str, counts: list[list[int]]) -> list[list[Any]]:
+    """Results with what `order` leaves open taken out: the order within a probe, or of all rows of a push.
+
+    `counts` are the pairs of each arriving row of each push.
+    """
+    if order == "strict":
+        return found
+    made = []
+    for push, numbers in zip(found, counts, strict=True):
+        ends = [*accumulate(numbers)] if order == "probe" else [len(push)]
+        assert ends[-1:] in ([], [len(push)])
+        groups = [push[start:end] for start, end in pairwise([0, *ends])]
+        made.append([row for group in groups for row in sorted(group, key=repr)])
+    return made

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
 from slidejoin.rows import payload
+from tests.operator.twins import Twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +50,6 @@ class Watched:
         known.run = watched  # type: ignore[method-assign]
 
 
-def long_way(**options: Any) -> sj.StreamJoin:
-    join = sj.StreamJoin(schemas=(SCHEMA, SCHEMA), **options)
-    assert join._state.operator is not None
-    join._state.operator.fused = None
-    return join
-
-
 def batch(keys: list[int], order: list[int], gap: int | None = None) -> pa.Table:
     """Return rows whose other columns follow from key and order; with a NULL in one of the others at `gap`."""
     small = [key % 100 for key in keys]
@@ -89,13 +83,6 @@ def pushes(draw: st.DrawFn) -> list[dict[str, Any]]:
     return made
 
 
-def same(ours: pa.Table, theirs: pa.Table) -> None:
-    ours.validate(full=True)
-    assert ours.schema.equals(theirs.schema)
-    order = [(name, "ascending") for name in ours.column_names]
-    assert ours.sort_by(order).equals(theirs.sort_by(order))
-
-
 @pytest.fixture(params=["as it is", "tiny"])
 def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with chunks and room for results so small that they run out all the time."""
@@ -116,31 +103,28 @@ def test_both_ways_are_one(
 ) -> None:
     window = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
     common = {"on": on, "window": window, "order": order, **OPTIONS[options]}
-    short, long = Watched(**common).join, long_way(**common)
+    both = Twins(Watched(**common).join, **common, schemas=(SCHEMA, SCHEMA))
     kept = []
     for push in made:
-        ours, theirs = short.push(**push), long.push(**push)
-        same(ours, theirs)
-        kept.append((ours, theirs))
+        kept.append(both.pushed(push))
         names = {"pairs", "rows_left", "rows_right", "window_left", "window_right"}
-        assert all(short.stats.to_json()[name] == long.stats.to_json()[name] for name in names)
-    for ours, theirs in kept:  # nothing that came later was written over them
-        same(ours, theirs)
-    again = sj.StreamJoin.restore(short.snapshot())
-    last = {"left": batch([1, 2, 3], [0, 0, 0]), "right": batch([3, 4], [0, 0])}
-    same(again.push(**last), long.push(**last))
+        assert all(both.fused.stats.to_json()[name] == both.general.stats.to_json()[name] for name in names)
+    for outputs in kept:  # nothing that came later was written over them
+        both.check(*outputs)
+    both.fused = sj.StreamJoin.restore(both.fused.snapshot())
+    both.push({"left": batch([1, 2, 3], [0, 0, 0]), "right": batch([3, 4], [0, 0])})
 
 
 @pytest.mark.parametrize("order_by", [None, "i"])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_most_small_pushes_are_taken_in_one_call(options: str, order_by: str | None) -> None:
     common: dict[str, Any] = {"on": "ABS(l.k - r.k) <= 1", "window": sj.CountWindow(9000), **OPTIONS[options]}
-    short, long = Watched(**common), long_way(**common)
-    random = np.random.default_rng(3)
+    short, random = Watched(**common), np.random.default_rng(3)
+    both = Twins(short.join, **common, schemas=(SCHEMA, SCHEMA))
     for number in range(600):
         rows = 4 if number % 50 else 2000  # large ones in between
         left, right = (batch(random.integers(0, 9000, rows).tolist(), [number] * rows) for _ in "lr")
-        same(short.join.push(left, right, order_by=order_by), long.push(left, right, order_by=order_by))
+        both.push({"left": left, "right": right, "order_by": order_by})
     assert short.taken > 500
 
 

@@ -77,13 +77,16 @@ class Interpreter:
         """Take note of a kernel."""
         self.cold |= not kernel._file.is_file()  # noqa: SLF001 - the form of Numba's kernels here
 
-    def takes(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
-        """Tell whether Python is to run a kernel now, and let another process compile it then."""
-        if self._rows == 0 or not kernel.__module__.startswith(PACKAGE) or kernel._file.is_file():  # noqa: SLF001
+    def awaits(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
+        """Tell whether another process is compiling a kernel, or is about to: it is not there, and rows are pushed."""
+        if self._rows == 0 or not kernel.__module__.startswith(PACKAGE) or "_ready" not in vars(kernel):
             return False
-        # Also where this kernel is compiled here: others will be called.
-        begun = BACKGROUND.begin(kernel._file.parent, "" if self._closed else MEANWHILE)  # noqa: SLF001
-        if self._closed or not begun:
+        file = kernel._file  # noqa: SLF001 - see above
+        return not file.is_file() and BACKGROUND.begin(file.parent, "" if self._closed else MEANWHILE)
+
+    def takes(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
+        """Tell whether Python is to run a kernel now, while another process compiles it."""
+        if not self.awaits(kernel) or self._closed:
             return False
         self._began = self._began or perf_counter()
         return self._spent <= PATIENCE + SHARE * (perf_counter() - self._began)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain
 from slidejoin.operator.fused.small_push import SmallPush
@@ -39,6 +40,7 @@ class FusedPath:
         if FusedRuns.serves(parts):
             self._fused.append(FusedRuns(parts))
         self._accepting: SmallPush | FusedCells | FusedRuns | None = None
+        self._missing = [kernel for fused in self._fused for kernel in fused.kernels]
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
@@ -47,6 +49,8 @@ class FusedPath:
 
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether one of the fused pushes takes these rows."""
+        if self._missing and self._awaited():
+            return False
         for fused in self._fused:
             if fused.accepts(batch):
                 self._accepting = fused
@@ -60,6 +64,11 @@ class FusedPath:
             msg = "run takes a batch that was accepted just before"
             raise RuntimeError(msg)
         return fused.run(batch, first)
+
+    def _awaited(self) -> bool:
+        """Tell whether a kernel is being compiled in another process: until it is there, the general path serves."""
+        self._missing = [kernel for kernel in self._missing if INTERPRETER.awaits(kernel)]
+        return bool(self._missing)
 
     def account(self) -> None:
         """Count the time of each step since it was last asked for."""

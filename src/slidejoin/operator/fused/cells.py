@@ -91,6 +91,8 @@ class Accepted(NamedTuple):
 class FusedCells(FusedPush):
     """Pushes through tables of cells, see `slidejoin.operator.push`."""
 
+    kernels = (meet,)
+
     def __init__(self, parts: JoinParts) -> None:
         plan, self._plain = parts.plan, around(parts.plan)
         super().__init__(parts, self._plain)

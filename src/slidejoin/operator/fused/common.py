@@ -15,7 +15,7 @@ from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -38,6 +38,8 @@ NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 class FusedPush:
     """What all fused pushes are made of.
 
+    `kernels` are those that it calls and the general path does not.
+
     Parameters
     ----------
     parts : JoinParts
@@ -45,6 +47,8 @@ class FusedPush:
     keys : mapping of side to Around or Beside
         The column of each side whose values are keys.
     """
+
+    kernels: tuple[Callable[..., Any], ...]
 
     def __init__(self, parts: JoinParts, keys: Mapping[Side, Around | Beside]) -> None:
         self._parts, plan = parts, parts.plan

@@ -68,6 +68,8 @@ class SmallPush:
         Whose work is shared, and who goes on where the kernel has to stop.
     """
 
+    kernels = (order_small, push_small)
+
     def __init__(self, parts: JoinParts, cells: FusedCells) -> None:
         self._parts, self._cells, plan = parts, cells, parts.plan
         self._work_words = memoryview(cells.work.data)

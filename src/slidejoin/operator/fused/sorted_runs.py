@@ -17,6 +17,7 @@ from slidejoin.kernels.candidates.weaving import weave, weave_counts
 from slidejoin.kernels.cells.probing import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
+from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming
 from slidejoin.operator.fused.common import FusedPush, arrived, beside
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
@@ -100,6 +101,8 @@ class RunProbes:
 
 class FusedRuns(FusedPush):
     """Pushes of few rows into sorted runs, see `slidejoin.operator.push`."""
+
+    kernels = (ask_runs, sort_coming, merge_coming)
 
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
