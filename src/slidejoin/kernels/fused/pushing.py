@@ -15,6 +15,7 @@ from numba import types
 from slidejoin.kernels.cells.placing import LARGEST, SMALLEST
 from slidejoin.kernels.cells.probing import MARGIN
 from slidejoin.kernels.common.atomics import now, read_word, swap_word, wait_for_byte, write_word, yield_thread
+from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import i64_at, place_of
 from slidejoin.kernels.fused.work import (
     BEYOND,
@@ -27,6 +28,7 @@ from slidejoin.kernels.fused.work import (
     INSERTED,
     KEYS,
     LEFT,
+    LINE,
     OUT,
     PARTS,
     PROBE,
@@ -68,7 +70,8 @@ __all__ = [
     "serve",
 ]
 
-POSTED, CLAIMED, FINISHED, AWAKE, ROUSED, CLOSED, ADDRESS, MAILBOX = 0, 8, 16, 24, 25, 26, 32, 40
+POSTED, CLAIMED, FINISHED, AWAKE, ADDRESS, MAILBOX = offsets(LINE, LINE, LINE, LINE, LINE)
+ROUSED, CLOSED = AWAKE + 1, AWAKE + 2
 """Words of a mailbox, on cache lines of their own: the number of the push that was POSTED last, that a second thread
 CLAIMED last and that it FINISHED last; whether that thread is AWAKE and looks, how often it was ROUSED, and whether the
 mailbox is CLOSED; the ADDRESS of the work."""

@@ -14,6 +14,7 @@ from numba import types
 
 from slidejoin.kernels.cells.placing import FLOOR
 from slidejoin.kernels.cells.probing import ARRIVED, VIEW
+from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import i64_at
 from slidejoin.kernels.fused.pushing import meet
 from slidejoin.kernels.fused.work import ASIDE, FIRST, FLOOR_OF, LEFT, ORDINAL, RIGHT, TABLE, VIEWED, WOVEN
@@ -56,20 +57,29 @@ __all__ = [
 MOST_COLUMNS, OF_COLUMN = 16, 3
 """Columns of a side that are kept or put out, and what is told of each: see HELD and GATHERED."""
 
-ROWS, KEY, BY, RANKS, SEEN, RECORD, STRIDE, KEPT, RING, UNITS, SHIFTED, TAKEN, HELD = range(13)
-"""What each side has: how many ROWS come; where their KEY and what they are ordered BY lie (addresses), and room for
-their RANKS; how many rows were SEEN before them; where the first RECORD goes (address), the STRIDE from one to the next
-and how many columns are KEPT in it; where records are found, see `gather_rows`: the RING of addresses, its UNITS and
-by how much ordinals are SHIFTED; how many columns are TAKEN out for the pairs. Of each column that is kept, from HELD
-on: its values (address), its offset in the record, its width in bytes."""
+(
+    ROWS,  # how many rows come
+    KEY,  # address of their keys
+    BY,  # address of what they are ordered by
+    RANKS,  # address of the room for their ranks
+    SEEN,  # how many rows came before them
+    RECORD,  # address of the first record
+    STRIDE,  # bytes from one record to the next
+    KEPT,  # columns of a record
+    RING,  # address of the ring of addresses in which records are found, see `gather_rows`
+    UNITS,  # of this ring
+    SHIFTED,  # by how much ordinals are shifted for it
+    TAKEN,  # columns that are taken out for the pairs
+    HELD,  # of each column that is kept: its values (address), its offset in the record, its width in bytes
+    GATHERED,  # of each column that is taken out: its offset, its width, and where it goes (address)
+    SIDE,  # words of a side
+) = offsets(*[1] * 12, MOST_COLUMNS * OF_COLUMN, MOST_COLUMNS * OF_COLUMN)
+"""What each side has."""
 
-GATHERED = HELD + MOST_COLUMNS * OF_COLUMN
-"""Of each column that is taken out, from here on: its offset, its width, and where it goes (address)."""
+LEFT_SIDE, RIGHT_SIDE, BOTH = offsets(SIDE, SIDE)
+"""Where the words of each side begin, and those of both."""
 
-SIDE = GATHERED + MOST_COLUMNS * OF_COLUMN
-LEFT_SIDE, RIGHT_SIDE, BOTH = 0, SIDE, 2 * SIDE
-
-ORDERED, PUT, PLACES, WRITTEN, SMALL = BOTH, BOTH + 1, BOTH + 2, BOTH + 3, BOTH + 5
+ORDERED, PUT, PLACES, WRITTEN, SMALL = offsets(1, 1, 1, 2, start=BOTH)
 """Of both: whether rows come in the order of the values BY which they are; whether pairs of right probes may be PUT
 aside, see ASIDE; PLACES for pairs; where their left and right ordinals are WRITTEN (two addresses)."""
 

@@ -15,6 +15,7 @@ from slidejoin.kernels.candidates.weaving import weave, weave_counts
 from slidejoin.kernels.cells.probing import MARGIN, VIEW, count_cells, find_cells
 from slidejoin.kernels.cells.table import insert_cells
 from slidejoin.kernels.common.atomics import now
+from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, u32_at
 from slidejoin.kernels.ingest.clocks import keep_in_scope
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
@@ -40,6 +41,7 @@ __all__ = [
     "INSERTED",
     "KEYS",
     "LEFT",
+    "LINE",
     "ORDINAL",
     "OUT",
     "PARTS",
@@ -62,38 +64,56 @@ __all__ = [
     "do_part",
 ]
 
-LEFT, RIGHT, SHARED, WORK = 0, 48, 96, 152
-"""Where the words of the left probes begin, those of the right ones, and those of both; and how many there are."""
-
 STRETCHES = 4
 """Into so many the arrivals of a push are cut if there are two threads: the last to end keeps the other waiting."""
 
-TABLE, KEYS, FIRST, PROBES, RANK, VIEWED, FOUND, COUNTS, ORDINAL, FLOOR_OF = 0, 6, 8, 9, 11, 12, 13, 15, 16, 17
-"""What each role has: the TABLE that it probes (addresses and sizes of slots, pool and state), the KEYS to be inserted
-into that first (address, rows) with the ordinal FIRST; its PROBES (address, rows), their RANK and view (addresses),
-room for what they FOUND (address, places) and for COUNTS; their first ORDINAL, and the FLOOR_OF the table."""
+INSERT, PROBE, WRITE, PARTS = offsets(2, 2 * STRETCHES, STRETCHES)
+"""Parts of the work: insert the rows that the left probes meet, and those that the right ones do; probe with the left
+rows of the first stretch, its right ones, those of the second; write the pairs of each stretch."""
 
-TIMES, STORED, BEFORE, AFTER = 18, 19, 21, 22
-"""In a time window, the TIMES of the probes (address, or 0) and those STORED beside the table (address, rows); a probe
-sees rows from so many ticks BEFORE to so many AFTER its own."""
+LINE = 8
+"""Words of a cache line."""
 
-INSERTED, STOPS, BEYOND, DONE, TOTAL, REACH = 23, 24, 30, 36, 42, 47
-"""How many rows were INSERTED, and how far keys may lie apart in the table (REACH). With which probe each stretch
-begins (STOPS, and the last one's end), and from which place of FOUND on its matches stand (BEYOND, and where the room
-ends); of each stretch, how many probes are DONE and the TOTAL they found."""
+(
+    TABLE,  # the table that is probed: addresses and sizes of its slots, its pool and its state
+    KEYS,  # keys that are inserted into the table first: address, rows
+    FIRST,  # the ordinal of the first of these
+    PROBES,  # keys of the probes: address, rows
+    RANK,  # address of their ranks
+    VIEWED,  # address of their view
+    FOUND,  # room for what they find: address, places
+    COUNTS,  # address of the room for their counts
+    ORDINAL,  # their first ordinal
+    FLOOR_OF,  # the floor of the table
+    TIMES,  # in a time window, address of the probes' times, otherwise 0
+    STORED,  # times beside the table: address, rows
+    BEFORE,  # a probe sees rows from so many ticks before its own time
+    AFTER,  # to so many ticks after it
+    INSERTED,  # how many rows were inserted
+    STOPS,  # with which probe each stretch begins, and where the last one ends
+    BEYOND,  # from which place of FOUND on the matches of each stretch stand, and where the room ends
+    DONE,  # probes that each stretch has done
+    TOTAL,  # what they found
+    REACH,  # how far keys may lie apart in the table
+    ROLE,  # words of a role
+) = offsets(
+    *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1, 1),
+    *(STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, 1),  # one more each, since a cut has two ends
+    line=LINE,
+)
+"""What each role has, the left rows as probes and the right ones."""
 
-COUNTING, ASIDE, OUT, WOVEN, STAGE = SHARED, SHARED + 1, SHARED + 2, SHARED + 5, SHARED + 6
+LEFT, RIGHT, SHARED = offsets(ROLE, ROLE)
+"""Where the words of the left probes begin, those of the right ones, and those of both."""
+
+COUNTING, ASIDE, OUT, WOVEN, STAGE, _CLAIMS_AT = offsets(1, 1, 3, 1, 1, start=SHARED, line=LINE)
 """Of both: whether pairs are only COUNTING; whether a stretch's pairs of right probes may stand ASIDE, behind those of
 its left ones; where pairs go OUT (addresses of left and right, places there); how many are WOVEN, or why none are, see
 `slidejoin.kernels.fused.pushing`; and how far the push is (STAGE). Counts go out as matches and marks of left rows."""
 
-CLAIMS, DONES, TOOK = SHARED + 8, SHARED + 24, SHARED + 40
+CLAIMS, DONES, TOOK, WORK = offsets(2 * LINE, 2 * LINE, PARTS, start=_CLAIMS_AT, line=LINE)
 """Of each part, whether some thread has claimed it, whether it is done, and how many nanoseconds it TOOK in all pushes
-since that was last set to 0."""
-
-INSERT, PROBE, WRITE, PARTS = 0, 2, 2 + 2 * STRETCHES, 2 + 3 * STRETCHES
-"""Parts of the work: insert what the left probes look for, and what the right ones do; let the left probes of the first
-stretch look, the right ones, those of the second; write the pairs of each stretch."""
+since that was last set to 0; and the words of the whole work."""
 
 ENDLESS = 1 << 62
 
