@@ -33,8 +33,10 @@ def takes(_interpreter: Interpreter, kernel: Any) -> bool:
     return True
 
 
-Interpreter.takes = takes  # type: ignore[assignment, method-assign]
-second_thread.partner = lambda: None  # type: ignore[assignment]
+def pytest_configure() -> None:
+    """Mix from here on, in a run that asked for this plugin: looking for doctests imports this module too."""
+    Interpreter.takes = takes  # type: ignore[assignment, method-assign]
+    second_thread.partner = lambda: None  # type: ignore[assignment]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
