@@ -379,6 +379,11 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not one.begin(tmp_path)
 
 
+def test_other_tests_run_compiled_kernels() -> None:
+    assert Interpreter.takes.__module__ == interpreted.__name__, "tests.mixed is a plugin for runs of its own"
+    assert background.setting() == "now"
+
+
 # -- compiled or not, it is the same join ------------------------------------------------------------------------------
 
 
