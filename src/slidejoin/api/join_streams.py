@@ -1,4 +1,4 @@
-"""Two iterables of batches joined to their end, for ``for`` and ``async for``."""
+"""`join_streams`: join two iterables of batches to their end, with ``for`` or ``async for``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of one side that came before the other side's schema is known: they meet nobody and wait to be planned."""
+"""Pending rows: rows of one side buffered until the other side's schema is known. They have no matches yet."""
 
 from __future__ import annotations
 

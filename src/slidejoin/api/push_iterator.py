@@ -1,4 +1,4 @@
-"""An iterator over a push's output, and the check of ``schemas=``: what `StreamJoin` needs beside itself."""
+"""The iterator over a push's output, and the check of the ``schemas=`` argument of `StreamJoin`."""
 
 from __future__ import annotations
 

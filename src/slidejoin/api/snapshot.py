@@ -1,4 +1,4 @@
-"""A whole join to bytes and back."""
+"""Save a whole join to bytes and load it again."""
 
 from __future__ import annotations
 

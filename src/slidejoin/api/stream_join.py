@@ -1,4 +1,4 @@
-"""`StreamJoin`: the join as users see it."""
+"""`StreamJoin`: the embedded join, the main class of the public API."""
 
 from __future__ import annotations
 

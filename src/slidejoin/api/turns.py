@@ -1,4 +1,4 @@
-"""Calls of one object from an event loop: in a worker thread, one at a time, in the order in which they were made."""
+"""A queue of calls to one object from an event loop: each runs in a worker thread, one at a time, in call order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks to run on your own machine, each beside its baselines. ``slidejoin bench CASE`` prints them."""
+"""Benchmarks to run on your own machine, each beside its baselines: the cases of ``slidejoin bench CASE``."""
 
 from __future__ import annotations
 

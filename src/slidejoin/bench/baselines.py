@@ -1,8 +1,8 @@
-"""Other tools on the same pushes: Polars, DuckDB, and NumPy, each joining the push with the windows.
+"""Baselines: Polars, DuckDB and NumPy, each joining every push with the windows.
 
-Each is given its strongest form that is still honest: windows are brought up to date outside the clock where the tool
-has no index of its own, threads are as many as slidejoin's, only two integer columns are carried along, and the end of
-the windows is cut by whole pushes, which saves a comparison for each pair.
+Each runs in its fastest fair form: the windows are updated outside the timed part where the tool has no index of its
+own, it gets as many threads as slidejoin, only two integer columns are carried, and the windows expire by whole pushes,
+which saves a comparison for each pair.
 """
 
 from __future__ import annotations

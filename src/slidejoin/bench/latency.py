@@ -1,4 +1,4 @@
-"""The case ``latency``: times of single pushes, beside the machine's own jitter."""
+"""The case ``latency``: latency of single pushes, beside the machine's own jitter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The case ``spark``: the join on Spark Structured Streaming, beside Spark's own and a query that only reads.
+"""The case ``spark``: the join on Spark Structured Streaming, beside Spark's own join and a query that only reads.
 
-Parquet files are the source, one of each side a micro-batch, and the sink keeps nothing. The first micro-batches fill
-the windows; those after them are measured.
+The source is Parquet files, one of each side per micro-batch; the sink keeps nothing. The first micro-batches fill the
+windows; the later ones are measured.
 """
 
 from __future__ import annotations

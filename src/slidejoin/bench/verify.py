@@ -1,4 +1,4 @@
-"""Verification of a push: its pairs, found by NumPy from the definition of the join alone."""
+"""Verifying a push: its expected pairs, computed by NumPy from the definition of the join alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The join that a case measures: streams, window, predicate and output."""
+"""The workload of a case: streams, window, predicate and output."""
 
 from __future__ import annotations
 

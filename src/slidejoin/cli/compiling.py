@@ -1,4 +1,4 @@
-"""The command that compiles all kernels ahead of time."""
+"""``slidejoin compile``: compile all kernels ahead of time."""
 
 from __future__ import annotations
 

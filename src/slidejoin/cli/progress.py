@@ -1,4 +1,4 @@
-"""What ``slidejoin run`` shows: a live line on a terminal, plain lines elsewhere, JSON lines for machines."""
+"""Progress of ``slidejoin run``: a live line on a terminal, plain lines elsewhere, JSON lines for machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a job: start Spark, start the query, tell what happens, end in good order."""
+"""``slidejoin run``: start Spark, start the query, report its progress, shut down cleanly."""
 
 from __future__ import annotations
 

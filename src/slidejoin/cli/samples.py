@@ -1,4 +1,4 @@
-"""What the files of a source look like, for ``slidejoin init``: their format, and the columns of the first of them."""
+"""What ``slidejoin init`` reads of a source: the file format, and the columns of the first file."""
 
 from __future__ import annotations
 

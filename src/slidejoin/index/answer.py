@@ -1,4 +1,4 @@
-"""What an index answers: positions of matches, written down at once, or ranges from which pairs follow later."""
+"""What an index returns for a batch of probes: positions of matches, or ranges that are expanded into pairs later."""
 
 from __future__ import annotations
 

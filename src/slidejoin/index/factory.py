@@ -1,4 +1,4 @@
-"""Which class an index is of: the one place where a name becomes an index."""
+"""The index factory: the one place where a name becomes an index class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of a structure that finds rows one by one: few are kept, of many it is only known how many they are."""
+"""The result of a structure that finds rows one by one: a few matches are kept, many are only counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of rows on their way into an index."""
+"""The keys of rows to insert into an index."""
 
 from __future__ import annotations
 

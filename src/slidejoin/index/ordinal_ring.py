@@ -1,4 +1,4 @@
-"""Values of the rows of a window by their ordinals, in memory that goes round with the window."""
+"""A ring buffer of values by ordinal: one value for each row of the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes spread over threads: each thread searches for, and writes, a stretch of its own."""
+"""Parallel search: each thread searches for a range of the probes and writes its own part of the result."""
 
 from __future__ import annotations
 

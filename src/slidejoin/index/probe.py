@@ -1,4 +1,4 @@
-"""A batch of probes: the rows of one side, as ranges of the other side's keys and of its ordinals."""
+"""A batch of probes: the rows of one side, as ranges of the other side's keys and ordinals."""
 
 from __future__ import annotations
 

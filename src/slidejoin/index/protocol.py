@@ -1,9 +1,8 @@
-"""The protocol of indexes: which stored rows of one side have keys in these ranges.
+"""The index protocol: insert rows, expire rows, and find the stored rows of one side whose keys are in given ranges.
 
 An index knows keys and ordinals, both int64, and nothing of payload, Arrow, predicates or Spark. It holds one key and
-any number of further dimensions for each row. The window of a side (`operator.window`) gives it rows in arrival order,
-tells it which ordinals have left, and asks it for the matches of batches of probes. Nobody outside of this package asks
-which index it is.
+any number of further dimensions for each row. The window of a side (`operator.window`) inserts rows in arrival order,
+expires ordinals, and probes it in batches. No code outside this package depends on which index it is.
 """
 
 from __future__ import annotations

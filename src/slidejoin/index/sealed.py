@@ -1,4 +1,4 @@
-"""Sealed parts: keys of rows that no longer change, written to files and mapped again."""
+"""Sealed parts of an index: keys of rows that no longer change, written to files and memory-mapped again."""
 
 from __future__ import annotations
 

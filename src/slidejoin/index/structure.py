@@ -1,7 +1,7 @@
-"""What the papers' structures have in common: rows come with their ordinals, leave by them, and are found by ranges.
+"""The base class of the papers' structures: rows are inserted with ordinals, expired by ordinal, found by key range.
 
-A structure of a paper holds keys and ordinals. All else is the same for each and stands here: the further dimensions,
-which are kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.index.found_rows`).
+A structure of a paper holds keys and ordinals. Everything else is shared and implemented here: the further dimensions,
+kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.index.found_rows`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the indexes found, slot by slot: ranges of sorted runs, or rows of cells."""
+"""Candidates, the rows found before filters, slot by slot: ranges of sorted runs, or positions from other indexes."""
 
 from __future__ import annotations
 

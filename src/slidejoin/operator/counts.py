@@ -1,4 +1,4 @@
-"""What ``output="count"`` gives: for each arrival a row with the columns of its side and the number of its pairs."""
+"""``output="count"``: one row for each arrival, with the columns of its side and its number of matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which index serves best, by what has been seen: decided when a join is planned, and again while it runs."""
+"""The index advisor: chooses the index from observed statistics, at planning time and again while the join runs."""
 
 from __future__ import annotations
 

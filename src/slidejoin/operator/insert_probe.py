@@ -1,7 +1,7 @@
-"""Insert and probe: the rows of one slice go into their own side's window and probe the other side's.
+"""Insert and probe: the rows of one slice are inserted into their own side's window and probe the other side's.
 
-Two indexes, two owners: one thread inserts the left rows and then lets the right rows probe them, the other does the
-same with the sides changed. Ordinals decide who sees whom, so neither waits for the other.
+Each of the two indexes has one owner: one thread inserts the left rows and then probes them with the right rows, the
+other thread does the same for the right index. Ordinals decide which rows see each other, so neither thread waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The operator below `StreamJoin` and the Spark pipeline: one push from tables of rows to tables of results.
+"""The join operator behind `StreamJoin` and the Spark pipeline: one push from tables of rows to tables of results.
 
-It chooses the path of a push, see `slidejoin.operator.push`, and is the only one who gives ordinals, moves the clock,
-expires rows, changes the index and counts.
+It chooses the path of a push, see `slidejoin.operator.push`. Only the operator assigns ordinals, advances the clock,
+expires rows, replaces the index and counts rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From candidates to output tables: filter, order, payload."""
+"""From candidates to output tables: filter, sort, fetch the payload."""
 
 from __future__ import annotations
 

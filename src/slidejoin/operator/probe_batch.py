@@ -1,4 +1,4 @@
-"""The rows of one side as a batch of probes of the other side's index."""
+"""Turning the rows of one side into a batch of probes of the other side's index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices of a push: no more rows are inserted before their probes than the windows hold."""
+"""Cutting a push into slices, so that no more rows are inserted before their probes than the windows hold."""
 
 from __future__ import annotations
 

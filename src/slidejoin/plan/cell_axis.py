@@ -1,4 +1,4 @@
-"""Which terms cells can answer, and how wide the cells are: about as wide as the band, so that a probe reads two."""
+"""Which terms cell tables can answer, and how wide their cells are: about as wide as the band, two per probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan does with each part of a predicate, in words, and what to write where it is expected to be slow."""
+"""Explain a plan: how each part of the predicate is evaluated, and what to write instead where it may be slow."""
 
 from __future__ import annotations
 

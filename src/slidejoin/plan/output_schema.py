@@ -1,4 +1,4 @@
-"""Pairs and counts to output columns, in the promised order."""
+"""The output schema: from pairs and counts to output columns, in the promised order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which index, on which term, with which columns, and why: everything that is decided before the first row."""
+"""The plan of a join: which index, on which term, with which columns, and why. It is made before the first row."""
 
 from __future__ import annotations
 

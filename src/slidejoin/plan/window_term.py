@@ -1,7 +1,7 @@
 """A window bound to schemas: the scope of a pair as one more range term.
 
-Time windows always have one. A count window has one where the rows of a window are a part of the streams only and carry
-their numbers, as in a bucket on Spark; else the ordinals of the operator itself are its scope.
+Time windows always have one. A count window has one where the operator sees only a part of the streams and rows carry
+their numbers, as in a bucket on Spark; otherwise its scope is given by the ordinals of the operator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A predicate bound to the schemas of its sides: what must hold, in the parts that the operator asks for."""
+"""A predicate bound to the schemas of its sides, split into the parts that the operator uses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A chunk: consecutive rows of one side that leave together, columns side by side in records.
+"""A chunk: consecutive rows of one side that are freed together, stored as records in row format.
 
-A row that is asked for is one or two cache lines then, where columns apart would be one line each, and strings two.
+Gathering a row then reads one or two cache lines; separate columns would be one line each, and strings two.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Where in memory the records of rows are, by their ordinals.
+"""The directory of records: the memory address of a row, by its ordinal.
 
-Ordinals are cut into units of ``2**shift`` rows, each in one chunk. A ring of addresses has a place for every unit of
+Ordinals are divided into units of ``2**shift`` rows, each in one chunk. A ring buffer has an address for every unit of
 the window, so a row is found by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
-One chunk that stays while thousands after it leave (a row whose event time lies far ahead) would make the ring as long
-as the stream: then chunks are looked up by search. So they are where two share a unit, which only rows restored from
-elsewhere do.
+One chunk that stays while thousands after it are freed (a row whose event time is far ahead) would make the ring as
+long as the stream: then chunks are found by binary search. The same holds where two chunks share a unit, which happens
+only with rows restored from a snapshot.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Taking rows out of a chain of pieces by their ordinals.
+"""Gathering rows by ordinal from a chain of pieces.
 
-Columns of fixed width are read where they lie, by address, piece by piece as the ordinals come. The others are taken by
-Arrow from each piece and put back in order: Arrow's own `take` over several chunks would copy all of them together
-first, the whole window for a push of twenty rows.
+Columns of fixed width are read in place, by address, in the order of the ordinals. The others are taken by Arrow from
+each piece and put back in order: Arrow's own `take` over several chunks would first concatenate all of them, the whole
+window for a push of twenty rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows taken out of a window, but for the bytes of their texts and of what Arrow holds: those are copied by the table.
+"""Gathered rows before they become tables: the bytes of texts and of Arrow-held columns are copied table by table.
 
-What is taken of each row here has one width. Only then is it known how many bytes the rows have, and how many of them
-make a table.
+This first pass gathers a fixed width for each row. Only then are the sizes of the rows known, and how many of them fit
+into a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How Arrow columns are held, so that rows can be taken out of them and pieces be put together.
+"""Storage types of Arrow columns, from which rows can be taken and whose pieces can be concatenated.
 
-Arrow takes rows out of almost every type. The exceptions are held as a type with the same values and given their own
-back on the way out:
+Arrow can take rows from almost every type. The exceptions are stored as a type with the same values, and cast back on
+output:
 
 - views of strings and binary (also inside structs and lists) as large strings and binary,
 - run-end-encoded columns decoded,

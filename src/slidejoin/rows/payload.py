@@ -1,9 +1,9 @@
-"""The rows themselves, in chunks by arrival.
+"""The payload of a window: its stored rows, in chunks in arrival order.
 
-Columns of fixed width, strings and binary are copied into records in chunks of their own memory, a few kilobytes to
-some megabytes each, and read back by address: a push costs a copy, whatever the window holds. The memory of a chunk
-that has left serves the next one, so a window that moves on touches no new pages. The other columns stay Arrow tables,
-neighbours copied together within a chunk.
+Columns of fixed width, strings and binary are copied into records, in chunks of a few kilobytes to some megabytes, and
+read back by address: a push costs one copy, whatever the size of the window. The memory of a freed chunk is reused for
+the next one, so a sliding window touches no new pages. The other columns stay Arrow tables; neighbours are concatenated
+within a chunk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consecutive rows of one side, and where their columns lie in memory."""
+"""A piece: consecutive rows of one side, with the addresses of their columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a table in another order."""
+"""Reordering the rows of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings and binary: two words in a row's record, and memory for those that do not fit there."""
+"""Text storage: two words for each string or binary value in a row's record, and a heap for longer ones."""
 
 from __future__ import annotations
 

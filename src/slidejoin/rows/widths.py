@@ -1,9 +1,9 @@
-"""How wide rows are as Arrow, and how many of them make one table.
+"""Row widths in Arrow bytes, and how many rows fit into one table.
 
-All that cuts rows asks here: output tables, candidates that are tried at once, and on Spark frames and blocks. Rows are
-measured one by one, since one text of 9 KB may stand among short ones; a row wider than a table may be is a table of
-its own. Offsets say how many bytes lie between any two values, also in lists of lists, so n rows are measured in O(n)
-whatever is in them.
+Used wherever rows are divided: output tables, candidates that are filtered at once, and on Spark frames and blocks.
+Rows are measured one by one, since one text of 9 KB may be among short ones; a row wider than the limit becomes a table
+of its own. Offsets give the bytes between any two values, also in lists of lists, so n rows are measured in O(n)
+whatever their contents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory that is used again: a fresh large array costs a page fault for every 512 words, more than filling them."""
+"""A pool of reusable arrays: a fresh large array costs a page fault for every 512 words, more than filling them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that every join shares: tasks are run by them and by the caller."""
+"""The thread pool that every join shares: tasks are run by its threads and by the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a join that are one of several words: declared once, for both engines, job files and the command."""
+"""The enumerated options of a join, declared once for both engines, job files and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a join is asked to do, checked as far as that goes without schemas."""
+"""The specification of a join, checked as far as possible without schemas."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Band cells: a window as a hash table of cells as wide as the band, in which expiry is overwriting.
+"""Band cells: the index of a window as a hash table of cells as wide as the band; expired rows are overwritten.
 
-A probe of a band looks at two cells, a probe of an equality at one: two or one random cache lines. There is no order,
-so nothing is sorted or merged, and no push pays for the past. 32 bits of a key and the place where they stand are the
-whole key, unless keys lie very far apart. What the table cannot know by that, or by keys alone, is checked afterwards
-on the few rows found (`BandCells.stored`).
+A band probe reads two cells, an equality probe one: two or one random cache lines. Rows are not ordered, so nothing is
+sorted or merged, and the cost of a push does not depend on the rows before it. 32 bits of a key and its place in the
+table determine the whole key, unless keys are very far apart. What cannot be decided by that, or by keys alone, is
+checked afterwards on the few rows found (`BandCells.stored`).
 """
 
 from __future__ import annotations

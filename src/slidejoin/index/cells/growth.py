@@ -1,7 +1,7 @@
-"""By how many bytes an index grows at most when rows come, before they are taken: what a limit of memory asks for.
+"""An upper bound of the bytes by which a cell table grows when given rows are inserted, for memory limits.
 
-Without the rows' keys the worst is assumed: every row opens a chunk behind a full bucket, or makes keys lie too far
-apart. With them, the buckets that they fall into are looked at.
+Without the rows' keys the worst case is assumed: every row opens an overflow chunk, or widens the keys too far for 32
+bits. With the keys, the buckets that they hash to are examined.
 """
 
 from __future__ import annotations

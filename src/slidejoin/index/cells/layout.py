@@ -1,4 +1,4 @@
-"""Sizes of a table of cells: how many rows a bucket, how many lines behind full buckets."""
+"""Sizing a cell table: rows per bucket, and overflow lines."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """RaP-Table: partitions by splitters that each subwindow takes from the one before (PanJoin, section III-B).
 
-Rows of a partition lie together, in a linked list adaptive table. The splitters of the first subwindow lie evenly
-between the smallest and the largest of the keys that it is made for; those of each later one come from the adjustment
-algorithm, which knows of the subwindow before how many rows each partition had and what its smallest and largest keys
-were. These histograms are taken once it is full, not kept up with every row.
+Rows of a partition lie together, in a linked list adaptive table. The splitters of the first subwindow are evenly
+spaced between its smallest and largest expected keys; those of each later one come from the adjustment algorithm, which
+uses the row count and the smallest and largest key of each partition of the subwindow before. These histograms are
+built once that subwindow is full, not updated with every row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A window as a chain of subwindows: rows enter the newest, probes go to all, the oldest leaves whole (PanJoin, III-A).
+"""A window as a chain of subwindows: insert into the newest, probe all, expire the oldest whole (PanJoin, III-A).
 
-What is the same for RaP-Table and WiB+-tree: rows are sorted by their keys before they are inserted, and so are probes
-before they search (III-E); each probe finds the partitions of its ranges in every subwindow, which are then scanned; a
-subwindow that is partly expired is filtered (III-G.1).
+What RaP-Table and WiB+-tree share: rows are sorted by key before they are inserted, and so are probes before they
+search (III-E); each probe finds the partitions of its ranges in every subwindow, which are then scanned; the results of
+a partly expired subwindow are filtered (III-G.1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """WiB+-tree: a B+-tree with small sorted inner nodes over wide unsorted leaves (PanJoin, section III-C).
 
-A row is appended to its leaf, which is looked through only when it is full and has to be split. All rows of one key are
-in one leaf; what does not fit there goes on in reserved entries of the linked list adaptive table in which all leaves
-lie. So no inner node has a key twice.
+A row is appended to its leaf; the leaf is read only when it is full and has to be split. All rows of one key are
+in one leaf, which overflows into reserved entries of the linked list adaptive table that stores all leaves. So no inner
+node has a key twice.
 """
 
 from __future__ import annotations

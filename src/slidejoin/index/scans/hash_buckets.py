@@ -1,9 +1,9 @@
 """Symmetric hash join: each bucket a linked list of basic windows (CellJoin, section 7.2), for equality alone.
 
-A row goes into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket. These
-are linked from the newest to the oldest, so that a probe stops at the first whose rows have all left; the paper's lists
-are linked both ways, which we have no use for. A basic window leaves with its newest row, and any bucket uses it again:
-each push looks for such in its share of the buckets, so that none has to look at all of them.
+A row is inserted into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket.
+These are linked from the newest to the oldest, so a probe stops at the first whose rows have all expired; the paper's
+lists are linked both ways, which is not needed here. A basic window expires with its newest row, and any bucket may
+reuse it: each push looks for expired ones in a share of the buckets, so that no push has to scan all of them.
 """
 
 from __future__ import annotations

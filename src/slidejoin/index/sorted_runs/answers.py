@@ -1,4 +1,4 @@
-"""What sorted runs answer: positions of matches where those are few, else ranges from which pairs are written later."""
+"""What sorted runs return: positions of matches if they are few, else ranges that are expanded into pairs later."""
 
 from __future__ import annotations
 

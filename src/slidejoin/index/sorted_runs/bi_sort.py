@@ -1,7 +1,7 @@
-"""BI-Sort: sub-windows as sorted runs, a range of keys as one <start, end> record (PanJoin, sections III-D and III-E).
+"""BI-Sort: sub-windows as sorted runs, a range of keys as one <start, end> record (PanJoin, III-D and III-E).
 
-Small pushes collect in an insertion buffer, every other push appends one sorted run; neighbouring runs are merged into
-main arrays that grow up to half of the window, so that a row is moved O(log) times and a probe meets O(log) runs. The
+Small pushes are collected in an insertion buffer, every other push appends one sorted run; neighbouring runs are merged
+into main arrays of up to half the window, so a row is moved O(log) times and a probe searches O(log) runs. The
 paper's index array is a directory of key ranges over each run.
 """
 

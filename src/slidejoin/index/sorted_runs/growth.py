@@ -1,4 +1,4 @@
-"""By how many bytes sorted runs grow at most when rows come, before they are taken: what a limit of memory asks for."""
+"""An upper bound of the bytes by which sorted runs grow when given rows are inserted, for memory limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The insertion buffer of sorted runs (PanJoin, section III-D): where the rows of small pushes come together."""
+"""The insertion buffer of sorted runs (PanJoin, section III-D): it collects the rows of small pushes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How many levels of sorted runs: a fan-out by what it costs to merge rows and to search runs.
+"""The levels of sorted runs: a fan-out chosen by the cost of merging rows and of searching runs.
 
-With a large fan-out few runs are searched and rows are moved often, with a small one the other way round. CellJoin
+A large fan-out means that few runs are searched and rows are moved often, a small one the opposite. CellJoin
 (section 5.2) and PIM-Tree (section 4.1) choose basic windows and merge ratios by formulas for their schemes; here the
-scheme itself is played through, in pushes instead of rows, and both are counted.
+scheme itself is simulated, in pushes instead of rows, and both costs are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merging the runs of neighbouring sub-windows."""
+"""Merging the sorted runs of neighbouring sub-windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes in the order of their own keys, around which their ranges lie."""
+"""Probes sorted by their own keys; their ranges lie around those keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch of probes asks of further dimensions as a whole, by which runs are passed over or need no look."""
+"""The bounds of a batch of probes in the further dimensions: runs outside are skipped, runs inside not checked."""
 
 from __future__ import annotations
 

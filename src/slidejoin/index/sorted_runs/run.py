@@ -1,4 +1,4 @@
-"""Sorted runs: the keys of one sub-window in ascending order, with a directory by which a search starts nearby."""
+"""A sorted run: the keys of one sub-window in ascending order, with a directory that narrows each search."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Chained index: the window as a chain of sub-indexes by arrival (PIM-Tree, sections 2.2.2 and 5.1).
 
 Rows are inserted into the newest sub-index, the *active* one, until it holds its share of the window. It is then
-*archived*, and an empty one is active. No row is deleted: an archived sub-index is dropped as a whole when all of its
-rows have left, and until then probes leave out the rows that they do not see. Every probe asks every sub-index.
+*archived*, and an empty one becomes active. No row is deleted: an archived sub-index is dropped as a whole when all its
+rows have expired, and until then probes skip the rows that they do not see. Every probe searches every sub-index.
 
-A chain of length n is an active sub-index and n - 1 archived ones that hold a window, so that a sub-index takes an
-(n - 1)-th of the window, and the shortest chain has two: that is how we read the paper, which does not say whether its
-n counts the active one. Rows of one push, up to `AT_FIRST`, are not spread over two sub-indexes. How many rows a window
-of time holds is not known before the first of them leaves: until then all are inserted into one.
+A chain of length n is an active sub-index and n - 1 archived ones that hold a window, so each holds an (n - 1)-th of
+the window, and the shortest chain has two: that is how we read the paper, which does not say whether its n counts the
+active one. Rows of one push, up to `AT_FIRST`, are not spread over two sub-indexes. How many rows a time window
+holds is not known before its first row expires: until then all are inserted into one.
 """
 
 from __future__ import annotations

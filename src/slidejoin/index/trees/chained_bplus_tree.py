@@ -1,4 +1,4 @@
-"""Chained index of B+-trees: archived sub-indexes stay as they are (PIM-Tree, 2.2.2, and B-chain in 5.1)."""
+"""Chained index of B+-trees, in which archived sub-indexes stay as they are (PIM-Tree, 2.2.2, and B-chain in 5.1)."""
 
 from __future__ import annotations
 

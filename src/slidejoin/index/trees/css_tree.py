@@ -1,11 +1,10 @@
 """CSS-tree: an immutable B+-tree, breadth first, without references to children (PIM-Tree, sections 3.1 and A.3).
 
-Part of other structures, none by itself: who has sorted keys makes a tree of them, `CssTree.built`, or makes an
-empty one of their number, writes keys and values into it, and then has the inner nodes made, `CssTree.fill`, also
-stretch by stretch. From then on any number of threads may read it: `CssTree.places` finds where ranges begin, many at
-once.
-Kernels of others take `keys`, `values`, `inner`, `starts` and `fan_out`, and go through `kernels.trees.css_tree`.
-Rows with equal keys stay in the order in which they were given.
+A building block of other structures, not an index by itself. Build it from sorted keys with `CssTree.built`, or make
+an empty one of the right size, write keys and values into it, and then build the inner nodes with `CssTree.fill`, also
+part by part. From then on any number of threads may read it: `CssTree.places` finds where ranges begin, many at once.
+Other kernels take `keys`, `values`, `inner`, `starts` and `fan_out`, and use `kernels.trees.css_tree`. Rows with equal
+keys stay in the order in which they were given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A B+-tree that rows can be inserted into and deleted from, one by one: PIM-Tree, section 2.2.1.
+"""A mutable B+-tree: rows are inserted and deleted one by one (PIM-Tree, section 2.2.1).
 
-Part of other structures: `bplus_tree` is one of them for the whole window, the chained ones are several.
+A building block of other structures: `bplus_tree` uses one for the whole window, the chained indexes several.
 """
 
 from __future__ import annotations

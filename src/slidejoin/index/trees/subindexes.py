@@ -1,4 +1,4 @@
-"""The mutable part of IM-Tree and PIM-Tree: B+-trees that rows come into until all of them are merged away.
+"""The mutable part of IM-Tree and PIM-Tree: B+-trees that take new rows until the next merge.
 
 IM-Tree has one (PIM-Tree, section 3.2), PIM-Tree one for each node of its immutable tree at a depth (3.3).
 """

@@ -1,4 +1,4 @@
-"""Threads that share what is asked of a PIM-Tree, or put into it (PIM-Tree, section 4.1)."""
+"""Threads that share the probes and inserts of a PIM-Tree (PIM-Tree, section 4.1)."""
 
 from __future__ import annotations
 

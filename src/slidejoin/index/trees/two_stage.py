@@ -1,7 +1,7 @@
-"""An immutable tree and B+-trees beside it: what IM-Tree and PIM-Tree have in common (PIM-Tree, sections 3.2 and 3.3).
+"""The base of IM-Tree and PIM-Tree: an immutable tree with B+-trees for new rows (PIM-Tree, sections 3.2 and 3.3).
 
-Rows come into the mutable part. Once that has a share of the window, the merge ratio, both become a new immutable tree;
-rows that have left since the last time are dropped then, and until then kept out of answers by their ordinals.
+Rows are inserted into the mutable part. Once that holds a certain share of the window, the merge ratio, both parts are
+merged into a new immutable tree. Expired rows are dropped by the merge, and until then filtered out by ordinal.
 """
 
 from __future__ import annotations

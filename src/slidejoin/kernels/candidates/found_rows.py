@@ -1,4 +1,4 @@
-"""What becomes of the rows that a structure found: those that pass the further dimensions are kept, and written."""
+"""Rows that a structure found: filter them by the further dimensions, and write the pairs."""
 
 from __future__ import annotations
 

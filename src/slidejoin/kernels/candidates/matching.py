@@ -1,4 +1,4 @@
-"""The second pass of matching: writing each probe's matches where they belong."""
+"""The second pass of matching: write each probe's matches to their places in the result."""
 
 from __future__ import annotations
 

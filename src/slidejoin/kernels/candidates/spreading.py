@@ -1,4 +1,4 @@
-"""Writing the pairs of ranges of both sides in arrival order: the second pass where probes have many matches."""
+"""Expand the ranges of both sides into pairs in arrival order: the second pass where probes have many matches."""
 
 from __future__ import annotations
 

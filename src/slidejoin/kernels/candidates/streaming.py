@@ -1,7 +1,7 @@
-"""Lines that are put together in the nearest cache and leave it past the caches: results are larger than those are.
+"""Non-temporal stores through a small staging buffer, for results larger than the caches.
 
-A line that is written whole need not be read first, and pushes nothing out that will be read. The primitives work on
-eight words, as those of `kernels.words` do, each with its plain meaning beside it.
+A cache line that is written whole need not be read first, and evicts nothing that will be read. The primitives work on
+eight words, as those of `kernels.common.words`, each with a plain Python version beside it.
 """
 
 from __future__ import annotations

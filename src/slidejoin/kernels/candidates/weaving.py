@@ -1,4 +1,4 @@
-"""From what the probes of both sides found to pairs in arrival order, and the checks before that."""
+"""Merge ("weave") the matches of both sides into pairs in arrival order, and check them before."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Where in a table of cells a key goes, and how far apart keys may lie for 32 bits to tell them apart there.
+"""The hash function of cell tables, and how far apart keys may be for 32 bits to identify them.
 
-A bucket holds the low 32 bits of a key. The rest is in where the key lies: a cell's hash is that of its low bits, plus
-a step for each 2**32 that the key is away from 0. Cells that are alike in their low bits are so far apart in the table
-that no line takes rows of both, up to `reach_of`: about ``2**28`` times the number of buckets. One multiplication does
-both, with a multiplier that is a step in its low bits and a fraction of 2**64 for spreading in its high ones.
+A bucket stores the low 32 bits of a key. The rest follows from its place: a cell's hash is that of its low bits, plus a
+step for each 2**32 between the key and 0. Cells with equal low bits are so far apart in the table that no line takes
+rows of both, up to `reach_of`: about ``2**28`` times the number of buckets. One multiplication does both, with a
+multiplier whose low bits are the step and whose high bits are a fraction of 2**64 for spreading.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Looking a batch of probes up in a table of cells: which stored rows lie in each one's range, and are seen by it.
+"""Probe a cell table with a batch: find the stored rows that are in each probe's range and that it sees.
 
-Probes are taken in blocks of eight, which pass three stages with hardly a branch that depends on a key: (1) what each
-of them looks for, in two cells, and in which buckets; these are asked for from memory. Two blocks later (2) the buckets
-have come and say how many lines follow; those are asked for, and all lines of the block are listed. One block later (3)
-the list is gone through, line by line. What does not fit into that - more than two cells, chains, the end of `found` -
-is looked up probe by probe.
+Probes are taken in blocks of eight, which pass three stages with hardly a branch that depends on a key: (1) compute the
+two cells of each probe and their buckets, and prefetch these. Two blocks later, (2) read from the buckets how many
+lines follow, prefetch those, and list all lines of the block. One block later, (3) compare the listed lines one by one.
+Whatever does not fit - more than two cells, chains, the end of `found` - is looked up probe by probe.
 """
 
 from __future__ import annotations

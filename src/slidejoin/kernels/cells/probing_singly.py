@@ -1,4 +1,4 @@
-"""Looking one probe up in a table of cells, however many cells it touches and however long their chains are."""
+"""Probe a cell table with a single probe, however many cells it covers and however long their chains are."""
 
 from __future__ import annotations
 

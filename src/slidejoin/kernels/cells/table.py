@@ -1,22 +1,23 @@
-"""A hash table of cells: rows whose keys lie in one cell of the axis share a bucket of one cache line.
+"""The cell table: a hash table in which rows whose keys are in one cell share a bucket of one cache line.
 
 A bucket has 16 words of 32 bits: seven keys, a link, seven positions, and the newest position beyond the bucket::
 
     word   0 … 6                  7      8 … 14                    15
            key, its low 32 bits   link   position: ordinal + 1     newest position of the bucket's rows beyond it
 
-A position is dead once its ordinal lies below the floor, and an insert overwrites any dead one: nothing is ever sorted,
-merged, moved or expired. Rows whose bucket is full of living ones go to the lines behind it, one after the other, which
-are buckets of other cells: most of those are empty where some are full. The link then says how many lines that are, and
-which of them took the last row. No more than SPREAD lines belong to one bucket (see `placing`). Rows of still denser
-cells go to a pool: to chunks of `LINES` lines each, filled upwards, of which the first line links to the chunk before::
+A position is dead once its ordinal is below the floor, and an insert overwrites any dead one: nothing is ever sorted,
+merged, moved or deleted. Rows whose bucket is full of live ones overflow into the lines that follow, one after the
+other, which are buckets of other cells: most of those are empty where some are full. The link then says how many lines
+these are, and which of them took the last row. No more than SPREAD lines belong to one bucket (see `placing`). Rows of
+still denser cells go to a pool of chunks of `LINES` lines each, filled upwards; the first line links to the chunk
+before::
 
     link   31        30 … 8                   7 … 4                                0 … 3
            chained   the newest chunk         line of it, or behind the bucket,    lines behind the bucket
                      by its number            that took the last row               that have rows of it
 
-All of that counts only while the newest position beyond the bucket lives. Rows go beyond it in the order in which they
-come, so that position is of the chunk that the link names, and a chunk whose rows are all dead is free for any bucket.
+The link is valid only while the newest position beyond the bucket is live. Rows overflow in arrival order, so that
+position is in the chunk that the link names, and a chunk whose rows are all dead is free for any bucket.
 """
 
 from __future__ import annotations

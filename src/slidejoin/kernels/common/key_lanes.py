@@ -1,6 +1,6 @@
-"""Vector primitives on keys of 64 bits: many are compared at once and give a bit each, without a branch.
+"""Vector comparisons of 64-bit keys: many keys at once, one result bit each, without branches.
 
-In LLVM's portable vector types, as those of `kernels.common.vectors`: a processor with shorter vectors takes several
+They use LLVM's portable vector types, as `kernels.common.vectors` does: a processor with shorter vectors takes several
 instructions for one.
 """
 

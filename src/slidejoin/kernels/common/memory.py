@@ -1,4 +1,4 @@
-"""Reading and writing at raw addresses: for columns whose rows lie in many pieces, and what several arrays hold."""
+"""Loads, stores and prefetches at raw addresses: for columns in many pieces, and for addresses kept in arrays."""
 
 from __future__ import annotations
 

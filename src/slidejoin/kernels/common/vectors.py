@@ -1,7 +1,7 @@
-"""Vector primitives: each in LLVM's portable vector types, so for any processor, and each with its plain meaning.
+"""Vector primitives in LLVM's portable vector types, for any processor, each with a plain Python version.
 
-One instruction has no portable form, the permutation that closes up chosen lanes (`put_lanes`): where AVX2 is missing,
-as on Arm, lanes are stored one by one, without branches. Which of the two is decided when this module is imported.
+One instruction has no portable form, the permutation that compacts chosen lanes (`put_lanes`): without AVX2, as on Arm,
+lanes are stored one by one, without branches. The choice is made when this module is imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sorted words, eight at an address: a word is a key's distance from its run's smallest, and below it the row's offset.
+"""Vector primitives on the sorted words of a run: a word is key minus smallest key, then the row's offset.
 
-One line of a cache holds eight words, which are compared, counted and copied at once in LLVM's portable vector types,
-so on any processor. Each primitive has its plain meaning beside it.
+A cache line holds eight words, which are compared, counted and copied at once in LLVM's portable vector types, so on
+any processor. Each primitive has a plain Python version beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One push through two tables of cells, from keys to pairs, by one thread or by two, without the interpreter.
+"""One push through two cell tables, from keys to pairs, by one or two threads, without the interpreter.
 
 Handing a Python function to a waiting thread takes 50 µs and then the interpreter's lock; a second thread that waits in
-`serve` begins within one. It inserts rows while the first one, in Python, puts them in order and keeps them, and then
-whoever is free takes the next part. If it sleeps, or works for somebody else, the first thread does all of it.
+`serve` begins within 1 µs. It inserts rows while the first thread, in Python, orders and stores them, and then each
+takes the next part when it is free. If it sleeps, or works for another join, the first thread does all parts.
 """
 
 from __future__ import annotations

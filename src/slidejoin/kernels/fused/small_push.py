@@ -1,8 +1,8 @@
-"""A small push in two calls: its order, then keeping rows, inserting, probing, weaving and gathering, by one thread.
+"""A small push in two kernel calls: order the rows; then store, insert, probe, weave and gather, in one thread.
 
-Each of these steps is a microsecond of work in a push of a few rows, and each call from Python as much again. All that
-the steps need to know lies in two arrays of addresses and numbers: the work of a push (`kernels.fused.work`), and
-beside it the columns of a small push, with which Python deals itself in larger ones.
+Each of these steps takes a microsecond in a push of a few rows, and each call from Python as much again. The parameters
+of all steps are in two arrays of addresses and numbers: the work of a push (`kernels.fused.work`), and the columns of a
+small push; in larger pushes Python handles the columns itself.
 """
 
 from __future__ import annotations

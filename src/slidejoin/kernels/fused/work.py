@@ -1,8 +1,8 @@
-"""The work of one push through two tables of cells, in parts that threads may take.
+"""The work of one push through two cell tables, in parts that threads share.
 
-Each side's rows are inserted into its own table, and the other side's rows probe that, stretch by stretch of the
-arrival order; then the pairs of each stretch are written where they belong. All that a part needs to know lies in one
-array of addresses and numbers, the *work* of a push, so a thread can do it without the interpreter.
+Each side's rows are inserted into its own table and probed by the other side's rows, stretch by stretch of the arrival
+order; then the pairs of each stretch are written to their places in the result. The parameters of all parts are in one
+array of addresses and numbers, the *work* of a push, so a thread needs no interpreter for them.
 """
 
 from __future__ import annotations

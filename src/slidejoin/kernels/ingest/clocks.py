@@ -1,4 +1,4 @@
-"""Event times of a push: is any row late, and which of the rows found are in a probe's scope."""
+"""Event times of a push: check for late rows, and filter the rows found by the scope of each probe."""
 
 from __future__ import annotations
 

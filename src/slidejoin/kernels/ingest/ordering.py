@@ -1,4 +1,4 @@
-"""Putting the rows of two sides into one order."""
+"""Merging the rows of two sides into one arrival order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Compiling kernels in another process, which goes on when this one ends.
+"""Compiling kernels in a background process, which continues when this process ends.
 
-It begins when an embedded join first needs a kernel that is not compiled, is the only one that does so in the folder of
-compiled kernels, and takes what other programs leave of the processor. With ``SLIDEJOIN_COMPILE=now`` there is none:
-each kernel is compiled by its first call.
+It starts when an embedded join first needs a kernel that is not compiled. Only one runs for each cache folder, at low
+priority. With ``SLIDEJOIN_COMPILE=now`` there is none: each kernel is compiled by its first call.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Where compiled kernels are found again: one file for each, whose name says all that decides its contents.
+"""The disk cache of compiled kernels: one file each, whose name is derived from all that decides its contents.
 
-Numba keeps the forms of a function in numbered files and lists them in another one. Two processes that compile at once
-give one number to two of them (numba issue 4807), and one that is killed between the two files leaves old code under a
-new entry. Kernels that are made by one function it tells apart by pickles of what they close over, and a helper pickles
-to other bytes in every process: such kernels were compiled whenever a process began. Here any number of processes may
-compile into one folder: whatever two of them write to one name is the same.
+Numba's own cache keeps the specializations of a function in numbered files and lists them in an index file. Two
+processes that compile at once may give one number to two of them (numba issue 4807), and a process that is killed
+between the two files leaves old code under a new entry. Kernels made by one factory function are told apart there by
+pickles of their closures, and a helper pickles to other bytes in every process: such kernels were compiled again in
+every process. Here any number of processes may compile into one folder: two that write the same name write the same
+contents.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How kernels are compiled: the one place that knows Numba's switches.
 
-Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. A kernel is
-loaded by its first call. One that is not in the cache is compiled then, which is said on standard error; or run by
-Python, if little is asked of it, while another process compiles all of them (`interpreted`, `background`). `warming`
-compiles them beforehand.
+Kernels are pure functions on arrays, with one typed signature each, cached on disk, and release the GIL. A kernel is
+loaded by its first call. If it is not in the cache, it is compiled then, with a message on standard error; or, for few
+rows, run by Python while another process compiles all kernels (`interpreted`, `background`). `warming` compiles them
+ahead of time.
 ``NUMBA_DISABLE_JIT=1`` runs them as plain Python.
 """
 

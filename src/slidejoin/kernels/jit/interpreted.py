@@ -1,12 +1,12 @@
-"""Kernels run by Python itself, so that a first small push is answered at once while they are compiled elsewhere.
+"""Kernels interpreted by Python, so that the first small pushes do not wait for compilation.
 
-Each kernel has a plain meaning, which ``NUMBA_DISABLE_JIT=1`` gives to a whole process. Here a module of kernels is
-executed a second time, with Numba out of its way, and a kernel that is not compiled yet is replaced by its plain twin
-for as long as little is asked of it. Both work on the same arrays, so that one call may be plain and the next compiled.
+Each kernel has a plain Python version, which ``NUMBA_DISABLE_JIT=1`` selects for a whole process. Here a module of
+kernels is executed a second time, without Numba, and a kernel that is not compiled yet is replaced by its plain version
+as long as there are few rows. Both work on the same arrays, so one call may be plain and the next compiled.
 
-What is little is decided by the rows of the whole process, which only grow: at most `MOST_ROWS` in any push and
-`MOST_IN_ALL` in all. Plain kernels run in one thread, as each of the threads that share a push needs more rows than
-that. Numba is not loaded by importing this module.
+Few rows means, counted over the whole process: at most `MOST_ROWS` in any push and `MOST_IN_ALL` in all. Plain kernels
+run in one thread, since pushes are shared by threads only above that number of rows. Importing this module does not
+load Numba.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is said on standard error while kernels are compiled: one line, and on a terminal how far it is.
+"""Progress of compilation on standard error: one line, and on a terminal a progress bar.
 
-Nobody waits without knowing why, whatever logging a program has set up: so these lines do not go through `logging`.
+Users should know what they wait for, however a program has set up logging: so these lines do not go through `logging`.
 ``SLIDEJOIN_QUIET=1`` silences them.
 """
 

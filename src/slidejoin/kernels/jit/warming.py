@@ -1,4 +1,4 @@
-"""Compiling everything ahead of time, on all cores."""
+"""Compiling all kernels ahead of time, on all cores."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The linked list adaptive table: rows of a partition in an entry of its own, then in reserved ones (PanJoin, III-B.2).
+"""The linked list adaptive table: each partition has an entry, then reserved overflow entries (PanJoin, III-B.2).
 
-Entry e has ``filled[e]`` rows in places ``e * width`` and on of `keys` and `ordinals`, int64, and its partition goes on
-in entry ``following[e]``. ``first[p]`` and ``last[p]`` are the entries in which the rows of partition p begin and end,
-and ``behind[p]`` is the partition of the next larger keys; all int32, `NOTHING` where there is none. ``state[PTR_G]``,
-int64, is the first unused entry, the paper's PtrG. A width is a whole number of `BLOCK` rows.
+Entry e has ``filled[e]`` rows from place ``e * width`` of `keys` and `ordinals`, int64, and its partition continues in
+entry ``following[e]``. ``first[p]`` and ``last[p]`` are the first and the last entry of partition p, and ``behind[p]``
+is the partition of the next larger keys; all int32, `NOTHING` where there is none. ``state[PTR_G]``, int64, is the
+first unused entry, the paper's PtrG. A width is a whole number of `BLOCK` rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Partitions by splitters: how rows find theirs, and how splitters are adjusted (PanJoin, sections III-B.1 and III-E).
+"""Partitions by splitters: routing rows to them, and adjusting the splitters (PanJoin, III-B.1 and III-E).
 
 Partition i takes the keys that are larger than splitter i - 1 and no larger than splitter i, `splitters` (P - 1,) int64
 ascending: the first has no lower end, the last no upper one.

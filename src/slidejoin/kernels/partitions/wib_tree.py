@@ -1,8 +1,8 @@
 """Wide B+-tree: small sorted inner nodes over wide unsorted leaves, which are divided at a split (PanJoin, III-C).
 
-Inner node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `node_keys` int64 and `children` int32: a
-child and the smallest key that may be in it, that of the first child not looked at. Behind the last node there are
-`KEY_LANES` places more, since keys are compared so many at a time. Leaves are partitions of a linked list adaptive
+Inner node v has ``sizes[v]`` entries from place ``v * fan_out`` of `node_keys` int64 and `children` int32: a
+child and the smallest key that may be in it, which is ignored for the first child. The last node is followed by
+`KEY_LANES` spare places, since so many keys are compared at once. Leaves are partitions of a linked list adaptive
 table (`slidejoin.kernels.partitions.llat`) of a width. A leaf of more rows than its width has one key alone.
 """
 

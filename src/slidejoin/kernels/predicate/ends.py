@@ -1,8 +1,8 @@
-"""Exact ends of ranges of doubles: the largest one for which a rounded expression stays at or below a bound.
+"""Exact bounds of ranges of doubles: the largest double for which a rounded expression is at most a bound.
 
 A comparison such as ``l.x + 0.1 <= r.x`` holds, as written, for all l.x up to some double, since rounding keeps the
-order. That double is a few steps away from ``r.x - 0.1``, which is rounded itself. Each operation is undone alone, so
-that a step is one operation again: guess, look at the neighbours, and only where these do not tell bisect.
+order. That double is a few steps away from ``r.x - 0.1``, which is rounded itself. The operations are inverted one at a
+time, so that a check is one operation: guess, try the neighbours, and bisect only if that does not settle it.
 
 Keys are the order-preserving bits of doubles, see `slidejoin.kernels.predicate.doubles`.
 """

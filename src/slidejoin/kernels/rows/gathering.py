@@ -1,4 +1,4 @@
-"""Taking rows out of columns that lie in pieces."""
+"""Gathering rows from columns that are in pieces."""
 
 from __future__ import annotations
 

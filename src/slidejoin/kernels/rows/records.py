@@ -1,7 +1,7 @@
-"""Rows as records: taking columns out of rows that lie side by side, and texts into words and out again.
+"""Records: gathering columns from rows in row format, and storing texts as words.
 
-A record has one place for each column. A row that is asked for is one or two cache lines then, however many of its
-columns are wanted; columns apart would be a line each.
+A record has one place for each column. Gathering a row then reads one or two cache lines, however many of its columns
+are wanted; separate columns would be a line each.
 
 A text (or binary) is two words of 64 bits in its record::
 

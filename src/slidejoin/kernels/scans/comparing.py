@@ -1,4 +1,4 @@
-"""Comparing a batch of probes with blocks of keys, all of them: the nested loop of CellJoin, section 5."""
+"""Comparing every probe of a batch with every key of a block: the nested loop of CellJoin, section 5."""
 
 from __future__ import annotations
 

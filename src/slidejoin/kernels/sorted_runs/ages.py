@@ -1,8 +1,8 @@
-"""Counting the rows of a run that came at a certain time or later, between two places, without looking at each.
+"""Counting the rows between two places of a run that arrived at or after a given time, without reading each of them.
 
-A run's rows are put into 64 classes by when they came. For every 64 places it is written down how many rows of each
-class or a later one lie before them; the rows of one class, which alone have to be looked at, stand side by side. So a
-count takes nearly as long for a range of thousands of rows as for one of a hundred.
+A run's rows are divided into 64 classes by arrival. For every 64 places a histogram says how many rows of each class or
+a later one precede them; the rows of the one class that has to be read are stored side by side. So a range of thousands
+of rows is counted nearly as fast as one of a hundred.
 """
 
 from __future__ import annotations

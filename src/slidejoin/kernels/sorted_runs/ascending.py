@@ -1,8 +1,7 @@
-"""Finding the few matches of probes that come in the order of their own keys, around which their ranges lie.
+"""Finding few matches for probes that are sorted by their own keys, with ranges around those keys.
 
-The rows of a push are sorted once, for their own side's index; in the same order they probe the other side's. So what
-they ask is read from one end to the other, like the directories of the runs, and nothing but what each probe found has
-to be put back into arrival order.
+The rows of a push are sorted once, for their own side's index, and probe the other side's in the same order. So probes
+and the directories of the runs are read sequentially, and only the matches have to be put back into arrival order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sorted runs asked by a small push: from its keys to the positions of all matches in one call."""
+"""A small push against sorted runs: from its keys to the positions of all matches in one call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The insertion buffer of sorted runs: rows of small pushes, sorted where they lie (PanJoin, section III-D).
+"""The insertion buffer of sorted runs: rows of small pushes, sorted in place (PanJoin, section III-D).
 
-A run of its own for each small push costs more to make, and to merge soon after, than its rows are worth. So these are
-put in order among those that came shortly before them, and become a run once there are enough.
+A separate run for each small push would cost more to build, and to merge soon after, than it saves. So these rows are
+merged into those that arrived shortly before, and become a run once there are enough.
 """
 
 from __future__ import annotations

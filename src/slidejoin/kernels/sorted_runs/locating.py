@@ -1,7 +1,7 @@
-"""Where the ranges of a block of probes begin and end in sorted runs.
+"""Finding where the ranges of a block of probes begin and end in sorted runs.
 
-One run after the other, so that what describes it stays in registers; for few probes at a time, so that what was asked
-for while the block before was searched is still in a near cache.
+One run after the other, so that its parameters stay in registers; for few probes at a time, so that what was prefetched
+while the block before was searched is still in a near cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merging two sorted runs of neighbouring sub-windows into one, a stretch of the result at a time."""
+"""Merging two sorted runs of neighbouring sub-windows into one, part by part of the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching sorted runs for probes with few matches each: these are written down at once, ranges are not kept."""
+"""Probing sorted runs where probes have few matches each: matches are written at once, ranges are not kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding ranges of matches in sorted runs, and counting what is in them."""
+"""Finding the ranges of matches in sorted runs, and counting the rows in them."""
 
 from __future__ import annotations
 

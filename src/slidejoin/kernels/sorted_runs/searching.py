@@ -1,4 +1,4 @@
-"""What is read of sorted runs: their lines in a table, directories, single places."""
+"""How runs are described to kernels and searched: the table of runs, directories, single places."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Counting the matches of probes that come in the order of their own keys, around which their ranges lie.
+"""Counting the matches of probes that are sorted by their own keys, with ranges around those keys.
 
-Where a range begins and where it ends are two ascending sequences, each read from one end of a run to the other. What a
-run of which every probe sees every row adds is known at once; of others the range is kept, see `kernels.seeing`.
+The beginnings and the ends of the ranges are two ascending sequences, so a run is read sequentially for each. The count
+of a run whose rows are all visible to every probe is the length of the range; for other runs the range is kept, see
+`kernels.sorted_runs.visibility`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which rows of a run are seen as one probe after the other comes, and how many of those lie before a place.
+"""A bitmap of the rows of a run that the current probe sees, with prefix counts.
 
-Every place of a run has a bit, set while its row is seen. Probes in the order of their arrival see ever newer rows:
-each row enters once and leaves once. What lies before a place is counted on four levels: the bits of its word, words
-of 64 bits, stretches of 64 words, and 64 of those. On each level it is written down how many come before, so that a
-change adds to a few vectors and a count reads four numbers, whatever the size of the run.
+Every place of a run has a bit, set while its row is seen. Probes in arrival order see ever newer rows: each row enters
+once and leaves once. The seen rows before a place are counted on four levels: the bits of its word, words of 64 bits,
+stretches of 64 words, and 64 of those. Each level keeps prefix counts, so a change adds to a few vectors and a count
+reads four numbers, whatever the size of the run.
 """
 
 from __future__ import annotations

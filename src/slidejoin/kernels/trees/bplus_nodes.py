@@ -1,10 +1,10 @@
-"""The nodes of a B+-tree in arrays, and the way down to a leaf (PIM-Tree, section 2.2.1).
+"""The nodes of a B+-tree in arrays, and the descent to a leaf (PIM-Tree, section 2.2.1).
 
-Node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `keys`, `values` and `children`. An entry of a leaf
-is a row's key and ordinal, in ascending order of both, so that equal keys are told apart; its child is not looked at.
-An entry of an inner node is a child and the smallest entry that may be in it; that of the first child is not looked at.
-Behind the last node there are `KEY_LANES` places more, since entries are compared so many at a time. Leaves are linked
-both ways by `following` and `before`. All arrays that kernels take have been through `vectors.borrowed`.
+Node v has ``sizes[v]`` entries from place ``v * fan_out`` of `keys`, `values` and `children`. An entry of a leaf is a
+row's key and ordinal, in ascending order of both, which makes equal keys distinct; its child is ignored. An entry of an
+inner node is a child and the smallest entry that may be in it, which is ignored for the first child. The last node is
+followed by `KEY_LANES` spare places, since so many entries are compared at once. Leaves are linked both ways by
+`following` and `before`. All arrays that kernels take have been through `vectors.borrowed`.
 """
 
 from __future__ import annotations

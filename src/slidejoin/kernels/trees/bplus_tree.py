@@ -1,7 +1,7 @@
 """Insert into a B+-tree and delete from it, one row after the other; see `kernels.trees.bplus_nodes` for nodes.
 
-Rows are looked up in groups, so that their leaves are on the way from memory together; each is then inserted, or
-deleted, by itself, in the leaf that was found. Two rows of a group meet only where a leaf is split between them.
+Rows are looked up in groups, so that the cache misses on their leaves overlap; each is then inserted, or deleted, by
+itself, in the leaf that was found. Two rows of a group affect each other only where a leaf is split between them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ranges in a chain of sub-indexes: in an archived one that is sorted, and put together from all of them."""
+"""Range scans of a chain of sub-indexes: scan a sorted archived one, and merge the results of all."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Leaves are stretches of `fan_out` - 1 of the sorted keys. An inner node has as many keys, each the largest below one of
 its children; the last child needs none. Node b's children are the nodes ``b * fan_out`` to ``(b + 1) * fan_out - 1`` of
-the next level. A node takes whole cache lines, filled up by the largest number there is, so that all keys of a line
-are compared at once and what fills it up is never below a bound.
+the next level. A node takes whole cache lines, padded with the largest int64, so that all keys of a line are compared
+at once and padding is never below a bound.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scan ranges in an immutable tree and in the B+-trees beside it, from where they begin (PIM-Tree, 3.2 and 3.3).
 
-The first as in `slidejoin.kernels.trees.css_tree`, the others as in `slidejoin.kernels.trees.subindexes`.
+Their layouts: `slidejoin.kernels.trees.css_tree` and `slidejoin.kernels.trees.subindexes`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ranges in an immutable tree and in the B+-trees beside it: find where they begin in each, then scan them.
+"""Range scans of an immutable tree and the B+-trees beside it: find the first entries, then scan.
 
-The first as in `kernels.trees.css_tree`, the others as in `kernels.trees.subindexes` (PIM-Tree, sections 3.2
-and 3.3). A few probes at a time, so that what their searches asked for is still near when it is scanned.
+Their layouts: `kernels.trees.css_tree` and `kernels.trees.subindexes` (PIM-Tree, sections 3.2 and 3.3). A few probes at
+a time, so that what their searches prefetched is still cached when it is scanned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Probes of a PIM-Tree shared by threads, task by task in the order of arrival (PIM-Tree, section 4.1).
 
-A task is a few probes. Whoever is free takes the next one, answers it into memory of its own, and marks it; then,
-unless another thread is just doing so, it hands on all tasks at the head of the queue that are done, in their order. So
-a slow task stops nobody, and the answer is the one that a single thread gives.
+A task is a few probes. A free thread takes the next task, writes its answer into memory of its own, and marks it done;
+then, unless another thread is doing so, it hands on all finished tasks at the head of the queue, in their order. So a
+slow task blocks no other thread, and the result is the same as with a single thread.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""B+-trees that rows only come into, all their nodes in one pool, all their leaves in one list (PIM-Tree, 3.2 and 3.3).
+"""Insert-only B+-trees with all nodes in one pool and all leaves in one list (PIM-Tree, 3.2 and 3.3).
 
-Node v has ``sizes[v]`` entries in places ``v * width`` and on of `keys` and `values`, int64, where `width` is its room,
-whole cache lines; behind them stands the largest key there is, which is never below a bound. An entry of a leaf is a
-key and an ordinal. An entry of an inner node is the largest key that may be in a child, and the child; that of the last
-child is never looked at. Equal keys may lie in several leaves; searches come to the first and go on by ``following``.
+Node v has ``sizes[v]`` entries from place ``v * width`` of `keys` and `values`, int64, where `width` is its capacity,
+whole cache lines; the rest is padded with the largest int64, which is never below a bound. An entry of a leaf is a key
+and an ordinal. An entry of an inner node is the largest key that may be in a child, and the child; the last child's key
+is ignored. Equal keys may be in several leaves; searches find the first and continue by ``following``.
 
 Nodes 0, 1, … are the first leaves of tree 0, 1, …, and stay so: a node that is split keeps its first part. Each tree
-has a root and a height, the levels above the leaves. Nodes are taken one after the other and given back all together.
+has a root and a height, the levels above the leaves. Nodes are allocated one by one and freed all together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The fused path: a push of one comparison of whole numbers, in a few kernel calls.
+"""The fused path: a push of a join on one integer comparison, in a few kernel calls.
 
-The general path decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
-fit. That costs some 500 µs a push whatever its size. Here all of it is decided once; a push that does not fit is not
-accepted. The steps are the same: insert, probe, weave; tests push everything both ways.
+The general path decides for each push what a plan leaves open: filters, further terms, times, keys out of range. That
+costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
+accepted. The steps are the same: insert, probe, weave; tests run every push through both paths.
 
 Three fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
 and small ones through sorted runs (`sorted_runs`).

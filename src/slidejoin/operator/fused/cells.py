@@ -1,4 +1,4 @@
-"""Fused pushes through tables of cells: one band or equality of whole numbers, in count or time windows."""
+"""Fused pushes through cell tables: one integer band or equality, in count or time windows."""
 
 from __future__ import annotations
 

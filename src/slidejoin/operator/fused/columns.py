@@ -1,4 +1,4 @@
-"""What one side brings to a small push: where its columns, its window and its records lie, and room for results."""
+"""The column, window and record addresses of one side of a small push, and room for its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fused pushes do alike: putting rows in order, keeping them, and putting out what they found."""
+"""The steps that all fused pushes share: order the rows, store them, output the matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event times of a fused push: taken as they lie in memory, where no row is late."""
+"""Event times of a fused push: read in place from Arrow memory, provided that no row is late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second thread for work that is done in less time than the interpreter takes to hand it over."""
+"""The partner thread: a second thread for work that is shorter than a hand-over through the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the probes of one side need in fused pushes through cells, kept from push to push."""
+"""The probe parameters of one side in fused pushes through cell tables, kept from push to push."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fused pushes of a few rows: what `cells` does in Python, done by addresses.
+"""Fused pushes of a few rows: what `cells` does in Python, done by kernels on addresses.
 
-A push of sixteen rows spends two microseconds on its rows and forty on calls. Here each column is asked once where it
-lies, one kernel does the rest (`kernels.fused.small_push`), and the result is cut from a table that was made for many.
-What does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
+A push of sixteen rows spends two microseconds on its rows and forty on calls. Here the address of each column is taken
+once, one kernel does the rest (`kernels.fused.small_push`), and the result is a slice of a preallocated table. Whatever
+does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
 """
 
 from __future__ import annotations

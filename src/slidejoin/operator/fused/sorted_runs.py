@@ -1,8 +1,8 @@
-"""Fused pushes through sorted runs: one comparison of whole numbers, in count windows, by few rows at once.
+"""Fused small pushes through sorted runs: one integer comparison, in count windows.
 
-The rows of small pushes collect in an insertion buffer (`index.sorted_runs.insertion_buffer`), so that most of them
-neither make a run nor merge one. Larger ones take the general path, which two threads share: their rows cost more than
-its decisions.
+The rows of small pushes are collected in an insertion buffer (`index.sorted_runs.insertion_buffer`), so most pushes
+neither build nor merge a run. Larger pushes take the general path, which uses two threads: there the work on rows
+outweighs the overhead of the path.
 """
 
 from __future__ import annotations

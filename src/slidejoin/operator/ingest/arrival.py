@@ -1,4 +1,4 @@
-"""In which order rows come, and which of them come too late."""
+"""Arrival order: how the rows of a push are ordered, and which of them are late."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The rows that one side brings to a push, each column looked at once.
+"""The columns of one side of a push, each read from Arrow once.
 
-Getting at the memory of an Arrow column takes some 3 µs, and the sort column, the keys and what is kept are often the
-same ones: in small pushes that is a good part of all time.
+Getting the memory of an Arrow column takes some 3 µs, and the sort column, the keys and the stored columns are often
+the same: in small pushes that is a good part of the time.
 """
 
 from __future__ import annotations

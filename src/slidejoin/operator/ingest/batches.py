@@ -1,4 +1,4 @@
-"""What is taken as a batch: anything of Arrow, pandas and Polars frames, a dict of arrays."""
+"""The forms of a batch: anything with the Arrow interface, pandas and Polars frames, a dict of arrays."""
 
 from __future__ import annotations
 

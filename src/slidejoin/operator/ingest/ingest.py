@@ -1,4 +1,4 @@
-"""From batches to what the operator takes: one arrival order, late rows and rows without event time left out."""
+"""From batches to the rows of a push: one arrival order, without late rows and rows without event time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values by which the rows of a push are sorted, comparable between the sides."""
+"""The sort keys of a push: values of the order column, comparable between the sides."""
 
 from __future__ import annotations
 

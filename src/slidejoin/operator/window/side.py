@@ -1,4 +1,4 @@
-"""The window of one side: rows that come and leave, over an index. Both sides are this one class."""
+"""The window of one side: insert rows into its index and store, and expire them. Both sides use this class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions as formulas: comparisons that give ranges, joined by AND and OR."""
+"""Conditions as formulas: atoms joined by AND and OR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact comparisons as one form: ``a * left key + b * right key`` lies in given intervals.
+"""The normal form of exact comparisons: ``a * left key + b * right key`` lies in given intervals.
 
 Integers, decimals, times and durations are exact, so moving constants and terms from one side of a comparison to the
 other changes nothing. A comparison whose columns add up linearly becomes an integer combination X of the two keys and

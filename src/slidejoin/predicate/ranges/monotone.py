@@ -1,4 +1,4 @@
-"""Comparisons of doubles that hold for a stretch of one operand inside: the operations around it are monotone."""
+"""Comparisons of doubles that hold for a range of one inner operand, since the operations around it are monotone."""
 
 from __future__ import annotations
 

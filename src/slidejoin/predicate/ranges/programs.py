@@ -1,7 +1,7 @@
-"""Comparisons of doubles as programs that find the exact ends of a probe's range, see `kernels.predicate.ends`.
+"""Comparisons of doubles as programs that compute the exact bounds of a probe's range, see `kernels.predicate.ends`.
 
 Rounding keeps the order, so ``l.x + 0.1 <= r.x`` as written holds for all l.x up to some double, and that double is
-found by undoing one operation after the other. Every end is brought into one form: ``sign * key``, changed by rising
+found by inverting one operation after the other. Every bound is brought into one form: ``sign * key``, after increasing
 operations, is at most a bound.
 """
 

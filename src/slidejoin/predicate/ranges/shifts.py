@@ -1,4 +1,4 @@
-"""The usual ranges in a few microseconds: whole numbers around whole numbers, ends decided when the join is planned."""
+"""A fast path for the common ranges, integers around integers: their widths are computed when the join is planned."""
 
 from __future__ import annotations
 

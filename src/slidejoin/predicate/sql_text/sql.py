@@ -1,6 +1,6 @@
-"""SQL text to expressions. sqlglot parses, and its tree is turned into our nodes at once; nothing else sees it.
+"""SQL text to expressions: sqlglot parses it, and its tree is converted into our nodes here and nowhere else.
 
-Import this module only where SQL text has been given: importing sqlglot takes a moment that others need not spend.
+Import this module only where SQL text has been given, since importing sqlglot takes a moment.
 
 Names: a column is always written with the alias of its side. Column names are kept as written; an alias is matched
 exactly first, then regardless of case unless it is quoted. Constants: ``0.1`` and ``1e5`` are exact decimals, a

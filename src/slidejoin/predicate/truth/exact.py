@@ -1,4 +1,4 @@
-"""Exact integer arithmetic on whole arrays: int64 where bounds prove that nothing overflows, Python ints otherwise."""
+"""Exact integer arithmetic on arrays: int64 where bounds prove that nothing overflows, Python ints otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Arrow types the predicate understands, and what may meet what.
+"""Which Arrow types predicates support, and which of them can be compared or combined.
 
 Everything comparable is one of three things: an exact number (an unscaled integer and a power of ten; integers,
 decimals, dates, times, durations and booleans), an IEEE double, or a string of bytes.

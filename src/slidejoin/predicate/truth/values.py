@@ -1,4 +1,4 @@
-"""Columns and literals as plain value arrays: what evaluation and range building compute with."""
+"""Columns and literals as plain value arrays, the input of evaluation and of range building."""
 
 from __future__ import annotations
 

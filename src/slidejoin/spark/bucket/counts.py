@@ -1,7 +1,7 @@
-"""Counts that come together from several buckets: one line for each row, with the sum.
+"""Summing the counts of a row over several buckets: one output row for each input row.
 
-Each copy of a row has counted the pairs that it produced in its bucket. One copy is at home: its line stays, and the
-counts of the others are added to it, within the same micro-batch. Lines pass as blocks, like rows before the join.
+Each copy of a row has counted its pairs in its bucket. One copy is at home: its output row is kept, and the counts of
+the others are added to it, within the same micro-batch. Counts are sent as blocks, like rows before the join.
 """
 
 from __future__ import annotations

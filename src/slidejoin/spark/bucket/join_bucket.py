@@ -1,4 +1,4 @@
-"""One bucket, one micro-batch: blocks in, result frames out, the window brought up to date in the state.
+"""The join of one bucket in one micro-batch: blocks in, result frames out, the window in the state updated.
 
 ::
 

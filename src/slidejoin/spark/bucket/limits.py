@@ -1,7 +1,7 @@
-"""A cap on what one bucket holds, so that a query ends with a reason and not with a worker that ran out of memory.
+"""The memory limit of a bucket: the query fails with an explanation instead of a worker that runs out of memory.
 
-Counted are the bytes of Arrow rows: those in the state, and those that come with the micro-batch, while they come. A
-query that was refused has lost nothing: it can go on from its checkpoint with a higher limit.
+It counts the bytes of Arrow rows: those in the state, and those of the micro-batch, while they are read. A query that
+fails here has lost nothing: it can be restarted from its checkpoint with a higher limit.
 """
 
 from __future__ import annotations

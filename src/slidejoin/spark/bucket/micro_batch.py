@@ -1,4 +1,4 @@
-"""What one micro-batch brought to a bucket: blocks to rows, and how far each side is."""
+"""The rows of one micro-batch for a bucket: decode the blocks, drop late rows, track the progress of each side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark pickles and runs on executors: thin shells that make the worker ready before importing anything heavy."""
+"""Functions that Spark pickles and runs on executors: thin wrappers that prepare the worker before heavy imports."""
 
 from __future__ import annotations
 

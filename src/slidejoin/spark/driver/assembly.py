@@ -1,4 +1,4 @@
-"""Putting a join together on the driver: what the operator of each bucket runs, and the operators around it.
+"""Assembling a join on the driver: the operator of each bucket, and the Spark operators around it.
 
 ::
 

@@ -1,8 +1,8 @@
-"""Event time: marking raw rows with a watermark, before anything else is done to them.
+"""Event time: setting the watermark on the raw rows, before any other operator.
 
-Marked are the rows as they come, not the packed blocks: Spark drops a whole block whose stamp is at or below the
-watermark, and passes late rows inside newer blocks. A second ``withWatermark`` further down ends the query in its
-second micro-batch, so an input that has a mark keeps it.
+It is set on the raw rows, not on the packed blocks: Spark would drop a whole block whose stamp is at or below the
+watermark, and pass late rows inside newer blocks. A second ``withWatermark`` further down makes the query fail in
+its second micro-batch, so an input that has a watermark keeps it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a checkpoint's state holds: its joins, their buckets and segments, read by Spark's own state reader."""
+"""Inspecting a checkpoint's state: its joins, their buckets and segments, read by Spark's own state reader."""
 
 from __future__ import annotations
 

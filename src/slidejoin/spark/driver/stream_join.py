@@ -1,4 +1,4 @@
-"""`stream_join`: the join as PySpark users see it."""
+"""`stream_join`: the join in PySpark, the main function of the Spark API."""
 
 from __future__ import annotations
 

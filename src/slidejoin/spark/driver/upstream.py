@@ -1,7 +1,7 @@
-"""What stands in front of an input: a watermark that its columns no longer show, operators that keep state.
+"""The operators upstream of an input: a watermark that its columns no longer show, and stateful operators.
 
-Read from the plan as Spark has it, or, with Spark Connect, from the plan that would be sent there, which does not show
-what is behind a view or a query in SQL text.
+They are read from Spark's own plan, or, with Spark Connect, from the plan that would be sent, which does not show what
+is behind a view or a query in SQL text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Buckets: the units in which a join is spread over state partitions.
 
-Spark puts a group on partition ``pmod(murmur3(key), partitions)``. Bucket ids are chosen so that the buckets of one
-join lie one on each partition, if there are as many partitions as buckets; consecutive ids would collide.
+Spark assigns a group to partition ``pmod(murmur3(key), partitions)``. Bucket ids are chosen so that each partition gets
+one bucket of a join, if there are as many partitions as buckets; consecutive ids would collide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a session must have before a join can run on it, each with an error that says what to set.
+"""Checks of a Spark session before a join runs on it, each with an error that says what to set.
 
 Settings are checked, never changed: the state store and the shuffle partitions belong to the whole session.
 """

@@ -1,15 +1,15 @@
-"""How buckets are laid out, so that a left and a right row of one group share exactly one of them.
+"""The grid of buckets, in which a left and a right row of one group share exactly one bucket.
 
-The buckets are cut into columns of consecutive ones. A left row has one bucket in every column; a right row has one
-column, and takes there every bucket in which a left row of its groups may be::
+The buckets are divided into columns of consecutive ones. A left row has one bucket in every column; a right row has one
+column, and is copied to every bucket of it in which a left row of its groups may be::
 
                column 0   column 1   column 2
                   .          R          .
-    left row      L          .          L         they meet in LR, and nowhere else: not either if the right row
+    left row      L          .          L         they meet in LR, and nowhere else, even if the right row
                   .         LR          .         belongs to several groups, as all of it stays in its column
                   .          R          .
 
-Which bucket of a column and which column it is, hashes of the rows say. With one column right rows alone are copied.
+The bucket within a column and the column are chosen by hashes of the rows. With one column only right rows are copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which Python Spark's workers run: the driver's, or one that has the same slidejoin.
+"""Which Python Spark's workers run: the driver's, or one with the same version of slidejoin.
 
-Spark starts its workers as ``PYSPARK_PYTHON``, or else as the ``python3`` that the PATH has. A script that is run by
-the Python of an environment that is not activated, ``venv/bin/python job.py``, would get workers without its packages.
+Spark starts its workers with ``PYSPARK_PYTHON``, or else with the ``python3`` on the PATH. A script that is run by the
+Python of an environment that is not activated, ``venv/bin/python job.py``, would get workers without its packages.
 """
 
 from __future__ import annotations

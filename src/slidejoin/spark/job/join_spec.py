@@ -1,4 +1,4 @@
-"""What the tasks of one join need to know: pickled once, the same on every executor and in every micro-batch."""
+"""The specification of a join for its tasks: pickled once, the same on every executor and in every micro-batch."""
 
 from __future__ import annotations
 

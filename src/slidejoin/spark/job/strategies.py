@@ -1,4 +1,4 @@
-"""Which rows are to meet where, decided when the join is built, and why."""
+"""Strategies: how rows are routed to buckets, chosen when the join is built."""
 
 from __future__ import annotations
 

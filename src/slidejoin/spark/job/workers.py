@@ -1,10 +1,10 @@
-"""Making a Python worker ready: all kernels compiled and on disk, each once on a node.
+"""Preparing a Python worker: all kernels compiled and on disk, each once on a node.
 
-With a local master the driver has compiled them before a query starts, and workers load what is there. On another node
-the first worker compiles with the help of further processes, the others wait at a lock. A worker that finds no place to
-keep compiled kernels compiles for itself.
+With a local master the driver compiles them before a query starts, and workers load them from disk. On another node the
+first worker compiles with the help of further processes, the others wait for a lock. A worker that finds no folder to
+write compiled kernels to compiles for itself.
 
-This module imports none of them, and neither does `tasks`, which is what Spark unpickles.
+This module imports no kernels, and neither does `tasks`, which is what Spark unpickles.
 """
 
 from __future__ import annotations

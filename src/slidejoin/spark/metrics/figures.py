@@ -1,4 +1,4 @@
-"""What one bucket did with one micro-batch, in figures: gathered where it is joined, told to the driver."""
+"""The figures of one bucket in one micro-batch: collected where it is joined, sent to the driver."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The way of a bucket's figures from the executor to the driver, beside the result.
+"""Sending a bucket's figures from the executor to the driver, beside the result.
 
 ::
 
     bucket ─▶ accumulator, sent once by each task that succeeded ─▶ board of this process ─▶ `watch`
 
-A column of the result that Spark observes would do too, and be in Spark's own progress, but costs every result row some
-100 ns: a setting asks for that. Workers import this module before they are ready.
+A result column that Spark observes would also work, and appear in Spark's own progress, but costs some 100 ns for every
+result row: a setting enables it. Workers import this module before they are ready.
 """
 
 from __future__ import annotations

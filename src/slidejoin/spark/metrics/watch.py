@@ -1,4 +1,4 @@
-"""Seeing what joins do while they run: `watch`."""
+"""`watch`: monitor joins while they run."""
 
 from __future__ import annotations
 

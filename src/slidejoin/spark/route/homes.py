@@ -1,7 +1,8 @@
-"""Counts that are whole in one bucket: every row has a home, where all of its partners are stored.
+"""Counts within one bucket: every row has a home bucket, in which all of its possible partners are stored.
 
-A row's home is the bucket of its own key's cell, and it is copied to the homes of all partners that it may have. So
-its count needs no other bucket, and no exchange behind the join, for as many copies of left rows as of right ones::
+A row's home is the bucket of its own key's cell, and it is copied to the homes of all partners that it may have. So its
+count needs no other bucket, and no shuffle after the join, at the cost of as many copies of left rows as of right
+ones::
 
     left row   home: cell of its key     copied to: cells of the right keys that it matches
     right row  home: cell of its key     copied to: cells of the left keys that it matches

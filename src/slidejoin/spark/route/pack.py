@@ -1,6 +1,6 @@
-"""Rows to blocks: each task turns its rows into one Arrow block for each bucket, so that rows never pass singly.
+"""Packing rows into blocks: each task builds one Arrow block for each bucket, so that rows are never sent singly.
 
-A row costs transformWithState about 4 µs whatever it does, a block costs no more than a row.
+A row costs transformWithState about 4 µs whatever it does; a whole block costs no more than a row.
 """
 
 from __future__ import annotations

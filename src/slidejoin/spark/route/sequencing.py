@@ -1,4 +1,4 @@
-"""One order over both streams: what a count window needs beside the rows, found by one task without reading them.
+"""The sequencer: a total order over both streams, for count windows, computed by one task without reading the rows.
 
 ::
 
@@ -8,7 +8,7 @@
 
 A row's numbers are its ordinal on its side and how many rows of the other side had arrived before it. Within a
 micro-batch rows arrive by the order column, left first on ties, further ties by input task and place within it. That
-depends on what the tasks packed alone, not on the order in which their blocks come, so a second attempt numbers alike.
+depends only on what the tasks packed, not on the order in which their blocks arrive, so a retry gives the same numbers.
 """
 
 from __future__ import annotations

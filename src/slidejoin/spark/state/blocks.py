@@ -1,4 +1,4 @@
-"""Rows as bytes: Arrow record batches of a schema that both ends know, so it is not written again and again."""
+"""Blocks: rows as Arrow record batches without the schema, which both ends know."""
 
 from __future__ import annotations
 

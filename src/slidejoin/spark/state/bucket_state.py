@@ -1,4 +1,4 @@
-"""What a bucket keeps in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB."""
+"""The state of a bucket in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB."""
 
 from __future__ import annotations
 

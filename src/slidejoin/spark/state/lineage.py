@@ -1,8 +1,8 @@
-"""Whether a state goes back to the micro-batch before: what tells a state that was lost from one that is new or idle.
+"""Detecting lost state: whether a state continues the previous micro-batch, or is new, or was idle.
 
-Spark gives micro-batches consecutive numbers, and a bucket is called in every one that brings any task anything, so a
-bucket's manifest says in which micro-batch it was written last. Those that bring nothing, by which Spark only moves the
-watermark, call no bucket: then each state store writes down, under a key of its own, since when it has been idle::
+Spark numbers micro-batches consecutively, and a bucket is called in every micro-batch in which any task has input, so a
+bucket's manifest says in which micro-batch it was written last. An empty micro-batch, by which Spark only advances the
+watermark, calls no bucket: then each state store records, under a key of its own, since when it has been idle::
 
     micro-batch         7         8         9         10        11
     buckets are      called    called      idle      idle     called
@@ -10,7 +10,7 @@ watermark, call no bucket: then each state store writes down, under a key of its
                                          9 to 9     9 to 10
 
 In micro-batch 11 the manifest has to be that of 10, or that of the last one before the store was idle up to 10. So a
-store that has lost its last changes, some of them, or all it ever had, is found out by what it still has.
+store that has lost its last changes, some of them, or everything, is detected by what remains.
 """
 
 from __future__ import annotations

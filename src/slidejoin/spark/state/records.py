@@ -1,6 +1,6 @@
-"""Small records of the state: JSON text that ends with a checksum over all of itself.
+"""Small records of the state: JSON text followed by a checksum.
 
-This module imports nothing heavy, as a worker reads records in micro-batches that bring it no row.
+This module imports nothing heavy, since a worker reads records also in micro-batches without rows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Files on the node that spare the work of sorting a segment again: disposable, and never trusted blindly.
+"""A cache of sorted segments in files on the node: disposable, and verified before use.
 
-A Python worker is not tied to a bucket and dies when it is idle, so what it has sorted is kept in files beside the
-state, one for each segment, mapped into memory by whoever needs them next. A segment's id is random and belongs to
-one attempt, so a file can be stale only by being superfluous. What is missing, cut short or altered is rebuilt from
-the state; what cannot be written is not.
+A Python worker is not tied to a bucket and exits when it is idle, so sorted runs are kept in files beside the state,
+one for each segment, and memory-mapped by the next worker that needs them. A segment's id is random and belongs to one
+attempt, so a file can be unneeded but never out of date. Missing, truncated or altered files are rebuilt from the
+state; failures to write are ignored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A segment: rows of one micro-batch and bucket, or of several merged, with their sorted runs.
 
-The rows are the state, the runs are derived from them. A self-join keeps its rows once and indexes them by both roles.
+The rows are the state, the runs are derived from them. A self-join stores its rows once and indexes them in both roles.
 """
 
 from __future__ import annotations

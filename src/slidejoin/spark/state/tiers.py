@@ -1,7 +1,7 @@
-"""Small segments are merged by tiers, so that a window is never thousands of tiny ones.
+"""Tiered merging of small segments, so that a window never consists of thousands of tiny ones.
 
-Four neighbours of one level become one of the next: a row is written again once a level, O(log) times in all, and a
-window has at most three segments a level. Rows that have left the window meanwhile are left out on the way.
+Four neighbours of one level become one of the next: a row is rewritten once a level, O(log) times in all, and a window
+has at most three segments a level. Expired rows are dropped on the way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The state variables of a join, declared for Spark.
 
-None has a time to live: a segment that vanished by itself would lose pairs without a word.
+None has a time to live: a segment that Spark expired would silently lose pairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every structure's options have, and how values out of range are refused."""
+"""The base class of the options of structures, with the check of their values."""
 
 from __future__ import annotations
 

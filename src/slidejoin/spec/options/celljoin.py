@@ -1,4 +1,4 @@
-"""What can be set of the structures of CellJoin."""
+"""Options of CellJoin's structures."""
 
 from __future__ import annotations
 

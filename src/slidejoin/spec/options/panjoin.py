@@ -1,4 +1,4 @@
-"""What can be set of the structures of PanJoin."""
+"""Options of PanJoin's structures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set of the trees that the PIM-Tree paper has: its own two, and those that it measures them by."""
+"""Options of the trees of the PIM-Tree paper: its own two, and those that it compares them with."""
 
 from __future__ import annotations
 
