@@ -43,7 +43,7 @@ class JoinOperator(Protocol):
         """Return the seconds that this push took and its pairs of arrival numbers, ``i`` and ``j``."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 class _AtRest:
@@ -59,7 +59,7 @@ class _AtRest:
 
 
 class _Tables(_AtRest, ABC):
-    """Asks a tool for tables to join the push with the windows, one query a side."""
+    """Joins the push with the windows by a tool for tables, one query a side."""
 
     def push(self, left: pa.Table, right: pa.Table) -> tuple[float, pa.Table]:
         # The left rows meet the right window; the right rows meet the left window and those left rows.
@@ -176,7 +176,7 @@ class NestedLoop(_AtRest):
         )
         low, span = self.comparison.low, np.uint64(self.comparison.high - self.comparison.low)
         start = perf_counter()
-        # Seen from a right row the range is turned round. Of each pair the later row is the probe.
+        # For a right row the range is mirrored. Of each pair the later row is the probe.
         ours, stored = self._loop(left.take(some), self.right, low, span)
         late = ours > stored
         theirs, stored_left = self._loop(right.take(some), self.left, -self.comparison.high, span)

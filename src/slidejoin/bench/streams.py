@@ -26,7 +26,7 @@ BLOCK = 1 << 16
 """Rows of a side that are drawn at once."""
 
 PAYLOAD = ("i", "amount", "name", "note")
-"""Columns put out with payload: an integer, a float and two strings of some 5 and 10 bytes."""
+"""Output columns with payload: an integer, a float and two strings of some 5 and 10 bytes."""
 
 Batch = tuple[pa.Table, pa.Table]
 

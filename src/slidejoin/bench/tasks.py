@@ -48,7 +48,7 @@ SPARK_ROWS = 40_000
 """Rows of a micro-batch on Spark, if a window holds as many: small ones would measure the fixed time of each."""
 
 SPARK_BATCHES = 3
-"""Micro-batches that are measured on Spark."""
+"""Micro-batches measured on Spark."""
 
 SPARKS_OWN, ON_SPARK = "Spark's own", "slidejoin on Spark"
 

@@ -30,7 +30,7 @@ LOOKED_AT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What is known of a source.
+    """The sampled description of a source.
 
     Attributes
     ----------

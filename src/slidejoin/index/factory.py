@@ -18,7 +18,7 @@ __all__ = ["Keyspace", "make_index"]
 
 
 class Keyspace(NamedTuple):
-    """What an index is told of the keys of one side.
+    """Parameters of an index: the keys of one side.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Keyspace(NamedTuple):
     axis : Axis or None
         How keys are spread over cells; None if cells cannot answer.
     options : Options or None
-        What was set of an index.
+        Options set by the user.
     merge : bool
         Whether sorted runs are merged.
     """

@@ -23,7 +23,7 @@ def sealed(rows: RowKeys) -> SealedPart:
 
 
 def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
-    """Return the part of so many rows that was written as these arrays; nothing is copied.
+    """Return the sealed part of so many rows from its mapped arrays; nothing is copied.
 
     Raises
     ------

@@ -33,7 +33,7 @@ PADDED = 8
 BOOLEAN = pa.bool_().id
 
 WORDS = np.dtype((np.uint64, 2))
-"""How a text lies in its record, see `kernels.records`."""
+"""How a text lies in its record, see `kernels.rows.records`."""
 
 
 class Fixed(NamedTuple):

@@ -42,7 +42,7 @@ MOVE_COST = 0.04
 KEY_BYTES = 8
 
 SMALLEST, LARGEST = 16, 1 << 8
-"""Unit blocks of a basic window: keys of 1 KiB to 16 KiB, half of the nearest cache."""
+"""Unit blocks of a basic window: keys of 1 KiB to 16 KiB, half of the L1 cache."""
 
 
 def best_basic_window(rows: int) -> int:
@@ -88,7 +88,7 @@ class NestedLoopIndex(Structure):
 
     @property
     def count(self) -> int:
-        """Rows that are here, also those that have left but for the rest of their basic window."""
+        """Stored rows, including expired ones whose basic window has not expired."""
         return self._end - self._begin
 
     def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
@@ -105,7 +105,7 @@ class NestedLoopIndex(Structure):
             done += some
 
     def _enlarge(self, more: int) -> None:
-        """Make room for rows to come, with larger basic windows if the model says so; those that are here stay."""
+        """Make room for more rows, with larger basic windows if the model says so; stored rows are kept."""
         live = np.arange(self._begin, self._end) % self._keys.size
         keys, ordinals = self._keys[live], self._ordinals[live]
         seen = int(np.searchsorted(ordinals, self.floor))
@@ -113,7 +113,7 @@ class NestedLoopIndex(Structure):
         self.insert_keys(keys[seen:], ordinals[seen:])
 
     def leave(self, ordinal: int) -> None:
-        """Let the basic windows go that have no row from that ordinal on."""
+        """Drop the basic windows whose rows all come before that ordinal."""
         while self._begin < self._end:
             last = min(self._begin + self.size, self._end) - 1
             if self._ordinals[last % self._keys.size] >= ordinal:

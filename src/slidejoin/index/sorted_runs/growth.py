@@ -22,7 +22,7 @@ A_NUMBER = 8
 def runs_growth(runs: Sequence[Run], dims: int, rows: int, keys: NDArray[np.int64] | None) -> int:
     """Return the bytes that runs with `dims` further dimensions grow by, merges included.
 
-    Without the rows' keys, (m,) int64, the worst is assumed: they make keys lie too far apart for half a word.
+    Without the rows' keys, (m,) int64, the worst case is assumed: keys are too far apart for half a word.
     """
     known = [run for run in runs if run.size]
     held = rows + sum(run.size for run in known)

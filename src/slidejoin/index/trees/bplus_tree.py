@@ -46,7 +46,7 @@ class BPlusTreeIndex(Structure):
             raise TypeError(msg)
         self.seconds = dict.fromkeys(("insert", "delete", "search", "scan"), 0.0)
         self.tree = MutableTree(options.fan_out, AT_FIRST if rows is None else min(rows, AT_FIRST), self.seconds)
-        # The window itself, in the order of arrival: what is deleted has to be known by its key.
+        # The keys of the window in arrival order: deletion needs the key.
         self._window: deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = deque()
 
     def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
@@ -56,7 +56,7 @@ class BPlusTreeIndex(Structure):
             self._window.append((keys, ordinals))
 
     def leave(self, ordinal: int) -> None:
-        """Delete the rows before that ordinal, as they came."""
+        """Delete the rows before that ordinal, in arrival order."""
         while self._window:
             keys, ordinals = self._window.popleft()
             gone = int(np.searchsorted(ordinals, ordinal))

@@ -44,7 +44,7 @@ class ChainedBPlusTreeIndex(ChainedIndex):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all sub-indexes, and of the one that waits to be filled again."""
+        """Bytes of all sub-indexes, and of the one that is kept for reuse."""
         return super().held_bytes + (self._spare.nbytes if self._spare else 0)
 
     def begun_growth(self, sizes: list[int]) -> int:

@@ -30,7 +30,7 @@ def keep_passing(
     """Drop the rows found that do not lie in the further dimensions' ranges of their probes, begin…end-1.
 
     Row o's values are line ``o & (len(stored) - 1)`` of `stored` (2**m, d) int64; lows, highs (p, n) int64 and dims
-    (p,) int64 as in `slidejoin.index.protocol.Probes`. `found` int64 has the ordinals, one probe after the other, and
+    (p,) int64 as in `slidejoin.index.probe.Probes`. `found` int64 has the ordinals, one probe after the other, and
     `counts` (n,) int64 how many a probe has; both are written over. Returns how many are left. O(rows found * p).
     """
     values: Any = np.int64(stored.ctypes.data)

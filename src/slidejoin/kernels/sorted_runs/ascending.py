@@ -149,7 +149,7 @@ def find_ascending(
 
     `table` (runs, FIELDS) int64 of runs whose words tell whole keys. `probes` (n,) uint64 are words of such a run with
     the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `rank` (n,) int64
-    and `view` say which rows it sees, see `kernels.probing_cells`. `kept` (room,) uint32 takes the positions, `spots`
+    and `view` say which rows it sees, see `kernels.cells.probing`. `kept` (room,) uint32 takes the positions, `spots`
     (n,) uint64 for each probe in arrival order where they begin, and how many they are, in its halves. Returns how many
     there are in all, or -1 if there may be more than places. Expected O(runs * n) plus candidates.
     """

@@ -27,7 +27,7 @@ __all__ = [
 Addresses of the words, of the directory (uint32), of whole keys (int64, 0 if the words hold them), of the further
 dimensions; how many rows have a key; smallest and largest key; bits that words lack at the end of a key; the same of
 the directory's buckets; the run's first ordinal, the ordinals it spans; dimensions; what to check of a candidate;
-the address of what `kernels.ages` reads, 0 if there is none.
+the address of what `kernels.sorted_runs.ages` reads, 0 if there is none.
 """
 FIELDS = 14
 

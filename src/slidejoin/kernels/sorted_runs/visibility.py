@@ -167,7 +167,7 @@ def count_in_turns(
     """Add to `counts` (n,) int64 how many rows of a run each probe sees in its range, probes in arrival order.
 
     `ranges` (n,) uint64 are the places where ranges begin and end, 32 bits each; `rank` (n,) int64 and `view` say which
-    rows a probe sees, see `kernels.probing_cells`; `base` is the ordinal of the run's first row. Rows that are seen by
+    rows a probe sees, see `kernels.cells.probing`; `base` is the ordinal of the run's first row. Rows that are seen by
     the levels and `state` have neither entered nor left too far for the first probe. O(n + rows that enter or leave).
     """
     arrived, size, slide, own = int(view[ARRIVED]), int(view[SIZE]), int(view[SLIDE]), int(view[OWN])

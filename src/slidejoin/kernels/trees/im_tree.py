@@ -102,7 +102,7 @@ def answer_some(
     """Find the rows of probes first…last-1, all searched for before any is scanned.
 
     The immutable tree's arrays and `depth` as in `kernels.trees.css_tree.find_passing`; pools (p, FIELDS), which
-    may be none; lo and hi (k, n), seen_from and seen_to (n,) as in `slidejoin.index.protocol.Probes`. `noted`
+    may be none; lo and hi (k, n), seen_from and seen_to (n,) as in `slidejoin.index.probe.Probes`. `noted`
     (2 + k * (1 + 2 * p), last - first or more) is written: nodes passed, places in the immutable tree, leaves and slots
     in the others. `result` (2,) holds how many rows are in `found`, and takes the first probe that is not answered, see
     `slidejoin.index.structure.Structure.walk`, and how many are found then; `spent` (2,) is added to.
