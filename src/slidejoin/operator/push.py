@@ -72,7 +72,7 @@ class PushBatch:
 
     @property
     def columns(self) -> dict[Side, BatchColumns]:
-        """The columns of each side, each looked at once."""
+        """The columns of each side, each read once."""
         if self._columns is None:
             self._columns = {side: BatchColumns(side, self.tables[side], self._ingest) for side in SIDES}
         return self._columns

@@ -64,7 +64,7 @@ class Subwindow(ABC):
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
     ) -> None:
-        """Write the partitions in which the ranges of probes begin and end, see `kernels.llat.scan_partitions`."""
+        """Write the first and last partition of each range, see `kernels.partitions.llat.scan_partitions`."""
 
     @property
     @abstractmethod

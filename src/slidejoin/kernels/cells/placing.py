@@ -51,7 +51,7 @@ first line; how many rows found their bucket full, SPILLS, and whether these wer
 
 WIDEST_SPREAD = 16
 BUCKETS_A_SPREAD = 8
-"""Small tables have this many buckets for each line that a cell may fill."""
+"""Buckets of small tables for each line that a cell may fill."""
 
 GOLDEN = 0x9E3779B97F4A7C15
 CANDIDATES = 32
@@ -65,12 +65,12 @@ def spread_of(buckets: int) -> int:
 
 
 def step_of(buckets: int) -> int:
-    """Return how far apart hashes must be for cells that no line takes rows of both of."""
+    """Return how far apart the hashes of two cells must be so that no line takes rows of both."""
     return -(-HASHES // buckets) * spread_of(buckets)
 
 
 def reach_of(buckets: int) -> int:
-    """Return how far apart keys may lie at most to be told apart by 32 bits and by their place.
+    """Return how far apart keys may be at most so that 32 bits and the place identify them.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def new_state(first: int, shift: int, buckets: int) -> NDArray[np.int64]:
 
 @cache
 def _multiplier(bits: int, low: int) -> int:
-    """Return a multiplier with those low bits and `bits` high ones, that scatters neighbouring cells evenly.
+    """Return a multiplier with those low bits and `bits` high ones that spreads neighbouring cells evenly.
 
     It is the one, of some near the golden ratio of 2**64, whose continued fraction has the smallest largest term:
     with large terms, cells in a row crowd in some buckets, and with dense keys three times as many of these ran full.

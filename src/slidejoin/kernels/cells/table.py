@@ -73,10 +73,10 @@ LINES = 4
 CHAINED = 1 << 31
 
 AHEAD = 16
-"""Rows ahead of which a bucket is asked for: 24 and 32 differ by 2 %, and doing without takes three times as long."""
+"""Prefetch distance of a bucket, in rows: 24 and 32 differ by 2 %; no prefetching takes three times as long."""
 
 NEAR = 7
-"""Rows ahead of which the line behind a full bucket is asked for, where one row in `OFTEN` needs it."""
+"""Prefetch distance of the line behind a full bucket, in rows, if one row in `OFTEN` needs it."""
 
 OFTEN = 32
 
@@ -87,7 +87,7 @@ FLAGS: Any = types.Array(types.boolean, 1, "C", readonly=True)
 
 @inlined
 def _ask_behind(slots: NDArray[np.uint32], place: int, bottom: int) -> None:
-    """Ask for the line that took the last row of a bucket, if one behind it did."""
+    """Prefetch the overflow line that took the last row of a bucket, if there is one."""
     link = I64_OF(slots[U64(place + LINK)])
     if (I64_OF(slots[U64(place + NEWEST)]) - bottom) & LOW_32 < HALF and link < CHAINED:
         prefetch(slots, place + ((link >> 4) & 15) * WORDS)
@@ -95,9 +95,9 @@ def _ask_behind(slots: NDArray[np.uint32], place: int, bottom: int) -> None:
 
 @inlined
 def _find_room(slots: NDArray[np.uint32], head: int, link: int, spread: int, floor: np.uint32) -> tuple[int, int, int]:
-    """Look through the lines behind a full bucket; return its new link, the line's place and what is free in it, or 0.
+    """Look for room in the lines behind a full bucket; return its new link, the line's place and its free slots, or 0.
 
-    It begins with the line that took the last row, and goes round: rows die in the order in which they came.
+    It begins with the line that took the last row, and wraps around: rows die in arrival order.
     """
     more, at, free = link & 15, (link >> 4) & 15, 0
     for _ in range(more):
@@ -118,7 +118,7 @@ def _open_chunk(
 ) -> tuple[int, int]:
     """Take the chunk at the cursor for a bucket with that link; return its first line and the next cursor.
 
-    Returns a line of -1 if there is none, or if it has living rows: then the pool is too small.
+    Returns a line of -1 if there is none, or if it has live rows: then the pool is too small.
     """
     room = pool.size // (WORDS * LINES) * LINES
     line = 0 if cursor >= room else cursor
@@ -199,7 +199,7 @@ def insert_cells(  # noqa: C901 - one path through an insert, seen whole
 
 @kernel(OUT_U32, types.int64, types.int64, types.int64)
 def sweep_cells(words: NDArray[np.uint32], first: int, last: int, floor: int) -> None:
-    """Renew the dead positions of buckets first…last-1, which would seem alive after 2**31 more rows.
+    """Renew the dead positions of buckets first…last-1, which would seem live after 2**31 more rows.
 
     words (buckets * 16,) uint32, of a table or of its pool; positions below `floor`, an ordinal, are dead. O(buckets).
     """

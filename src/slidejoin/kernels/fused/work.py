@@ -66,7 +66,7 @@ LEFT, RIGHT, SHARED, WORK = 0, 48, 96, 152
 """Where the words of the left probes begin, those of the right ones, and those of both; and how many there are."""
 
 STRETCHES = 4
-"""Into so many the arrivals of a push are cut if there are two threads: the last to end keeps the other waiting."""
+"""Number of stretches of a push with two threads: the last to end keeps the other waiting."""
 
 TABLE, KEYS, FIRST, PROBES, RANK, VIEWED, FOUND, COUNTS, ORDINAL, FLOOR_OF = 0, 6, 8, 9, 11, 12, 13, 15, 16, 17
 """What each role has: the TABLE that it probes (addresses and sizes of slots, pool and state), the KEYS to be inserted
@@ -92,8 +92,8 @@ CLAIMS, DONES, TOOK = SHARED + 8, SHARED + 24, SHARED + 40
 since that was last set to 0."""
 
 INSERT, PROBE, WRITE, PARTS = 0, 2, 2 + 2 * STRETCHES, 2 + 3 * STRETCHES
-"""Parts of the work: insert what the left probes look for, and what the right ones do; let the left probes of the first
-stretch look, the right ones, those of the second; write the pairs of each stretch."""
+"""Parts of the work: insert the rows that the left probes search, and those that the right ones search; probe with the
+left rows of the first stretch, the right ones, those of the second; write the pairs of each stretch."""
 
 ENDLESS = 1 << 62
 
@@ -110,7 +110,7 @@ def _insert(work: NDArray[np.int64], at: int) -> None:
 
 @inlined
 def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
-    """Let the probes of a stretch look for their rows; none of them if not all rows could be inserted."""
+    """Answer the probes of a stretch; none of them if not all rows could be inserted."""
     slots, pool = u32_at(work[U64(at)], work[U64(at + 1)]), u32_at(work[U64(at + 2)], work[U64(at + 3)])
     state, view = i64_at(work[U64(at + 4)], work[U64(at + 5)]), i64_at(work[U64(at + VIEWED)], VIEW)
     begin, end = work[U64(at + STOPS + stretch)], work[U64(at + STOPS + stretch + 1)]
@@ -170,7 +170,7 @@ def _write(work: NDArray[np.int64], stretch: int) -> None:
 
 @kernel(OUT_I64, types.int64)
 def do_part(work: NDArray[np.int64], part: int) -> None:
-    """Do one part of the work, see above, and note the time that it took."""
+    """Do one part of the work, see above, and record its time."""
     began = now()
     at = RIGHT if part & 1 else LEFT
     if part < PROBE:

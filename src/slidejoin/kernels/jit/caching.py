@@ -35,7 +35,7 @@ DAMAGED = (OSError, EOFError, ValueError, pickle.UnpicklingError)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
-    """Numba's cache of one kernel's compiled forms; kernels are told apart by the code that they close over."""
+    """Numba's cache of one kernel's compiled forms; kernels are distinguished by the code that they close over."""
 
     def __init__(self, function: Any) -> None:  # noqa: ANN401 - the plain function of any kernel
         super().__init__(function)
@@ -52,8 +52,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     def load_overload(self, signature: Any, context: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
         """Load a compiled form; None if there is none.
 
-        Numba would first take up all that may be compiled, a quarter of a second in a fresh process: code that
-        is compiled already needs the runtime alone. Whatever does compile takes them up then.
+        Numba would first register everything that can be compiled, a quarter of a second in a fresh process: compiled
+        code needs the runtime alone. Compiling a kernel registers it then.
         """
         rtsys.initialize(context)
         with self._guard_against_spurious_io_errors():
@@ -72,7 +72,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
 
 
 class _Files:
-    """The files of one function, in the place of Numba's numbered ones: one for each key."""
+    """The cache files of one function, replacing Numba's numbered ones: one for each key."""
 
     def __init__(self, folder: Path, name: str, sources: str) -> None:
         self._folder = folder
@@ -83,7 +83,7 @@ class _Files:
         return self._folder / f"{self._name}-{self._sources}-{key}.nbc"
 
     def save(self, key: str, data: Any) -> None:  # noqa: ANN401 - whatever Numba keeps
-        """Write a file, which appears whole or not at all, and remove those of earlier sources."""
+        """Write a file atomically, and remove those of earlier sources."""
         path = self.path(key)
         part = path.with_suffix(f".{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
         try:
@@ -117,7 +117,7 @@ def _sources() -> bytes:
 
 
 def _parts(value: Any) -> list[bytes]:  # noqa: ANN401 - whatever a kernel closes over
-    """Return what decides how a function compiles: its code, and the same of all that it closes over."""
+    """Return what determines the compiled code of a function: its code, and that of all that it closes over."""
     function = getattr(value, "py_func", None) or getattr(value, "_defn", None) or value
     if not isinstance(function, FunctionType):
         return [repr(value).encode()]

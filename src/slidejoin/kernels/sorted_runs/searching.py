@@ -32,7 +32,7 @@ the address of what `kernels.sorted_runs.ages` reads, 0 if there is none.
 FIELDS = 14
 
 CHECK_SEEN, CHECK_AUX = 1, 2
-"""What is checked of a candidate: that the probe may see its ordinal; that it passes the further dimensions."""
+"""Checks of a candidate: that the probe sees its ordinal; that it passes the further dimensions."""
 
 
 @kernel(WORDS, types.int64, types.int64, types.int64, OUT_U32)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["COME", "GONE", "NOWHERE", "WIDTH", "count_in_turns", "place_rows", "see_rows"]
 
 WIDTH = 64
-"""Entries of a level that one of the level above stands for."""
+"""Entries of a level for each entry of the level above."""
 
 NOWHERE = (1 << 32) - 1
 """The place of a row without a key."""
 
 GONE, COME = range(2)
-"""What a state says: the first row that has not left, and the first one that has not entered."""
+"""The state: the first row that has not left, and the first one that has not entered."""
 
 OUT_U16 = types.Array(types.uint16, 1, "C")
 
@@ -82,7 +82,7 @@ add_to_words, add_to_stretches = _make_add_after(16, ctypes.c_uint16), _make_add
 
 @kernel(types.int64, types.int64, OUT_U32)
 def place_rows(words: int, size: int, places: NDArray[np.uint32]) -> None:
-    """Write where each row of a run stands among its `size` words at an address; rows without a key are `NOWHERE`.
+    """Write the place of each row of a run among its `size` words at an address; `NOWHERE` for rows without a key.
 
     `places` (rows,) uint32. O(rows).
     """
@@ -126,7 +126,7 @@ def see_rows(
     stretches: NDArray[np.uint32],
     large: NDArray[np.uint32],
 ) -> None:
-    """Let exactly the rows ``gone <= row < come`` be seen: write all levels anew from the run's words. O(size)."""
+    """Set the bits of exactly the rows ``gone <= row < come``: rebuild all levels from the run's words. O(size)."""
     before_large: Any = U64(0)
     before_stretch: Any = U64(0)
     before_word: Any = U64(0)

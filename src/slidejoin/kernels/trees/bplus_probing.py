@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["read_leaves", "scan_leaves", "search_leaves"]
 
 AHEAD = 8
-"""Probes ahead of which the first ordinals of a range are asked for."""
+"""Prefetch distance, in probes, of the first ordinals of a range."""
 
 
 @kernel(

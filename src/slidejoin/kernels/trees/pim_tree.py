@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "QUEUE", "TASK", "TOTAL", "do_tasks", "hand_on"]
 
 NEXT, LOCK, HEAD, TOTAL, STOPPED, QUEUE = range(6)
-"""The shared queue, (QUEUE,) int64: the next task to take; whether somebody hands results on; the first task that is
-not handed on; rows that are; whether there was no room for a task, so that all stop."""
+"""The shared queue, (QUEUE,) int64: the next task to take; whether a thread is handing results on; the first task that
+is not handed on; rows handed on; whether there was no room for a task, so that all stop."""
 
 STATUS, OFFSET, COUNT, AT, TASK = range(5)
-"""A task in the queue, int64: where it stands; the place of its rows in the memory of the thread that found them, how
+"""A task in the queue, int64: its status; the place of its rows in the memory of the thread that found them, how
 many they are, and the address of that memory."""
 
 AVAILABLE, ACTIVE, COMPLETED = range(3)
-"""Where a task stands."""
+"""The status of a task."""
 
 
 @inlined

@@ -42,11 +42,11 @@ class FusedPath:
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
-        """Tell whether everything that is left out here is absent."""
+        """Tell whether the plan needs nothing that the fused path does not support."""
         return plain(parts.plan) and (FusedCells.serves(parts) or FusedRuns.serves(parts))
 
     def accepts(self, batch: PushBatch) -> bool:
-        """Tell whether one of the fused pushes takes these rows."""
+        """Tell whether one of the fused pushes accepts these rows."""
         for fused in self._fused:
             if fused.accepts(batch):
                 self._accepting = fused
@@ -54,7 +54,7 @@ class FusedPath:
         return False
 
     def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
-        """Take the rows of the batch that was accepted last, and return what they produce."""
+        """Process the batch that was accepted last, and return what it produces."""
         fused, self._accepting = self._accepting, None
         if fused is None:
             msg = "run takes a batch that was accepted just before"
@@ -62,6 +62,6 @@ class FusedPath:
         return fused.run(batch, first)
 
     def account(self) -> None:
-        """Count the time of each step since it was last asked for."""
+        """Add the time of each step since the last call."""
         if self._cells is not None:
             self._cells.account()

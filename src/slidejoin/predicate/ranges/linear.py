@@ -29,7 +29,7 @@ Interval: TypeAlias = tuple[int | None, int | None]
 class Combination:
     """X = ``left_factor * left + right_factor * right`` lies in one of `intervals`, which are ascending and disjoint.
 
-    Factors have no common divisor, the left one is positive. They speak of unbiased keys.
+    Factors have no common divisor, the left one is positive. They refer to unbiased keys.
     """
 
     left: Key
@@ -156,7 +156,7 @@ def _bottom(one: int | None, two: int | None) -> int | None:
 
 
 def _tidy(intervals: list[Interval]) -> tuple[Interval, ...]:
-    """Sort, leave out the empty, join what touches."""
+    """Sort, drop empty intervals, join adjacent ones."""
     some = [pair for pair in intervals if pair[0] is None or pair[1] is None or pair[0] <= pair[1]]
     some.sort(key=lambda pair: (pair[0] is not None, pair[0] or 0))
     result: list[Interval] = []

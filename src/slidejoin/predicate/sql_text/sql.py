@@ -43,7 +43,7 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.Mod: "%",
 }
 _CONDITIONS = (*_COMPARATORS, exp.Between, exp.In, exp.Is, exp.Not)
-# What sqlglot notes about a node on its own account, without anything having been written.
+# Attributes that sqlglot adds to a node by itself, though nothing was written.
 _NOTES = {"typed", "safe", "fraction_in_string", "dialect"}
 
 

@@ -78,7 +78,7 @@ def _is_bytes(arrow: pa.DataType) -> Kind | None:
 
 
 def type_of(arrow: pa.DataType) -> Type:  # noqa: PLR0911  one line for each family reads best
-    """Return the meaning of an Arrow type; `Kind.OTHER` for what can only be carried.
+    """Return the meaning of an Arrow type; `Kind.OTHER` for types that can only be payload.
 
     Examples
     --------
