@@ -204,7 +204,7 @@ def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | Non
 
 
 def algorithm_of(value: object) -> tuple[str, Options | None]:
-    """Return the name of an algorithm, and what was set of it if the object with that was given instead.
+    """Return the name of an algorithm, and its options if these were given instead of the name.
 
     Raises
     ------

@@ -27,7 +27,7 @@ __all__ = ["without_late"]
 def without_late(
     spec: SparkJoinSpec, rows: dict[Side, pa.Table], marks: dict[Side, int] | None, figures: Figures
 ) -> dict[Side, pa.Table]:
-    """Leave out what is late of the sides that come straight from a source, and count it.
+    """Drop and count late rows of the sides that come directly from a source.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ CLASS = "FileSystemBasedCheckpointFileManager"
 
 
 def local_checkpoints(session: SparkSession, *folders: str) -> bool:
-    """Let the session's queries write their checkpoints the short way, if all folders are on this machine's disk.
+    """Make the session's queries use the faster API for checkpoints, if all folders are on this machine's disk.
 
     Nothing is changed if executors may be on other machines, a folder is elsewhere, or the session has a manager.
 

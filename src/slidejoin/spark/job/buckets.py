@@ -40,10 +40,10 @@ def partition_of(bucket: int, partitions: int) -> int:
 
 
 def bucket_ids(buckets: int) -> tuple[int, ...]:
-    """Return one id for each of the partitions, the smallest that lies there.
+    """Return one id for each of the partitions, the smallest that is assigned to it.
 
-    They depend on the number of buckets alone. Id 0 is always among them, so that a query started again with another
-    number of buckets meets the old state of bucket 0 and is refused.
+    They depend on the number of buckets alone. Id 0 is always among them, so that a query restarted with another number
+    of buckets finds the old state of bucket 0 and fails.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def from_compact(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which values of a type are written: numbers of the same bits, as Parquet has not all types."""
+    """Return the type in which values of a type are written: numbers of the same bits, as Parquet lacks some types."""
     if pat.is_decimal(kind):
         return pa.binary(kind.byte_width)
     if pat.is_primitive(kind) and not pat.is_boolean(kind) and kind not in (pa.float32(), pa.float64()):

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["NEVER", "STORE", "Idle", "check_follows", "idle_of", "note_idle"]
 
 STORE = -1
-"""Key under which a state store keeps what is its own; buckets have numbers from 0 on."""
+"""Key of the records of a state store itself; buckets have numbers from 0 on."""
 
 NEVER = -1
-"""In place of a micro-batch's number: that of a bucket that has not been called yet."""
+"""Instead of a micro-batch's number: a bucket that has not been called yet."""
 
 
 class Idle(NamedTuple):
@@ -62,7 +62,7 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
 
 
 def note_idle(variables: Variables, batch: int) -> None:
-    """Write down that no bucket of this store was called in a micro-batch."""
+    """Record that no bucket of this store was called in a micro-batch."""
     variables.point_at(STORE)
     before = idle_of(variables.manifest.get())
     since = before.since if before is not None and before.until == batch - 1 else batch
@@ -70,7 +70,7 @@ def note_idle(variables: Variables, batch: int) -> None:
 
 
 def check_follows(bucket: int, last: int, batch: int, idle: Callable[[], Idle | None]) -> None:
-    """Check that a bucket's state is the one that a micro-batch is to go on from.
+    """Check that a bucket's state is the one that a micro-batch must continue from.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class SegmentCache:
         return Segment.from_arrays(entry, payload, arrays)
 
     def write(self, segment: Segment) -> None:
-        """Keep a segment; a file appears whole or not at all."""
+        """Write a segment to a file, atomically."""
         path = self._path(segment.entry.id)
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
@@ -113,7 +113,7 @@ class SegmentCache:
 
 
 def _sweep(root: Path) -> None:
-    """Delete what queries left behind that ended long ago; a living one would only sort again."""
+    """Delete the files of queries that ended long ago; a live one would only have to sort again."""
     oldest = time.time() - DAYS_KEPT * 86_400
     for folder in root.iterdir():
         try:

@@ -55,7 +55,7 @@ def merge_small(
     """Merge the newest segments of one stream as long as a group of one level is full.
 
     `segments` are those of the manifest, in the same order; the state, the manifest and the cache follow. Rows from
-    before the `oldest` time, or ordinal, are left out on the way.
+    before the `oldest` time, or ordinal, are dropped on the way.
     """
     entries = manifest.entries[stream]
     while count := group_to_merge(entries):

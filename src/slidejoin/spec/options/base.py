@@ -13,7 +13,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What can be set of one structure, and what is known of it before it is made.
+    """The options of one structure, and its properties.
 
     Attributes
     ----------
