@@ -1,4 +1,4 @@
-"""Checks of arguments that are alike wherever users give them, and how errors show what was got."""
+"""Argument checks shared by the public functions, and how error messages quote a wrong value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How objects show themselves: one rounded figure a line as text, tables as HTML in notebooks."""
+"""How objects are displayed: one rounded figure a line as text, tables as HTML in notebooks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Every error that users meet, under one base class.
+"""All public errors, under one base class.
 
-Messages say what was got, what was expected, and what to do about it. An error that has a counterpart among Python's
-own inherits from that too: ``except ValueError`` catches a wrong window. Only a call that does not fit a function's
-signature (a missing argument, an unknown keyword) is Python's plain ``TypeError``.
+Messages say what was given, what was expected, and what to do about it. An error with a counterpart among Python's own
+exceptions inherits from that too: ``except ValueError`` catches a wrong window. Only a call that does not fit a
+function's signature (a missing argument, an unknown keyword) raises Python's plain ``TypeError``.
 """
 
 from __future__ import annotations

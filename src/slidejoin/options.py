@@ -1,4 +1,4 @@
-"""Options of the index structures, by the papers' own names: what ``algorithm=`` takes beside a name."""
+"""Options of the index structures, by the papers' own names: objects that ``algorithm=`` takes."""
 
 from __future__ import annotations
 

@@ -24,11 +24,10 @@ from slidejoin.kernels.jit.compiling import I64, kernel
 from slidejoin.kernels.jit.interpreted import MOST_IN_ALL, MOST_ROWS, PATIENCE, Interpreter
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import uncompiled
-from slidejoin.operator.fused.cells import FusedCells
-from slidejoin.operator.fused.sorted_runs import FusedRuns
+from slidejoin.operator.fused import FusedPath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -226,37 +225,31 @@ def test_nothing_is_left_to_python_where_nobody_counts_rows(missing: Known) -> N
 
 
 @pytest.mark.parametrize("on", ["l.a = r.a", "l.a < r.a"])
-def test_a_short_way_is_closed_until_its_kernels_are_compiled(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    way = FusedCells if on == "l.a = r.a" else FusedRuns
+def test_the_fused_path_is_closed_until_its_kernels_are_compiled(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pushes = 8
 
     def push_all(compiled_at: int) -> tuple[list[list[int]], int]:
-        """Push often; return the pairs, sorted, and how many pushes went the short way."""
-        taken = 0
+        """Push often; return the pairs, sorted, and how many pushes were fused."""
+        fused, run = 0, FusedPath.run
 
-        def counted(push: Callable[..., object]) -> Callable[..., object]:
-            def pushed(*args: object) -> object:
-                nonlocal taken
-                out = push(*args)
-                taken += out is not None
-                return out
-
-            return pushed
+        def counted(*args: Any) -> Any:
+            nonlocal fused
+            fused += 1
+            return run(*args)
 
         with monkeypatch.context() as patched:
-            for name in {"push", "briefly"} & set(dir(way)):
-                patched.setattr(way, name, counted(getattr(way, name)))
+            patched.setattr(FusedPath, "run", counted)
             join, out = sj.StreamJoin(on=on, window=sj.CountWindow(5), output="positions"), []
             for n in range(pushes):
-                patched.setattr(Interpreter, "awaits", lambda _, kernel, n=n: kernel in way.kernels and n < compiled_at)
+                patched.setattr(Interpreter, "awaits", lambda *_, n=n: n < compiled_at)
                 out += sorted(
                     list(pair.values()) for pair in join.push({"a": [n, n + 2]}, {"a": [n + 1, n]}).to_pylist()
                 )
-        return out, taken
+        return out, fused
 
-    expected, taken = push_all(0)
+    expected, fused = push_all(0)
     assert len(expected) > pushes
-    assert taken == pushes - 1  # the first push brings the schemas
+    assert fused == pushes - 1  # the first push brings the schemas
     assert push_all(4) == (expected, pushes - 4)
     assert push_all(pushes) == (expected, 0)
 
@@ -374,6 +367,8 @@ def test_nobody_counts_on_a_process_that_has_ended(tmp_path: Path, monkeypatch: 
 def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_locked", lambda _: True)
     one = Background()
+    assert not one.begin(tmp_path)  # SLIDEJOIN_COMPILE=now, as in all tests
+    monkeypatch.delenv("SLIDEJOIN_COMPILE")
     assert one.begin(tmp_path)
     monkeypatch.setattr(background, "LONGEST", -1.0)
     assert not one.begin(tmp_path)

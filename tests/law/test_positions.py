@@ -64,7 +64,7 @@ def test_positions_of_a_self_join(case: Case) -> None:
 
 
 def test_columns_cannot_be_chosen() -> None:
-    with pytest.raises(ValueError, match=r"output='positions' has none but left and right"):
+    with pytest.raises(ValueError, match=r"output='positions' has only its own two, left and right"):
         sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(3), output="positions", select=["l.a"])
 
 

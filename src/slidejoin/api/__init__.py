@@ -1,1 +1,1 @@
-"""The join as users of the embedded library see it."""
+"""The public API of the embedded library."""

@@ -1,4 +1,4 @@
-"""Two iterables of batches joined to their end, for ``for`` and ``async for``."""
+"""`join_streams`: join two iterables of batches to their end, with ``for`` or ``async for``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["JoinedStreams", "join_streams"]
 Batches: TypeAlias = Iterable[object] | AsyncIterable[object]
 
 END: Any = object()
-"""What a source without further batches gives."""
+"""Marks the end of a source."""
 
 
 def join_streams(left: Batches, right: Batches, *, order_by: str | None = None, **options: Any) -> JoinedStreams:
@@ -31,7 +31,7 @@ def join_streams(left: Batches, right: Batches, *, order_by: str | None = None, 
     Parameters
     ----------
     left, right : iterable or asynchronous iterable of batches
-        See `StreamJoin.push`. When one side ends, the other goes on alone.
+        See `StreamJoin.push`. When one side ends, the other continues alone.
     order_by : str, optional
         See `StreamJoin.push`.
     **options
@@ -129,7 +129,7 @@ class JoinedStreams:
         turns = Turns()
         sources = [_Source(batches, turns) for batches in self._sides]
         while True:
-            # One after the other, in the task of who iterates: asynchronous generators may depend on it.
+            # One after the other, in the task that iterates: asynchronous generators may depend on it.
             one, other = await sources[0].batch(), await sources[1].batch()
             if one is END and other is END:
                 break
@@ -147,7 +147,7 @@ SIDES = ("left", "right")
 
 
 class _Source:
-    """One side's batches, whether they come by themselves or are fetched."""
+    """One side's batches, from a synchronous or an asynchronous iterable."""
 
     def __init__(self, batches: Batches, turns: Turns) -> None:
         self._turns = turns

@@ -1,4 +1,4 @@
-"""Rows of one side that came before the other side's schema is known: they meet nobody and wait to be planned."""
+"""Pending rows: rows of one side buffered until the other side's schema is known. They have no matches yet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PendingRows:
         self._rows = 0
 
     def push(self, side: Side, table: pa.Table, by: tuple[NDArray[Any], NDArray[Any]] | None) -> pa.Table:
-        """Keep the rows and return what can be put out for them: their counts, which are zero.
+        """Keep the rows and return the output for them: counts of zero.
 
         Raises
         ------

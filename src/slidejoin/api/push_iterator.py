@@ -1,4 +1,4 @@
-"""An iterator over a push's output, and the check of ``schemas=``: what `StreamJoin` needs beside itself."""
+"""The iterator over a push's output, and the check of the ``schemas=`` argument of `StreamJoin`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PushIterator", "both_schemas"]
 
 
 class PushIterator:
-    """An iterator over a push's output that takes all rows of the push even if it is given up early."""
+    """An iterator over a push's output that inserts all rows of the push even if it is closed early."""
 
     def __init__(self, generator: Generator[pa.Table]) -> None:
         self._generator = generator
@@ -30,7 +30,7 @@ class PushIterator:
         return next(self._generator)
 
     def close(self) -> None:
-        """Take the remaining rows without putting out what they produce."""
+        """Take the remaining rows and discard what they produce."""
         if not self._begun:
             # Closing a generator before its first item would skip its `finally`, which inserts the rows.
             next(self, None)

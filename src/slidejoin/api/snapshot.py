@@ -1,4 +1,4 @@
-"""A whole join to bytes and back."""
+"""Save a whole join to bytes and load it again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["JoinState", "load", "operator_of", "plan_of", "save"]
 
 
 LAST_ORDINAL = 1 << 62
-"""Beyond what any join can have seen."""
+"""Larger than any number of rows that a join can have seen."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class JoinState:
 
 
 def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
-    """Plan a join; loads what no join needs before its schemas are known, Numba above all."""
+    """Plan a join. This imports Numba, which is not needed before the schemas are known."""
     from slidejoin.plan.plan import make_plan  # noqa: PLC0415
 
     return make_plan(config, left, right)
@@ -165,7 +165,7 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
 
 
 def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the first ordinal and the number of rows of each stretch of a side, and how many rows it has seen."""
+    """Return the first ordinal and length of each range of ordinals of a side, and how many rows it has seen."""
     if "stretches" not in header:
         first = int(header["first"][side])  # format 1
         found, seen = [(first, rows)], first + rows

@@ -1,12 +1,12 @@
-r"""A join written down: a header in JSON, rows as Arrow streams, a digest over everything. Nothing is pickled.
+r"""The snapshot file format: a JSON header, rows as Arrow streams, a digest over everything. Nothing is pickled.
 
 Layout, integers little-endian::
 
     b"slidejoin-snapshot\\n"  format u16  parts u16  { length u64, bytes }…  SHA-256 of all before
 
-The first part is the header. Keys and runs are not written: they are computed again from the rows. Ordinals are: the
-rows of a side are in stretches of consecutive ones, since rows of a time window may leave from the middle. Format 1 had
-the first ordinal alone.
+The first part is the header. Keys and runs are not stored: they are computed again from the rows. Ordinals are stored,
+as ranges of consecutive ones, since rows of a time window may expire from the middle. Format 1 stored the first ordinal
+alone.
 """
 
 from __future__ import annotations

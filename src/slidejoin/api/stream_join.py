@@ -1,4 +1,4 @@
-"""`StreamJoin`: the join as users see it."""
+"""`StreamJoin`: the embedded join, the main class of the public API."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class StreamJoin:
         )
         self._state = JoinState(config)
         self._broken: str | None = None
-        # Held weakly: an iterator that nobody has any more is collected, and takes the rest of its rows as it goes.
+        # A weak reference: an abandoned iterator is garbage collected, and takes the rest of its rows then.
         self._running: ref[PushIterator] | None = None
         if schemas is not None:
             left, right = both_schemas(schemas, self_join=config.self_join)
@@ -219,15 +219,15 @@ class StreamJoin:
         A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. The entries of
         dictionaries come on top where many rows share them.
 
-        The rows are checked before this returns, and taken as the iterator goes on; closing it early takes the rest
-        without putting out what they produce. Until then the join takes no other rows. See `push`.
+        The rows are checked before this returns, and taken as the iterator advances; closing it early takes the rest
+        and discards what they produce. Until then the join takes no other rows. See `push`.
         """
         order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
         return self._push_iter(*self._read(left, right), order_by)
 
     def _push_iter(self, tables: dict[Side, pa.Table], given: list[Side], order_by: str | None) -> Iterator[pa.Table]:
-        """Check rows that were read, of the sides `given`, and return an iterator over what they produce."""
+        """Check the tables of the sides `given`, and return an iterator over what they produce."""
         state = self._state
         by = None if order_by is None else sort_values(tables, order_by)
         schemas = state.schemas | {side: tables[side].schema for side in given}
@@ -240,7 +240,7 @@ class StreamJoin:
             tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
             self._check_memory(tables, operator)
         if operator is None:
-            # Rows of one side alone meet nobody; they wait for the other side's schema.
+            # Rows of one side alone have no matches; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
             return (part for table in out for part in TABLE.cut(table))
@@ -315,7 +315,7 @@ class StreamJoin:
 
     @classmethod
     def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str | Options = "auto") -> Self:
-        """Return a join that goes on where `snapshot` was taken.
+        """Return a join that continues where `snapshot` was taken.
 
         Raises
         ------

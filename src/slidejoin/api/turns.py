@@ -1,4 +1,4 @@
-"""Calls of one object from an event loop: in a worker thread, one at a time, in the order in which they were made."""
+"""A queue of calls to one object from an event loop: each runs in a worker thread, one at a time, in call order."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Turns:
     def __init__(self) -> None:
         self._thread = 0
         self._pending: set[Future[Any]] = set()
-        # Nothing that its thread runs for ever may hold this object: the thread ends when the object is collected.
+        # The endless loop of the thread must not reference this object: the thread ends when the object is collected.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="slidejoin-turns")
 
     @property
     def busy(self) -> bool:
-        """Whether a call is running or waiting, for anybody but the worker thread."""
+        """Whether a call is running or waiting; always false in the worker thread."""
         return bool(self._pending) and get_ident() != self._thread
 
     def settle(self) -> None:
-        """Wait for the calls that were made; in the worker thread for none."""
+        """Wait for all calls made so far; do nothing in the worker thread."""
         if self.busy:
             wait(tuple(self._pending))
 

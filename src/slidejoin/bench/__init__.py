@@ -1,4 +1,4 @@
-"""Benchmarks to run on your own machine, each beside its baselines. ``slidejoin bench CASE`` prints them."""
+"""Benchmarks to run on your own machine, each beside its baselines: the cases of ``slidejoin bench CASE``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run_case(case: str, **options: Any) -> Report:
 
 
 def _compile() -> None:
-    """Leave nothing to be compiled while the clock runs, by this process or by one beside it."""
+    """Compile everything before timing starts, so that neither this process nor the background one compiles later."""
     from slidejoin.kernels.jit.compiling import load  # noqa: PLC0415 - loads Numba
     from slidejoin.kernels.jit.registry import KERNELS  # noqa: PLC0415
     from slidejoin.kernels.jit.warming import compile_all  # noqa: PLC0415

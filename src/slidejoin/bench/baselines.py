@@ -1,8 +1,8 @@
-"""Other tools on the same pushes: Polars, DuckDB, and NumPy, each joining the push with the windows.
+"""Baselines: Polars, DuckDB and NumPy, each joining every push with the windows.
 
-Each is given its strongest form that is still honest: windows are brought up to date outside the clock where the tool
-has no index of its own, threads are as many as slidejoin's, only two integer columns are carried along, and the end of
-the windows is cut by whole pushes, which saves a comparison for each pair.
+Each runs in its fastest fair form: the windows are updated outside the timed part where the tool has no index of its
+own, it gets as many threads as slidejoin, only two integer columns are carried, and the windows expire by whole pushes,
+which saves a comparison for each pair.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JoinOperator(Protocol):
         """Return the seconds that this push took and its pairs of arrival numbers, ``i`` and ``j``."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 class _AtRest:
@@ -59,7 +59,7 @@ class _AtRest:
 
 
 class _Tables(_AtRest, ABC):
-    """Asks a tool for tables to join the push with the windows, one query a side."""
+    """Joins the push with the windows by a tool for tables, one query a side."""
 
     def push(self, left: pa.Table, right: pa.Table) -> tuple[float, pa.Table]:
         # The left rows meet the right window; the right rows meet the left window and those left rows.
@@ -176,7 +176,7 @@ class NestedLoop(_AtRest):
         )
         low, span = self.comparison.low, np.uint64(self.comparison.high - self.comparison.low)
         start = perf_counter()
-        # Seen from a right row the range is turned round. Of each pair the later row is the probe.
+        # For a right row the range is mirrored. Of each pair the later row is the probe.
         ours, stored = self._loop(left.take(some), self.right, low, span)
         late = ours > stored
         theirs, stored_left = self._loop(right.take(some), self.left, -self.comparison.high, span)

@@ -1,4 +1,4 @@
-"""The comparison between the keys of a pair, and its width for a wanted match rate."""
+"""The join predicate between the keys, and the band width that gives a wanted match rate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How the keys of the synthetic streams are spread.
+"""Key distributions of the synthetic streams.
 
-Those of PIM-Tree (section 5) and PanJoin (section V), and three with long tails. All are drawn over a range of 2^31
-integers, give or take their tails, so that equal keys are rare unless the distribution is dense somewhere.
+The distributions of PIM-Tree (section 5) and PanJoin (section V), and three with long tails. All cover a range of about
+2^31 integers, apart from their tails, so equal keys are rare unless a distribution is dense somewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The case ``latency``: times of single pushes, beside the machine's own jitter."""
+"""The case ``latency``: latency of single pushes, beside the machine's own jitter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def spin(steps: int) -> np.uint64:  # pragma: no cover - compiled
 
 @dataclass(slots=True)
 class Jitter:
-    """Loops that always do the same work, timed in turns with the pushes for as long as these take.
+    """Loops that always do the same work, timed alternately with the pushes for as long as these take.
 
     The work is chosen to take as long as the median push of the first tenth, so that what disturbs one disturbs the
     other as often.
@@ -96,7 +96,7 @@ class LatencyReport(Report):
         Of all runs, in microseconds, through the public API.
     busy, memory : Percentiles
         The machine's own jitter: a loop of multiplications, and one of random reads out of cache, that take as long as
-        the median push, timed in turns with the pushes.
+        the median push, timed alternately with the pushes.
     runs : tuple of Percentiles
         Each run alone.
     microseconds_per_push : dict of str to float

@@ -1,4 +1,4 @@
-"""The case ``machine``: random cache lines and streamed bytes a second that memory gives at best."""
+"""The case ``machine``: how many random cache lines and streamed bytes a second the memory delivers."""
 
 from __future__ import annotations
 

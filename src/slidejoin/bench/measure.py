@@ -1,4 +1,4 @@
-"""How joins are timed: fill the windows, time push by push, verify the last push."""
+"""Timing a join: fill the windows, time push by push, verify the last push."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One picture of a report, drawn by Matplotlib."""
+"""The plot of a report, drawn by Matplotlib."""
 
 from __future__ import annotations
 

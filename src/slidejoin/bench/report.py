@@ -1,4 +1,4 @@
-"""What all cases share: summaries of measurements, the machine in a line, and the form of a report."""
+"""What all benchmark reports share: summaries of measurements, the description of the machine, the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The case ``routing``: copies that each strategy on Spark sends of a row, and the balance of the buckets."""
+"""The case ``routing``: copies of a row that each Spark strategy sends, and the balance of the buckets."""
 
 from __future__ import annotations
 

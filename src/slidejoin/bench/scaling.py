@@ -1,4 +1,4 @@
-"""The case ``scaling``: rows a second over the size of the window, with one thread and with several."""
+"""The case ``scaling``: rows a second by window size, with one thread and with several."""
 
 from __future__ import annotations
 

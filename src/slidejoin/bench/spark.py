@@ -1,7 +1,7 @@
-"""The case ``spark``: the join on Spark Structured Streaming, beside Spark's own and a query that only reads.
+"""The case ``spark``: the join on Spark Structured Streaming, beside Spark's own join and a query that only reads.
 
-Parquet files are the source, one of each side a micro-batch, and the sink keeps nothing. The first micro-batches fill
-the windows; those after them are measured.
+The source is Parquet files, one of each side per micro-batch; the sink keeps nothing. The first micro-batches fill the
+windows; the later ones are measured.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class SparkReport(Report):
         Mean seconds of a micro-batch in the join's buckets, of all of them together, by step of
         `slidejoin.spark.JoinProgress.seconds`.
     rows_out_per_row : float
-        Rows put out for each row, in the measured micro-batches.
+        Output rows for each input row, in the measured micro-batches.
     own_rows_per_second, own_rows : float and int or None
         Spark's own join by buckets, and rows of a micro-batch that it was given.
     """
@@ -251,7 +251,7 @@ def run(
     Raises
     ------
     SlideJoinError
-        If a query fails or puts out another number of rows than expected.
+        If a query fails or outputs another number of rows than expected.
     ConfigError
         For impossible options.
     """
@@ -313,7 +313,7 @@ def measure_spark(
     Raises
     ------
     SlideJoinError
-        If a query fails or the join puts out another number of rows than expected.
+        If a query fails or the join outputs another number of rows than expected.
     """
     first = len(files.rows) - batches
     joined, steps = _watched(spark, join, files, first, observe)
@@ -366,7 +366,7 @@ def _watched(
         done = run_query(partial(slidejoin_join, spark, files, join), files.root / "checkpoint", observe)
         measured = {batch["batchId"] for batch in done.batches[first:]}
         end = time.monotonic() + PATIENCE
-        # Listeners hear of a micro-batch a little after it has ended.
+        # Listeners are called a little after a micro-batch has ended.
         while not measured <= {one.batch_id for one in seen.recent} and time.monotonic() < end:
             time.sleep(POLL)
     steps: dict[str, float] = {}
@@ -386,7 +386,7 @@ def _phases(done: QueryRun, first: int) -> dict[str, float]:
 
 
 def _check(report: SparkReport) -> None:
-    """Check the number of rows put out: counts one for each row, pairs about the match rate."""
+    """Check the number of output rows: counts one for each row, pairs about the match rate."""
     counted = report.output == "count"
     expected = 1.0 if counted else report.match_rate
     if abs(report.rows_out_per_row - expected) > (0 if counted else 0.1 * expected):

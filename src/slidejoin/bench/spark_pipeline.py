@@ -206,7 +206,7 @@ class QueryRun:
         return [batch["durationMs"]["triggerExecution"] / 1e3 for batch in self.batches[first:]]
 
     def rows_out(self, first: int = 0) -> int:
-        """Return the rows put out from micro-batch `first` on."""
+        """Return the output rows from micro-batch `first` on."""
         return sum(batch["observedMetrics"]["out"]["rows"] for batch in self.batches[first:])
 
 
@@ -235,7 +235,7 @@ def run_query(
     start, first = time.perf_counter(), 0.0
     done: dict[int, dict[str, Any]] = {}
     pause = POLL
-    # The query itself counts the rows that it puts out.
+    # The query itself counts its output rows.
     frame = query().observe("out", F.count(F.lit(1)).alias("rows"))
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     running: StreamingQuery = writer.trigger(availableNow=True).start()

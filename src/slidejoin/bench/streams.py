@@ -1,7 +1,7 @@
-"""The synthetic streams: arrivals that alternate between the sides, any part of which can be made again.
+"""Synthetic streams: rows that alternate between the sides, any part of which can be generated again.
 
-Keys come in blocks, each from a generator of its own that is seeded by its number. So what was pushed need not be kept
-to be checked, however large the window, and keys do not depend on the size of the pushes.
+Keys are generated in blocks, each by its own generator, seeded by the block's number. So pushed rows need not be kept
+for verification, however large the window, and keys do not depend on the size of the pushes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK = 1 << 16
 """Rows of a side that are drawn at once."""
 
 PAYLOAD = ("i", "amount", "name", "note")
-"""Columns put out with payload: an integer, a float and two strings of some 5 and 10 bytes."""
+"""Output columns with payload: an integer, a float and two strings of some 5 and 10 bytes."""
 
 Batch = tuple[pa.Table, pa.Table]
 

@@ -1,10 +1,10 @@
 """Five real tasks: their streams, predicates and windows, and the best form of each in Polars, DuckDB and Spark.
 
 Streams are synthetic, drawn from a seed, push by push; rows come in order of their event times. A push brings a
-sixtieth of a window. The forms for the other tools are the fastest of those tried: a hash join with a filter behind it
-where the task has an equality, otherwise ``join_where`` on the two comparisons that select most. The window of time
-goes into the join only where that is faster: given all four comparisons, Polars and DuckDB took two minutes for a push
-of the sensors that takes 0.2 s without it.
+sixtieth of a window. The forms for the other tools are the fastest that we tried: a hash join followed by a filter
+where the task has an equality, otherwise ``join_where`` on the two most selective comparisons. The time window is part
+of the join only where that is faster: given all four comparisons, Polars and DuckDB took two minutes for a push of the
+sensors that takes 0.2 s without it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The case ``tasks``: five real tasks in rows a second, beside Polars, DuckDB and Spark's own join.
 
-All tools get the same pushes and put out the same two columns. Polars and DuckDB join each push with the windows, which
-are brought up to date outside the clock. Spark and slidejoin on Spark read the same files. A tool that finds another
-number of pairs than slidejoin is an error.
+All tools get the same pushes and output the same two columns. Polars and DuckDB join each push with the windows, which
+are updated outside the timed part. Spark and slidejoin on Spark read the same files. It is an error if a tool finds
+another number of pairs than slidejoin.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SPARK_ROWS = 40_000
 """Rows of a micro-batch on Spark, if a window holds as many: small ones would measure the fixed time of each."""
 
 SPARK_BATCHES = 3
-"""Micro-batches that are measured on Spark."""
+"""Micro-batches measured on Spark."""
 
 SPARKS_OWN, ON_SPARK = "Spark's own", "slidejoin on Spark"
 

@@ -140,7 +140,7 @@ def run(
 
 
 def summary(load: Workload, comparison: Comparison, runs: list[Run]) -> dict[str, Any]:
-    """Put several runs together, by the names of `ThroughputReport`'s attributes."""
+    """Summarise several runs, by the names of `ThroughputReport`'s attributes."""
     rows, pairs = sum(one.rows for one in runs), sum(one.pairs for one in runs)
     total = sum(sum(one.seconds) for one in runs)
     stored = runs[-1].stored_rows

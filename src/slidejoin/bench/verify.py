@@ -1,4 +1,4 @@
-"""Verification of a push: its pairs, found by NumPy from the definition of the join alone."""
+"""Verifying a push: its expected pairs, computed by NumPy from the definition of the join alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sampled_ordinals(first: int, last: int, window: int, match_rate: float, seed
 def expected_pairs(
     streams: Streams, comparison: Comparison, window: int, ordinals: NDArray[np.int64], first: int
 ) -> NDArray[np.int64]:
-    """Return the pairs that the rows with these ordinals, of both sides, produce; a slow twin for one push.
+    """Return the pairs that the rows with these ordinals, of both sides, produce, by a simple, slow algorithm.
 
     A left row sees the last `window` right rows that arrived before it, a right row the last `window` left rows. The
     windows' keys are made again block by block, so that memory does not grow with them.
@@ -86,7 +86,7 @@ def expected_pairs(
 
 
 def in_scope(pairs: NDArray[np.int64], window: int) -> NDArray[np.bool_]:
-    """Say which pairs of ordinals the later row of the two sees, (n,); left row n arrives just before right row n."""
+    """Return for each pair of ordinals whether the later row sees the other; left row n is just before right row n."""
     ahead = pairs[:, 0] - pairs[:, 1]
     return np.where(ahead > 0, ahead <= window, -ahead < window)
 
@@ -121,7 +121,7 @@ def check_push(
     output: str,
     order: str,
 ) -> int:
-    """Compare what the push of the ordinals from `first` to `last` put out with what NumPy finds.
+    """Compare the output of the push of the ordinals from `first` to `last` with what NumPy finds.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The join that a case measures: streams, window, predicate and output."""
+"""The workload of a case: streams, window, predicate and output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Workload:
     window : int
         Rows kept of each side.
     push : int
-        Rows a push, half of them of each side, which arrive in turns.
+        Rows a push, half of them of each side, which arrive alternately.
     match_rate : float
         Partners that a row finds, on average.
     threads : int

@@ -1,4 +1,4 @@
-"""The command ``slidejoin``. Its parts are loaded when they are needed: ``slidejoin --version`` answers at once."""
+"""The command ``slidejoin``. Its parts are imported on first use, so ``slidejoin --version`` answers at once."""
 
 from __future__ import annotations
 

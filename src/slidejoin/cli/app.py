@@ -1,4 +1,4 @@
-"""The commands, their options, and what becomes of errors."""
+"""The commands, their options and their error handling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``slidejoin init``: a commented job file for the sources that are there, which runs as it is where it can."""
+"""``slidejoin init``: write a commented job file for given sources, one that runs unedited where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``slidejoin bench``: its options, and what is printed and drawn."""
+"""``slidejoin bench``: its options, its printed report and its plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: two options, JSON documents, and what becomes of errors."""
+"""What the commands share: two options, JSON output, and error reporting."""
 
 from __future__ import annotations
 

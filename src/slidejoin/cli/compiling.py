@@ -1,4 +1,4 @@
-"""The command that compiles all kernels ahead of time."""
+"""``slidejoin compile``: compile all kernels ahead of time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["compile_in_words", "compiled_kernels"]
 
 
 def compiled_kernels() -> dict[str, object]:
-    """Compile all kernels that are not compiled yet, and return the seconds and what became of each kernel."""
+    """Compile all kernels that are not compiled yet, and return the seconds and the outcome for each kernel."""
     start = perf_counter()
     from slidejoin.kernels.jit.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
 

@@ -1,4 +1,4 @@
-"""What a job is: sources, join and sink, as frozen dataclasses. `jobfile.py` reads them from TOML."""
+"""A job: its sources, join and sink, as frozen dataclasses. `jobfile.py` reads them from TOML."""
 
 from __future__ import annotations
 

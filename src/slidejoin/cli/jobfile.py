@@ -1,4 +1,4 @@
-"""Reading the job file of ``slidejoin run``. Its keys are described in ``docs/run-file.md``."""
+"""Read the job file of ``slidejoin run``. Its keys are documented in ``docs/run-file.md``."""
 
 from __future__ import annotations
 

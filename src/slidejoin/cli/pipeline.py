@@ -1,4 +1,4 @@
-"""From a job to Spark: DataFrames for the sources, `stream_join` between them, a writer for the sink."""
+"""From a job to a Spark query: DataFrames for the sources, `stream_join` between them, a writer for the sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``slidejoin run`` shows: a live line on a terminal, plain lines elsewhere, JSON lines for machines."""
+"""Progress of ``slidejoin run``: a live line on a terminal, plain lines elsewhere, JSON lines for machines."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ class Totals:
 
 
 class Reporter(Protocol):
-    """Who hears of a job's progress."""
+    """Receives the progress of a job."""
 
     def starting(self, name: str, batches: int | None) -> None:
         """Spark is about to start; `batches` if the number of micro-batches is known beforehand."""
 
     def batch(self, batch: Batch) -> None:
-        """Take note of a finished micro-batch."""
+        """Report a finished micro-batch."""
 
     def done(self, totals: Totals) -> None:
-        """Take note of the end."""
+        """Report the end."""
 
     def failed(self, message: str) -> None:
         """Clean up; the message itself is printed on standard error elsewhere."""

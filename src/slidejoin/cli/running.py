@@ -1,4 +1,4 @@
-"""Running a job: start Spark, start the query, tell what happens, end in good order."""
+"""``slidejoin run``: start Spark, start the query, report its progress, shut down cleanly."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
 
 
 def _checkpointed(spark: SparkSession, job: Job) -> None:
-    """Let the checkpoint be written as suits this job, where the job file says nothing of it."""
+    """Choose how the checkpoint is written, where the job file does not set it."""
     from slidejoin.spark.driver.checkpoints import DELTAS, local_checkpoints, snapshots_for  # noqa: PLC0415 - with an extra
 
     places = (job.sink.checkpoint or spark.conf.get(CHECKPOINTS, None), job.sink.path)

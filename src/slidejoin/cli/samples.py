@@ -1,4 +1,4 @@
-"""What the files of a source look like, for ``slidejoin init``: their format, and the columns of the first of them."""
+"""What ``slidejoin init`` reads of a source: the file format, and the columns of the first file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOKED_AT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What is known of a source.
+    """The sampled description of a source.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The Spark session that the command starts: quiet, local unless the job file says otherwise, with RocksDB state."""
+"""The Spark session of the command: quiet, local unless the job file says otherwise, with RocksDB state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``slidejoin state``: what the joins of a checkpoint keep."""
+"""``slidejoin state``: list the state of the joins of a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading TOML strictly: every key that is missing, unknown or of the wrong kind is an error that names it."""
+"""Strict reading of TOML: every missing, unknown or wrongly typed key is an error that names it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module for each index structure of the papers: which stored rows have a key in this range."""
+"""The indexes over the stored rows of one side: one module for each index structure of the papers."""

@@ -1,4 +1,4 @@
-"""What an index answers: positions of matches, written down at once, or ranges from which pairs follow later."""
+"""What an index returns for a batch of probes: positions of matches, or ranges that are expanded into pairs later."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Answer", "Found", "FoundPositions", "InRanges", "joined"]
 
 
 class InRanges(Protocol):
-    """An answer whose candidates lie side by side and are checked by ordinals at most."""
+    """An answer whose candidates are contiguous and need no check but by ordinals."""
 
     def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return what `kernels.candidates.spreading.fill_both` takes of probes low…high-1, and how it counts them."""
+        """Return `kernels.candidates.spreading.fill_both`'s arguments for probes low…high-1, and how it counts them."""
         ...
 
 
@@ -28,11 +28,11 @@ class Found(Protocol):
 
     counts: NDArray[np.int64]
     bounds: tuple[int, ...]
-    """Probes at which parts of the answer begin and end that were found apart."""
+    """Probes at which separately found parts of the answer begin and end."""
 
     @property
     def in_ranges(self) -> InRanges | None:
-        """The answer as ranges, from which both sides' pairs are written in one pass; None if it is not that simple."""
+        """The answer as ranges, from which both sides' pairs are written in one pass; None if that is not possible."""
         ...
 
     def fill(
@@ -47,7 +47,7 @@ class Found(Protocol):
 
 @dataclass(slots=True)
 class FoundPositions:
-    """Matches of a stretch of probes by their positions, in memory that is used again for the next one.
+    """Matches of a stretch of probes by their positions, in memory that is reused for the next one.
 
     A position is an ordinal in 32 bits: which one it stands for follows from the index's `floor`.
 
@@ -56,7 +56,7 @@ class FoundPositions:
     begin, done : int
         Probes begin…done-1 were answered.
     counts : (n,) int32
-        Matches of each of them; of other probes nothing.
+        Matches of each of them; undefined for other probes.
     found : (places,) uint32
         Positions, one probe after the other.
     only_counts : bool
@@ -85,7 +85,7 @@ class Answer:
     Attributes
     ----------
     positions : FoundPositions or None
-        Matches that are written down, of all probes or of those up to `FoundPositions.done`.
+        Explicit matches, of all probes or of those up to `FoundPositions.done`.
     ranges : Found or None
         Counts of all probes, from which pairs can be written.
     """
@@ -95,7 +95,7 @@ class Answer:
 
 
 def joined(parts: list[FoundPositions]) -> FoundPositions:
-    """Put together what neighbouring stretches of probes found, up to the first that was not finished."""
+    """Concatenate the matches of neighbouring stretches of probes, up to the first that was not finished."""
     if len(parts) == 1:
         return parts[0]
     whole = []

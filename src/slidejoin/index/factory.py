@@ -1,4 +1,4 @@
-"""Which class an index is of: the one place where a name becomes an index."""
+"""The index factory: the one place where a name becomes an index class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Keyspace", "make_index"]
 
 
 class Keyspace(NamedTuple):
-    """What an index is told of the keys of one side.
+    """Parameters of an index: the keys of one side.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Keyspace(NamedTuple):
     axis : Axis or None
         How keys are spread over cells; None if cells cannot answer.
     options : Options or None
-        What was set of an index.
+        Options set by the user.
     merge : bool
         Whether sorted runs are merged.
     """

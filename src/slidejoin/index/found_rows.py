@@ -1,4 +1,4 @@
-"""The answer of a structure that finds rows one by one: few are kept, of many it is only known how many they are."""
+"""The result of a structure that finds rows one by one: a few matches are kept, many are only counted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FoundByPosition"]
 
 FIRST_ROOM = 1 << 12
-"""Rows that a walk finds at once at first; ten times as many as it has probes, if these are more."""
+"""Initial room for the rows found by a walk; ten times its probes, if that is more."""
 
 ROOM_A_PROBE = 8
 
@@ -37,7 +37,7 @@ class Walked(Protocol):
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Find the rows of probes from `begin` on, up to `end` or as many as there is room for."""
+        """Find the rows of probes from `begin` on, up to `end` or until the room is full."""
 
     @property
     def stored(self) -> Stored:
@@ -45,15 +45,15 @@ class Walked(Protocol):
 
 
 class FoundByPosition:
-    """How many rows each probe has, and the ordinals of as many of them as are worth keeping; see `Found`."""
+    """The number of rows found for each probe, and the ordinals of the first ones; see `Found`."""
 
     __slots__ = ("_kept", "_kept_probes", "_probes", "_structure", "counts")
 
     bounds: tuple[int, ...] = ()
-    """Probes at which other parts of an answer begin, none."""
+    """Probes at which further parts of the answer begin: none."""
 
     in_ranges = None
-    """Rows are known by their ordinals and lie in no ranges."""
+    """Rows are listed by ordinal, not as ranges."""
 
     def __init__(self, structure: Walked, probes: Probes) -> None:
         n = len(probes)

@@ -1,4 +1,4 @@
-"""What fused kernels work on: the memory of an index itself, of those that have a fused push."""
+"""What fused kernels work on: direct access to the memory of the indexes that have a fused push."""
 
 from __future__ import annotations
 

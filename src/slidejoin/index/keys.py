@@ -1,4 +1,4 @@
-"""The keys of rows on their way into an index."""
+"""The keys of rows to insert into an index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RowKeys:
     aux : (n, d) int64
         Of the further dimensions.
     kept : (n,) bool or None
-        Rows that may match anything; None for all.
+        Rows that can match at all; None for all.
     inexact : frozenset of int
         Terms of which some key was clipped.
     """
@@ -39,7 +39,7 @@ class RowKeys:
         return self.keys.size
 
     def orders(self, around: tuple[int, int], rows: int) -> bool:  # noqa: ARG002 - see Prepared
-        """Return False: they come in the order of arrival."""
+        """Return False: they are in arrival order."""
         return False
 
 
@@ -52,5 +52,5 @@ class Prepared(Protocol):
         ...
 
     def orders(self, around: tuple[int, int], rows: int) -> bool:
-        """Tell whether so many probes with these keys can be put in their order, with ranges around them."""
+        """Tell whether so many probes can be processed in the order of these keys, with ranges around them."""
         ...

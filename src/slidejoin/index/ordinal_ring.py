@@ -1,4 +1,4 @@
-"""Values of the rows of a window by their ordinals, in memory that goes round with the window."""
+"""A ring buffer of values by ordinal: one value for each row of the window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST_ROWS = 64
 
 
 def ring_rows(span: int) -> int:
-    """Return for how many rows a ring is made that holds so many ordinals: the next power of two, 64 at least.
+    """Return the size of a ring for so many ordinals: the next power of two, at least 64.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class OrdinalRing:
     columns : int
         Values of each row, int64.
     offset : int, default 0
-        What is added to an ordinal: 1 where kernels find rows by positions, which are ordinals and one.
+        Added to an ordinal: 1 where kernels use positions, which are ordinal + 1.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class OrdinalRing:
     def put(self, parts: list[NDArray[np.int64]], first: int, floor: int) -> None:
         """Take the newest rows, with ordinals from `first` on, and keep those from `floor` on.
 
-        The `parts`, (n, c) int64 each, stand side by side; together they have all columns.
+        The `parts`, (n, c) int64 each, are adjacent columns; together they have all columns.
         """
         count, old = parts[0].shape[0], self.values
         if old.shape[0] < first + count - floor:

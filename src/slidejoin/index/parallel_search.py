@@ -1,4 +1,4 @@
-"""Probes spread over threads: each thread searches for, and writes, a stretch of its own."""
+"""Parallel search: each thread searches for a range of the probes and writes its own part of the result."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["search"]
 
 SMALLEST_PART = 2048
-"""Probes that are worth a thread: handing a part over costs some 30 µs, as much as 500 probes."""
+"""Probes from which on a further thread pays: handing over a part costs some 30 µs, as much as 500 probes."""
 
 LARGEST_PART = 1 << 14
-"""Probes that are searched together at most: what is known of them between the two passes stays in the cache."""
+"""Probes searched together at most: their intermediate results between the two passes stay in the cache."""
 
 
 class FoundInParts:
@@ -38,7 +38,7 @@ class FoundInParts:
 
     @property
     def in_ranges(self) -> PartsInRanges | None:
-        """The parts as ranges if all are, see `Found`."""
+        """All parts as ranges, if all are ranges, see `Found`."""
         parts = [part.in_ranges for part in self._parts]
         found = [part for part in parts if part is not None]
         return PartsInRanges(self.bounds, found) if len(found) == len(parts) else None
@@ -77,12 +77,12 @@ class Searched(Protocol):
     """Any index that answers ranges in two passes."""
 
     def search(self, probes: Probes) -> Found:
-        """Find every probe's matches; several threads may ask at once."""
+        """Find every probe's matches; several threads may search at once."""
         ...
 
 
 def search(index: Searched, probes: Probes, workers: Workers) -> Found:
-    """Ask the index all probes, in as many parts as there are threads and work for them."""
+    """Search for all probes, in as many parts as there are threads and work for them."""
     n = len(probes)
     count = max(1, min(workers.threads, n // SMALLEST_PART), -(-n // LARGEST_PART))
     if count == 1:

@@ -1,4 +1,4 @@
-"""A batch of probes: the rows of one side, as ranges of the other side's keys and of its ordinals."""
+"""A batch of probes: the rows of one side, as ranges of the other side's keys and ordinals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KeyRanges:
     aux_dims : (p,) int64
         Which dimension each row of `aux_lo` belongs to, ascending.
     inexact : frozenset of int
-        Terms whose ranges are not the whole truth for these rows: their pairs are checked again.
+        Terms whose ranges are not exact for these rows: their pairs are rechecked.
     """
 
     lo: NDArray[np.int64]
@@ -43,7 +43,7 @@ class KeyRanges:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """A batch of n probes with everything worked out: what an index that answers by ranges takes.
+    """A batch of n probes with all ranges computed, for indexes that answer by ranges.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Probes:
     def checks(
         self,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """What the kernels take to check a candidate."""
+        """The arguments by which kernels check a candidate."""
         return self.seen_from, self.seen_to, self.aux_lo, self.aux_hi, self.aux_dims
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class Probes:
 
 
 class ProbeBatch:
-    """The rows of one side that arrived in one slice, as an index is asked for their matches.
+    """A batch of probes: the rows of one side that arrived in one slice.
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ class ProbeBatch:
     self_join : bool
         Whether probes and stored rows are the same rows.
     seen_from : callable
-        Returns the first stored ordinals that are seen once so many rows of the stored side are here, (n,) int64.
+        Returns the first stored ordinals that are seen after so many rows of the stored side, (n,) int64.
     ranges : callable
-        Returns their ranges of keys; called at most once, and not at all where `own` serves.
+        Returns their ranges of keys; called at most once, and not at all where `own` is sufficient.
     own : Prepared, optional
-        The same rows as they were prepared for their own side's index: there they may be in the order of their keys.
+        The same rows as prepared for their own side's index, where they may be sorted by key.
     around : pair of int, optional
         With `own`: a probe asks for the keys from its own less the first number to its own and the second.
     """
@@ -146,19 +146,19 @@ class ProbeBatch:
 
     @property
     def ranges(self) -> KeyRanges:
-        """The ranges of keys, worked out when they are first asked for."""
+        """The ranges of keys, computed on first use."""
         if not isinstance(self._ranges, KeyRanges):
             self._ranges = self._ranges()
         return self._ranges
 
     @property
     def inexact(self) -> frozenset[int]:
-        """Terms whose ranges are not the whole truth for these rows; around own keys they always are."""
+        """Terms whose ranges are not exact for these rows; ranges around own keys are always exact."""
         return frozenset() if self.own is not None else self.ranges.inexact
 
     @property
     def probes(self) -> Probes:
-        """The batch with everything worked out."""
+        """The batch with all ranges computed."""
         if self._probes is None:
             ranges = self.ranges
             # Of the rows before it, a probe sees those of the other side: all of them in a self-join.

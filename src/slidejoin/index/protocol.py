@@ -1,9 +1,8 @@
-"""The protocol of indexes: which stored rows of one side have keys in these ranges.
+"""The index protocol: insert rows, expire rows, and find the stored rows of one side whose keys are in given ranges.
 
 An index knows keys and ordinals, both int64, and nothing of payload, Arrow, predicates or Spark. It holds one key and
-any number of further dimensions for each row. The window of a side (`operator.window`) gives it rows in arrival order,
-tells it which ordinals have left, and asks it for the matches of batches of probes. Nobody outside of this package asks
-which index it is.
+any number of further dimensions for each row. The window of a side (`operator.window`) inserts rows in arrival order,
+expires ordinals, and probes it in batches. No code outside this package depends on which index it is.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["Index", "Occupancy", "Probing", "Request", "SealedPart"]
 
 
 class SealedPart(Protocol):
-    """The keys of some rows in a form that does not change any more: it can be written to a file and mapped."""
+    """The keys of some rows in an immutable form, which can be written to a file and memory-mapped."""
 
     @property
     def rows(self) -> int:
@@ -58,20 +57,20 @@ class Occupancy(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is wanted of a batch of probes.
+    """How a batch of probes is to be answered.
 
     Attributes
     ----------
     start : int
         The first probe to answer; those before it were answered already.
     share : int
-        Probes that are worth a task of their own.
+        Probes from which on a further task pays.
     counts : bool
-        Whether counts are put out, not pairs.
+        Whether the output is counts, not pairs.
     only_counts : bool
-        Whether counts are all that is needed: no candidate is looked at again.
+        Whether counts are sufficient: no candidate is rechecked.
     workers : Workers
-        Who does what is not left in tasks.
+        Threads for the work that is not returned as tasks.
     """
 
     start: int
@@ -87,7 +86,7 @@ class Probing(NamedTuple):
     Attributes
     ----------
     tasks : sequence of callable
-        What is still to be done, in any order and by any threads.
+        The remaining work, to be run in any order and by any threads.
     answer : callable
         Returns the answer once all tasks are done.
     """
@@ -103,14 +102,14 @@ class Index(ABC):
     """As in ``algorithm=``."""
 
     spans_ordinals: ClassVar[bool] = True
-    """Whether one old row that stays keeps the places of all that came after it."""
+    """Whether the room grows with the range of ordinals, so that one old row keeps the places of all newer ones."""
 
     # -- insert ------------------------------------------------------------------------------------------------------
 
     def prepare(self, rows: RowKeys, first: int) -> Prepared:  # noqa: ARG002 - for those that begin a part there
-        """Do with rows what needs no other ones, such as sorting; `first` is the ordinal of the first of them.
+        """Do the work that needs no other rows, such as sorting; `first` is the ordinal of the first row.
 
-        Changes nothing here: several threads may prepare at once.
+        It does not change the index: several threads may prepare at once.
         """
         return rows
 
@@ -120,7 +119,7 @@ class Index(ABC):
 
     @abstractmethod
     def skip_to(self, ordinal: int) -> None:
-        """Leave out the ordinals before that one: rows that are gone already."""
+        """Skip the ordinals before that one: rows that have expired already."""
 
     def attach(self, part: SealedPart, first: int, live: int) -> None:
         """Insert rows that were sealed before, the first with that ordinal; only sorted runs can.
@@ -137,10 +136,10 @@ class Index(ABC):
 
     @abstractmethod
     def expire(self, ordinal: int) -> None:
-        """Let the rows before that ordinal go: no probe sees them any more."""
+        """Expire the rows before that ordinal: no probe sees them any more."""
 
     def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see the overriding ones
-        """Let rows go whose value in a dimension, -1 for the key, is smaller: no probe sees them any more.
+        """Expire the rows whose value in a dimension, -1 for the key, is smaller: no probe sees them any more.
 
         `first` is the ordinal of the oldest row that the window keeps.
         """
@@ -154,16 +153,16 @@ class Index(ABC):
 
     @abstractmethod
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found | None:
-        """Answer by counts what `probe` gave up in the middle; None of an index that goes on from there instead."""
+        """Answer by counts if `probe` stopped early; None if the index continues from there instead."""
 
     def takes_order(self, *, counts: bool, only_counts: bool) -> bool:  # noqa: ARG002 - see the overriding ones
-        """Tell whether a batch is better put in the order of the probes' own keys, if these are `Prepared`."""
+        """Tell whether a batch is better processed in the order of the probes' own keys, if these are `Prepared`."""
         return False
 
     @property
     @abstractmethod
     def inexact(self) -> frozenset[int]:
-        """Terms of which some key here was clipped: their pairs are checked again."""
+        """Terms of which some key here was clipped: their pairs are rechecked."""
 
     @property
     @abstractmethod
@@ -182,19 +181,19 @@ class Index(ABC):
         """Return by how many bytes that many more rows make it grow at most; `keys` are theirs, (m,), if known."""
 
     def outgrown(self, window: Occupancy, coming: int) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index that should take the rows over before so many more come; None to stay."""
+        """Return an empty index to move the rows to before so many more are inserted; None to stay."""
         return None
 
     def overtaxed(self, window: Occupancy) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index that has to take the rows over after what was inserted; None to stay."""
+        """Return an empty index that the rows must move to after the last insert; None to stay."""
         return None
 
     def oversized(self, window: Occupancy) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index that would take less memory after what has left; None to stay."""
+        """Return an empty index that would need less memory now that rows have expired; None to stay."""
         return None
 
     def crowded(self, window: Occupancy) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index with more room for keys that crowd, by what was seen since the last time; or None."""
+        """Return an empty index with more room if keys crowd, judged by the rows since the last call; or None."""
         return None
 
     # -- explanation -------------------------------------------------------------------------------------------------

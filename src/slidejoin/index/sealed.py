@@ -1,4 +1,4 @@
-"""Sealed parts: keys of rows that no longer change, written to files and mapped again."""
+"""Sealed parts of an index: keys of rows that no longer change, written to files and memory-mapped again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sealed(rows: RowKeys) -> SealedPart:
 
 
 def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
-    """Return the part of so many rows that was written as these arrays; nothing is copied.
+    """Return the sealed part of so many rows from its mapped arrays; nothing is copied.
 
     Raises
     ------

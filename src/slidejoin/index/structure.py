@@ -1,7 +1,7 @@
-"""What the papers' structures have in common: rows come with their ordinals, leave by them, and are found by ranges.
+"""The base class of the papers' structures: rows are inserted with ordinals, expired by ordinal, found by key range.
 
-A structure of a paper holds keys and ordinals. All else is the same for each and stands here: the further dimensions,
-which are kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.index.found_rows`).
+A structure of a paper holds keys and ordinals. Everything else is shared and implemented here: the further dimensions,
+kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.index.found_rows`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["AT_FIRST", "Structure", "make_structure"]
 
 AT_FIRST = 1 << 10
-"""Rows that a structure is made for at first, if the window has room for as many."""
+"""Initial capacity of a structure in rows, if the window holds as many."""
 
 
 class Structure(Index):
@@ -44,11 +44,11 @@ class Structure(Index):
     Parameters
     ----------
     options : Options
-        What was set of it.
+        Options set by the user.
     dims : int
         Further dimensions of each row.
     rows : int or None
-        Rows that the window holds; None for a window of time, where nobody knows before they have come.
+        Rows that the window holds; None for a time window, where the number is not known in advance.
     first : int
         Ordinal of the first row to come.
 
@@ -84,7 +84,7 @@ class Structure(Index):
 
     @abstractmethod
     def leave(self, ordinal: int) -> None:
-        """Let rows before that ordinal go, or some of them now and the rest at any later time.
+        """Expire rows before that ordinal, at once or, in part, at any later time.
 
         No probe sees them from here on: `search` leaves them out by their ordinals.
         """
@@ -93,7 +93,7 @@ class Structure(Index):
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Find the rows of probes begin…end-1 that have a key in their ranges and are seen, as many as there is room.
+        """Find the rows of probes begin…end-1 that have a key in their ranges and are seen, until the room is full.
 
         Writes for each probe how many into `counts` (n,) int64, and their ordinals into `found` int64, one probe after
         the other, within a probe in any order. Only whole probes are answered. Several threads may walk at once.
@@ -108,12 +108,12 @@ class Structure(Index):
     @property
     @abstractmethod
     def count(self) -> int:
-        """Rows that are here, also those that nobody sees any more but that have not been cleared away."""
+        """Stored rows, including expired ones that have not been removed."""
 
     @property
     @abstractmethod
     def held_bytes(self) -> int:
-        """Bytes of keys, ordinals and what leads to them."""
+        """Bytes of keys, ordinals and search structures."""
 
     @abstractmethod
     def held_growth(self, rows: int) -> int:
@@ -134,17 +134,17 @@ class Structure(Index):
         self.next += rows.rows
 
     def expire(self, ordinal: int) -> None:
-        """Let the rows before that ordinal go."""
+        """Expire the rows before that ordinal."""
         if ordinal > self._floor:
             self._floor = ordinal
             self.leave(ordinal)
 
     def skip_to(self, ordinal: int) -> None:
-        """Leave out the ordinals before that one: rows that are gone already."""
+        """Skip the ordinals before that one: rows that have expired already."""
         self.next = max(self.next, ordinal)
 
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
-        """Answer a batch by counts, see `Index`; a pair is written when it is asked for."""
+        """Answer a batch by counts, see `Index`; pairs are written when they are needed."""
         found = self.ranges(batch, request.workers)
         return Probing([], lambda: Answer(ranges=found))
 
@@ -163,10 +163,10 @@ class Structure(Index):
         return self._floor
 
     def search(self, probes: Probes) -> FoundByPosition:
-        """Find every probe's matches among the rows from `floor` on; several threads may ask at once.
+        """Find every probe's matches among the rows from `floor` on; several threads may search at once.
 
-        Probes of a time window see all ordinals, because event times tell what is in scope. But a row that has left may
-        still be here while its further dimensions, its event time among them, and its payload are another row's.
+        Probes of a time window see all ordinals, because event times decide what is in scope. But an expired row may
+        still be stored while its further dimensions, including its event time, and its payload have been overwritten.
         """
         return FoundByPosition(self, probes.seeing_from(self.floor))
 
@@ -187,7 +187,7 @@ class Structure(Index):
 
 
 def make_structure(options: Options, dims: int, rows: int | None, first: int) -> Structure:
-    """Return an empty structure, see `Structure`; its module is loaded, and compiled, when it is first asked for."""
+    """Return an empty structure, see `Structure`; its module is loaded, and compiled, on first use."""
     module, name = options.home
     made = getattr(import_module(module), name)(options, dims, rows, first)
     if not isinstance(made, Structure):

@@ -1,1 +1,1 @@
-"""Pure functions on arrays, compiled by Numba: the only loops over rows that slidejoin runs."""
+"""Kernels: pure functions on arrays, compiled by Numba. No other code of slidejoin loops over rows."""

@@ -1,1 +1,1 @@
-"""One push, from arrival to output."""
+"""The operator: one push, from arrival to output."""

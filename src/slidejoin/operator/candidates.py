@@ -1,4 +1,4 @@
-"""What the indexes found, slot by slot: ranges of sorted runs, or rows of cells."""
+"""Candidates, the rows found before filters, slot by slot: ranges of sorted runs, or positions from other indexes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["PositionCandidates", "RangeCandidates"]
 
 
 SMALLEST_PART = 1 << 17
-"""Pairs that are worth a thread of their own when they are written: as many take 0.2 ms, handing over 60 µs."""
+"""Pairs from which on a further thread pays: as many take 0.2 ms, handing over 60 µs."""
 
 
 class RangeCandidates:
-    """Candidates by two passes: each side's index has counted its own, and they are written in arrival order.
+    """Candidates in two passes: each side's index has counted its own, and they are written in arrival order.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class RangeCandidates:
         right: NDArray[np.int64],
         ranges: list[InRanges],
     ) -> Callable[[], None]:
-        """Return what writes the candidates of slots begin…end-1; `ranges` are what was found, in the same order."""
+        """Return a task that writes the candidates of slots begin…end-1; `ranges` are the answers, in that order."""
         sides = {role: (slots, found) for role, slots, found in self._found}
-        # Answers of a side that were found in parts have bounds within.
+        # Answers of a side that was searched in parts have bounds within.
         cuts = {begin, end}
         for slots, found in sides.values():
             bounds = [int(slots[bound]) for bound in found.bounds if bound < slots.size]
@@ -118,13 +118,13 @@ class RangeCandidates:
 
 
 class PositionCandidates:
-    """Candidates in one pass: each side's probes have found theirs, which are woven into the arrival order.
+    """Candidates in one pass: each side's probes have found theirs, which are merged into arrival order.
 
     Parameters
     ----------
     sides : dict
-        For each side the slots of its probes (n,) int64, what they found, the ordinal of the first of them, and the
-        floor of the table that they looked into.
+        For each side the slots of its probes (n,) int64, their matches, the ordinal of the first probe, and the floor
+        of the probed table.
     first, last : int
         The slots that are answered.
     workers, memory : Workers, ArrayPool
@@ -178,7 +178,7 @@ class PositionCandidates:
         if self._workers.threads > 1 and self.total >= 2 * SMALLEST_PART:
             parts = min(self._workers.threads, self.total // SMALLEST_PART)
             stops = [first + (last - first) * part // parts for part in range(parts + 1)]
-        # Where each stretch begins, on both sides: its probes, what they found, and the pairs before it.
+        # Where each stretch begins, on both sides: its probes, their matches, and the pairs before it.
         begins = {side: [self._probes(side, 0, stop)[1] for stop in stops] for side in self._sides}
         takes = {side: self._takes(side, begins[side]) for side in self._sides}
         at = [sum(takes[side][part] - takes[side][0] for side in takes) for part in range(len(stops))]

@@ -1,4 +1,4 @@
-"""What ``output="count"`` gives: for each arrival a row with the columns of its side and the number of its pairs."""
+"""``output="count"``: one row for each arrival, with the columns of its side and its number of matches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CountTables"]
 
 LINE = 24
-"""Bytes of a line without columns: the side's name with its offset, and the number of pairs."""
+"""Bytes of a row without columns: the side's name with its offset, and the number of pairs."""
 
 
 class CountTables:
@@ -36,12 +36,12 @@ class CountTables:
         self._empty_right = empty_of(plan.kept_schema("right"))
         kept = {side: plan.kept_schema(side) for side in SIDES}
         kinds = {side: {name: kept[side].field(name).type for name in self._names[side]} for side in SIDES}
-        # Each line has a place in all columns, those of the other side being NULL.
+        # Each row has a value in all columns, NULL in those of the other side.
         self._fixed = LINE + sum(fixed_width(kind) for side in SIDES for kind in kinds[side].values())
         self._varying = {side: [name for name, kind in kinds[side].items() if varies(kind)] for side in SIDES}
         # The right columns of a self-join are NULL.
         self._sides_with_rows = SIDES[:1] if plan.config.self_join else SIDES
-        # Arrivals often alternate the same way in every push; text for each row costs more than all else here.
+        # Arrivals often alternate the same way in every push; building text for each row costs more than all else here.
         self._is_left: NDArray[np.bool_] = np.empty(0, np.bool_)
         self._sides = pa.nulls(0, pa.string())
 
@@ -120,7 +120,7 @@ def _same(marks: NDArray[np.bool_], others: NDArray[np.bool_]) -> bool:
 
 
 def _spread(source: pa.Table, rank: NDArray[np.int64], mine: NDArray[np.bool_]) -> pa.Table:
-    """Put rows where they belong among all arrivals, NULL in between.
+    """Place rows among all arrivals, with NULL in between.
 
     `rank` (m,) int64 are the places of the source's rows; `mine` (n,) bool tells which those are. The right columns of
     a self-join have no rows.

@@ -45,5 +45,5 @@ class GeneralPath:
                 yield from output.pairs(candidates)
 
     def insert(self, part: Push, first: dict[Side, int]) -> None:
-        """Only insert the rows: nobody waits for what they produce any more."""
+        """Only insert the rows: their results are no longer needed."""
         self._parts.insert_probe.insert(part, first)

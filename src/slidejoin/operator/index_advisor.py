@@ -1,4 +1,4 @@
-"""Which index serves best, by what has been seen: decided when a join is planned, and again while it runs."""
+"""The index advisor: chooses the index from observed statistics, at planning time and again while the join runs."""
 
 from __future__ import annotations
 
@@ -10,58 +10,59 @@ if TYPE_CHECKING:
 __all__ = ["IndexAdvisor"]
 
 RUN_COST, RUN_PAIR_COST, PUSH_COST = 90.0, 2.0, 400_000.0
-"""Nanoseconds that sorted runs take for a row, for each match that is put out, and for a push whatever its size."""
+"""Nanoseconds that sorted runs take for a row, for each output match, and for a push of any size."""
 
 SMALL_PUSH, SMALL_PUSH_COST = 1 << 13, 125_000.0
-"""Rows of a push up to which runs may have a short way too (`operator.fused`), and what a push costs there beyond
-what it costs cells."""
+"""Rows of a push up to which runs may have a fused path too (`operator.fused`), and its extra cost a push compared with
+cells."""
 
 CELL_COST, CELL_PAIR_COST, CROWDED_COST = 35.0, 2.2, 0.025
-"""The same of cells, and what the square of a row's matches costs as far as rows lie behind full buckets: one in ten of
-even keys, and nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
+"""The same for cells, and the cost of the square of a row's matches, times the fraction of rows behind full buckets:
+one in ten for even keys, nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
 
 ALONE = 1 << 10
 """Rows of a push up to which one thread does all of it, on whichever index: each row takes twice as long."""
 
 FAR, FAR_CROWDED_COST = 1 << 17, 0.09
-"""Rows of a window from which on small pushes find it out of the caches, and what crowded rows of cells cost then."""
+"""Rows of a window from which on it is out of the caches for small pushes, and the cost of crowded rows of cells
+then."""
 
 COUNTED_RUN_COST, COUNTED_RUN_PAIR_COST, COUNTED_PAIR_COST = 120.0, 0.4, 1.4
-"""Nanoseconds a row of runs, and of both a match, where matches are only counted."""
+"""Nanoseconds a row for runs, and a match for both, where matches are only counted."""
 
 CHANGE_COST = 30.0
-"""Nanoseconds for each row of the window that changing takes: not done before staying has cost as much."""
+"""Nanoseconds for each row of the window of changing the index: not done before staying has cost as much."""
 
 STAY = 1.25
 """The other index has to be this many times cheaper."""
 
 ENOUGH = 1 << 14
-"""Rows that have to be seen before anything is looked at, or looked at again."""
+"""Rows between two checks, and before the first."""
 
 
 class IndexAdvisor:
-    """Watches matches per row, and says when the other index would serve better.
+    """Watches matches per row, and tells when the other index would be cheaper.
 
-    Cells read their rows one by one, runs find them side by side; so runs serve many matches, whether these are counted
-    or put out. For small pushes cells do.
+    Cells read rows one by one, in runs they are contiguous; so runs suit many matches, whether these are counted or
+    output. Cells suit small pushes.
 
     Attributes
     ----------
     open : bool
         Whether there is anything to choose.
     due : int
-        Rows that the join has had when it is to be looked at next.
+        Rows that the join has had at the next check.
     """
 
     def __init__(self, plan: Plan) -> None:
         config = plan.config
-        # With further terms, or a filter, runs look at row by row too; a time scope most runs pass as a whole.
+        # With further terms, or a filter, runs check row by row too; most runs pass a time scope as a whole.
         alone = all(term.shape == "scope" for term in plan.terms[1:])
         self._counts = config.output == "count"
-        # Pairs that are checked by more than the key are not copied side by side.
+        # Pairs that need checks beyond the key are not copied as ranges.
         alone = alone if self._counts else len(plan.terms) == 1
         served = alone and plan.bound.filter(plan.loose) is None
-        # Without terms beside the first one, as it is to be here, a time scope is what keeps runs from a short way.
+        # Without further terms, as here, only a time scope prevents the fused path of runs.
         self._short = plan.scope is None
         self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
         self.due = ENOUGH
@@ -70,7 +71,7 @@ class IndexAdvisor:
         self._cells = self._runs = self._lost = 0.0
         self._crowded = 1.0
         self.seen: float | None = None
-        """Matches per row when it was last looked at; None before."""
+        """Matches per row at the last check; None before."""
 
     def better(
         self, used: str, *, rows: int, pairs: int, pushes: int, window: int, spilled: int | None = None
@@ -86,7 +87,7 @@ class IndexAdvisor:
         window : int
             Rows that are stored.
         spilled : int, optional
-            Rows that found their bucket full, since there are any; None of runs, then what was known of cells counts.
+            Rows that found their bucket full so far; None for runs, then the last value of cells counts.
 
         Examples
         --------
@@ -101,7 +102,7 @@ class IndexAdvisor:
         """
         self.due = rows + ENOUGH
         if self._begins:
-            # What was there before, moved from another index or restored, says nothing of what comes.
+            # Rows moved from another index or restored say nothing about the rows to come.
             self._begin(rows, pairs, pushes, spilled)
             return None
         new = rows - self._rows
@@ -116,13 +117,13 @@ class IndexAdvisor:
         if change:
             self._begins, self._lost = True, 0.0
         elif new >= window // 8:
-            # What comes from here on is judged by itself.
+            # Rows from here on are judged separately.
             self._begin(rows, pairs, pushes, spilled)
             self._lost = lost
         return ("bi_sort" if cells else "band_cells") if change else None
 
     def begin_anew(self) -> None:
-        """Leave out of account what comes until it is looked at next: an index was made anew of rows that were here."""
+        """Ignore the rows until the next check: an index was rebuilt from existing rows."""
         self._begins = True
 
     def _begin(self, rows: int, pairs: int, pushes: int, spilled: int | None) -> None:
@@ -130,7 +131,7 @@ class IndexAdvisor:
         self._rows, self._pairs, self._pushes, self._spilled = rows, pairs, pushes, spilled or 0
 
     def _estimates(self, seen: float, pushes: float, window: int) -> tuple[float, float]:
-        """Return what cells and runs take for a row with so many matches and its part of a push, nanoseconds."""
+        """Return the nanoseconds that cells and runs take for a row with so many matches and its share of a push."""
         small, alone = (self._short and pushes * rows >= 1 for rows in (SMALL_PUSH, ALONE))
         push, both = (SMALL_PUSH_COST if small else PUSH_COST) * pushes, 2 if alone else 1
         crowded = (FAR_CROWDED_COST if alone and window > FAR else CROWDED_COST) * (self._crowded * seen) ** 2
@@ -143,7 +144,7 @@ class IndexAdvisor:
         return both * cells + crowded, both * runs + push
 
     def why(self) -> str | None:
-        """Return what was seen and the estimate that follows, in words; None if nothing was looked at yet."""
+        """Return the observed values and the estimate, in words; None before the first check."""
         if self.seen is None:
             return None
         return (

@@ -1,7 +1,7 @@
-"""Insert and probe: the rows of one slice go into their own side's window and probe the other side's.
+"""Insert and probe: the rows of one slice are inserted into their own side's window and probe the other side's.
 
-Two indexes, two owners: one thread inserts the left rows and then lets the right rows probe them, the other does the
-same with the sides changed. Ordinals decide who sees whom, so neither waits for the other.
+Each of the two indexes has one owner: one thread inserts the left rows and then probes them with the right rows, the
+other thread does the same for the right index. Ordinals decide which rows see each other, so neither thread waits.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["SMALLEST_SPREAD", "InsertProbe"]
 
 SMALLEST_SPREAD = 1 << 13
-"""Rows of a push that are worth a second thread: they take 0.4 ms, handing over 60 µs."""
+"""Rows of a push from which on a second thread pays: they take 0.4 ms, handing over 60 µs."""
 
 SMALLEST_SEARCH = 1 << 11
-"""Probes that are worth a thread of their own, once threads are at work."""
+"""Probes from which on a further thread pays, once threads are at work."""
 
 EVEN = 3
-"""With this many times the other side's rows, a side's probes are cut instead: an owner each would leave one idle."""
+"""With this many times the other side's rows, a side's probes are divided instead: one owner each would leave one
+idle."""
 
 LONGEST_WAIT = 1.0
-"""Seconds after which an owner takes its probes as they came, if the other one has not prepared them: something is
-wrong with that thread then."""
+"""Seconds after which an owner takes its probes in arrival order, if the other one has not prepared them: that thread
+has failed then."""
 
 
 class InsertProbe:
@@ -79,7 +80,7 @@ class InsertProbe:
     ) -> tuple[Iterator[RangeCandidates | PositionCandidates], set[int]]:
         """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
 
-        The set holds the terms that are not the whole truth for these rows: their candidates have to be tried again.
+        The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
         """
         batches: dict[Side, ProbeBatch] = {}
         answers: dict[Side, Answer] = {}
@@ -145,7 +146,7 @@ class InsertProbe:
         return self._windows[stored].index.takes_order(counts=counts, only_counts=self._only_counts(self._plan.loose))
 
     def _batch(self, role: Side, part: Push, first: dict[Side, int], prepared: Prepared | None = None) -> ProbeBatch:
-        """Return the probes of one side; their ranges are worked out now, unless their own order serves."""
+        """Return the probes of one side; their ranges are computed now, unless own keys are sufficient."""
         start, source = perf_counter(), self._source(role)
         batch = probe_batch(
             self._plan, role, part.tables[source], part.arrivals.rank(source),
@@ -160,7 +161,7 @@ class InsertProbe:
         return "left" if self._plan.config.self_join else role
 
     def _only_counts(self, inexact: Collection[int]) -> bool:
-        """Whether numbers of candidates are all that is needed: counts are put out, and no candidate is tried again."""
+        """Whether only numbers of candidates are needed: the output is counts, and no candidate is rechecked."""
         return self._plan.config.output == "count" and self._plan.bound.filter(inexact) is None
 
     def _answer(
@@ -170,7 +171,7 @@ class InsertProbe:
         workers: Workers,
         inexact: Collection[int] = (),
     ) -> dict[Side, Answer]:
-        """Put batches to the indexes, from the probe on that `starts` names, by as many threads as pay."""
+        """Probe the indexes with batches, from the probe on that `starts` names, with as many threads as pay."""
         start = perf_counter()
         rest = sum(len(batch) - starts[role] for role, batch in batches.items())
         share = max(-(-rest // workers.threads), SMALLEST_SEARCH)
@@ -205,7 +206,7 @@ class InsertProbe:
                 yield whole
                 return
         if any(one.only_counts for one in found.values()) and not self._only_counts(inexact):
-            # One side's probes turned out to need a filter, which tries the pairs of both.
+            # One side's probes turned out to need a filter, which checks the pairs of both.
             found = self._found_again(batches, dict.fromkeys(batches, 0), inexact)
         first = 0
         while first < total:

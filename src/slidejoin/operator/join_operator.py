@@ -1,7 +1,7 @@
-"""The operator below `StreamJoin` and the Spark pipeline: one push from tables of rows to tables of results.
+"""The join operator behind `StreamJoin` and the Spark pipeline: one push from tables of rows to tables of results.
 
-It chooses the path of a push, see `slidejoin.operator.push`, and is the only one who gives ordinals, moves the clock,
-expires rows, changes the index and counts.
+It chooses the path of a push, see `slidejoin.operator.push`. Only the operator assigns ordinals, advances the clock,
+expires rows, replaces the index and counts rows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["JoinOperator"]
 
 CROWDING_DUE = 1 << 14
-"""Rows after which it is looked at again whether keys crowd in an index."""
+"""Rows between two checks whether keys crowd in an index."""
 
 
 class JoinOperator:
@@ -87,10 +87,10 @@ class JoinOperator:
         self.general = GeneralPath(parts)
         self._advisor = IndexAdvisor(plan)
         self._advisor.open &= algorithm is None
-        # Both indexes are there until the new one is done.
+        # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
-        # Asked at each push, however small.
+        # Needed at each push, however small.
         window = plan.config.window
         self._sizes = (window.left, window.right) if isinstance(window, CountWindow) and plan.scope is None else None
         self._slide = window.slide if isinstance(window, CountWindow) else 1
@@ -100,7 +100,7 @@ class JoinOperator:
     # -- one push ----------------------------------------------------------------------------------------------------
 
     def push(self, tables: dict[Side, pa.Table], order_by: str | None = None) -> pa.Table:
-        """Take rows and return what they produce, as one table, by the path that serves.
+        """Take rows and return what they produce, as one table, by the path that accepts them.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class JoinOperator:
         *,
         own_clock: bool = True,
     ) -> Push:
-        """Put rows into arrival order by sort values, late ones left out and counted, see `Ingest.take`.
+        """Put rows into arrival order by sort values, and drop and count late ones, see `Ingest.take`.
 
         Nothing is inserted yet.
         """
@@ -161,7 +161,7 @@ class JoinOperator:
 
     @property
     def taken(self) -> tuple[int, ...]:
-        """Numbers that change as soon as a push has taken rows: one that fails before that leaves all as it was."""
+        """Numbers that change as soon as a push has taken rows; a push that fails before that changes nothing."""
         left, right = self.windows["left"], self.windows["right"]
         return left.rows_seen, right.rows_seen, self.clock.left, self.clock.right, self.stats.late_rows
 
@@ -189,7 +189,7 @@ class JoinOperator:
     # -- after a push ------------------------------------------------------------------------------------------------
 
     def _commit(self, first: dict[Side, int], watermark: int | None) -> None:
-        """Let rows leave after a push whose rows have ordinals from `first` on, and adapt the indexes."""
+        """Expire rows after a push whose rows have ordinals from `first` on, and adapt the indexes."""
         start, left, right = perf_counter(), self.windows["left"], self.windows["right"]
         if self._sizes is not None:
             self._expire_counted()
@@ -204,7 +204,7 @@ class JoinOperator:
         self.stats.since("expire", start)
 
     def _expire_counted(self) -> None:
-        """Let rows leave that a count window shows no more."""
+        """Expire the rows that have left a count window."""
         if self._sizes is None:
             return
         left, right = self.windows["left"], self.windows["right"]
@@ -217,7 +217,7 @@ class JoinOperator:
             right.expire(two - two % self._slide)
 
     def expire(self, watermark: int) -> None:
-        """Let rows of a time window leave that no row at or above the watermark can see."""
+        """Expire the rows of a time window that no row at or above the watermark can see."""
         scope = self.plan.scope
         if scope is None:
             return
@@ -228,7 +228,7 @@ class JoinOperator:
             self.windows[side].expire_below(oldest[side], rows)
 
     def _adapt(self, rows: int) -> None:
-        """Change the index if another one, or one of another size, serves better; the join has had so many `rows`."""
+        """Change the index if another one, or one of another size, is better; the join has had so many `rows`."""
         advisor, left, right = self._advisor, self.windows["left"], self.windows["right"]
         if advisor.open and rows >= advisor.due:
             spilled = [one for window in (left, right) if (one := window.index.spilled) is not None]
@@ -247,7 +247,7 @@ class JoinOperator:
         self._due = min([*dues, rows + CROWDING_DUE if self._crowding_due is None else self._crowding_due])
 
     def _change_if_stretched(self, push: Push) -> None:
-        """Go on with sorted runs where an index would span too many rows; none of the push has left by then."""
+        """Continue with sorted runs where an index would span too many rows; none of the push has expired by then."""
         coming = max(table.num_rows for table in push.tables.values())
         if self.windows["left"].index.spans_ordinals and any(
             window.stretched(coming) for window in self.windows.values()
@@ -269,7 +269,7 @@ class JoinOperator:
             self.windows[side].load(table, stretches, seen)
 
     def growth(self, tables: Mapping[Side, pa.Table], room: int) -> int:
-        """Return by how many bytes these rows make the windows grow at most; looked at closely if `room` may not do."""
+        """Return by how many bytes these rows make the windows grow at most; exactly if `room` may not suffice."""
         total = 0
         for closely in (False, True):
             total = 0
@@ -287,7 +287,7 @@ class JoinOperator:
         return text if sizes is None else f"{text}\n{sizes}"
 
     def measured(self) -> Stats:
-        """Return the counters, with what the windows hold now: that is looked up when it is asked for."""
+        """Return the counters, with the present sizes of the windows, which are computed on demand."""
         if self.fused is not None:
             self.fused.account()
         left, right = self.windows["left"], self.windows["right"]

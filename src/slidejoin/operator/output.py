@@ -1,4 +1,4 @@
-"""From candidates to output tables: filter, order, payload."""
+"""From candidates to output tables: filter, sort, fetch the payload."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ POSITION_BYTES = 16
 """Of a pair's two ordinals."""
 
 SHARED = 1 << 13
-"""Pairs from which on the two sides' columns are taken by a thread each: that costs some 30 µs."""
+"""Pairs from which on the two sides' columns are gathered by a thread each: handing over costs some 30 µs."""
 
 
 class Workers(Protocol):
-    """What runs tasks beside each other, see `parallel`."""
+    """Runs tasks in parallel, see `parallel`."""
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
         """Run all tasks to their end."""
 
 
 class Candidates(Protocol):
-    """What the indexes found for a stretch of the arrival order.
+    """The candidates that the indexes found for a stretch of the arrival order.
 
     A slot is a probe's place in the arrival order (a row of a self-join probes twice and has two). The candidates of
     a slot lie together, slots in order.
@@ -78,7 +78,7 @@ class Candidates(Protocol):
 
 
 class PairOutput:
-    """Turns the candidates of one slice of arrivals into what the join puts out, in tables within a limit."""
+    """Turns the candidates of one slice of arrivals into output tables within a limit."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class PairOutput:
         self.stats = stats
         self._tables = tables
         self._workers, self._limit = workers, limit
-        # Terms whose ranges are not the whole truth for these rows are tried again, pair by pair.
+        # Terms whose ranges are not exact for these rows are rechecked, pair by pair.
         self._filter = plan.bound.filter(inexact)
 
     @property
     def filters(self) -> bool:
-        """Whether candidates are tried again one by one."""
+        """Whether candidates are rechecked one by one."""
         return self._filter is not None
 
     def pairs(self, found: Candidates) -> Iterator[pa.Table]:
@@ -143,7 +143,7 @@ class PairOutput:
     ) -> Iterator[tuple[slice, dict[Side, pa.Table]]]:
         """Yield columns of both rows of pairs, (n,) int64 ordinals, within the limit, and which pairs these are.
 
-        The time counts as that of `step`, but for that until the next ones are asked for, which is the reader's. For
+        The time counts as that of `step`, except between two tables, which is the reader's. For
         `decoded` see `slidejoin.rows.gather.Located`.
         """
         now, limit, several = perf_counter(), self._limit, all(names[side] for side in SIDES)
@@ -171,7 +171,7 @@ class PairOutput:
         return gathered
 
     def _both(self, task: Callable[[Side], T], beside: bool) -> dict[Side, T]:
-        """Return what a task gives for each side, by a thread each if wanted."""
+        """Return the result of a task for each side, with a thread each if wanted."""
         found: dict[Side, T] = {}
 
         def run(side: Side) -> None:
@@ -221,7 +221,7 @@ class PairOutput:
         return left, right, slots
 
     def _holds(self, condition: BoundFilter, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Try pairs, (n,) int64 ordinals, and return where they fulfil a condition, (n,) bool."""
+        """Evaluate a condition on pairs, (n,) int64 ordinals, and return where it holds, (n,) bool."""
         names = {side: list(condition.columns(side)) for side in SIDES}
         kept = np.empty(left.size, np.bool_)
         for pairs, rows in self._taken(names, left, right, "filter", decoded=True):

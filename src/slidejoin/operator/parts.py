@@ -1,4 +1,4 @@
-"""What the paths of a push share: windows, threads, memory, and the steps that both of them take."""
+"""What the two paths of a push share: windows, threads, memory, and common steps."""
 
 from __future__ import annotations
 

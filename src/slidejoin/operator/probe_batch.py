@@ -1,4 +1,4 @@
-"""The rows of one side as a batch of probes of the other side's index."""
+"""Turning the rows of one side into a batch of probes of the other side's index."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def slots_of(plan: Plan, role: Side, rank: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
-    """Return how far below and above its own key a row looks; None if that is not all that it asks for."""
+    """Return how far below and above its own key the range of a row reaches; None if its ranges are not like that."""
     term = plan.terms[0]
     around = term.around(role) if isinstance(term, RangeTerm) and len(plan.terms) == 1 else None
     return None if around is None else (around.below, around.above)

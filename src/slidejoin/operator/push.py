@@ -1,17 +1,17 @@
-"""The contract of a push.
+"""The interface of a push: its batch, and the contract between the operator and the two paths.
 
-A push is read once, into tables with the schemas of their sides, before anything else; what comes after works on those
-tables. Two paths lead through the windows, the fused one and the general one, and the operator chooses::
+A push is first read into tables with the schemas of their sides; all later steps work on those tables. There are two
+paths through the windows, the fused one and the general one, and the operator chooses::
 
     tables ─▶ PushBatch ─▶ fused.accepts? ── yes ─▶ ordinals ─▶ fused.run ────────────┐
                                └─ no ─▶ ingest ─▶ slices ─▶ ordinals ─▶ general.run ──┴─▶ commit: expire, adapt, count
 
-- **The operator alone** gives ordinals, moves the clock, expires, changes an index for another one, and counts rows and
-  pairs. A path inserts the rows with the ordinals that it is given, probes, and returns what they produced.
-- **`accepts` is pure**: it looks at the batch and at the windows, and may write into memory of its own, but changes
-  nothing that another push could see. It decides alone: values, NULLs, order and room are looked at here.
-- **`run` cannot decline.** What has no room after all, such as more matches than expected, is done by slower means
-  within the path, not by another one.
+- **The operator alone** assigns ordinals, advances the clock, expires rows, replaces an index, and counts rows and
+  pairs. A path inserts the rows with the given ordinals, probes, and returns the results.
+- **`accepts` is pure**: it reads the batch and the windows, and may write into memory of its own, but changes nothing
+  that another push could see. All checks are made here: values, NULLs, order and room.
+- **`run` cannot decline.** If there is no room after all, for example for more matches than expected, a slower way
+  within the same path is taken, not the other path.
 - A path may count the time of its steps (`Stats.seconds`), and nothing else.
 """
 
@@ -72,7 +72,7 @@ class PushBatch:
 
     @property
     def columns(self) -> dict[Side, BatchColumns]:
-        """The columns of each side, each looked at once."""
+        """The columns of each side, each read once."""
         if self._columns is None:
             self._columns = {side: BatchColumns(side, self.tables[side], self._ingest) for side in SIDES}
         return self._columns

@@ -1,4 +1,4 @@
-"""Slices of a push: no more rows are inserted before their probes than the windows hold."""
+"""Cutting a push into slices, so that no more rows are inserted before their probes than the windows hold."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def slices_of(plan: Plan, push: Push) -> Iterator[Push]:
     if 0 < total <= rows and not large:
         yield push
         return
-    # Of a table that had no room in one Arrow array a column, each slice has.
+    # A table too large for one Arrow array a column is small enough in slices.
     widths = _widths_of(push) if large else Widths(total, 0)
     first = 0
     for last in TableLimit(rows, SLICE.nbytes).stops(widths):
@@ -73,7 +73,7 @@ def slices_of(plan: Plan, push: Push) -> Iterator[Push]:
 
 
 def _widths_of(push: Push) -> Widths:
-    """Return how wide rows are, in the order of their arrival."""
+    """Return how wide rows are, in arrival order."""
     every = np.zeros(push.rows, np.int64)
     for side in SIDES:
         widths = widths_of(push.tables[side])

@@ -67,7 +67,7 @@ class Stats:
         return now
 
     def become(self, other: Stats) -> None:
-        """Take over the counters of another one; who counts here goes on counting."""
+        """Take over the counters of another one, in place, so that references to this one stay valid."""
         for field_ in fields(self):
             setattr(self, field_.name, getattr(other, field_.name))
 

@@ -1,1 +1,1 @@
-"""What is decided before rows come: terms, cells, the window as a term, the output schema."""
+"""The plan, made before the first row: terms, cells, the window as a term, the output schema."""

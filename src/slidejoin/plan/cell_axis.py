@@ -1,4 +1,4 @@
-"""Which terms cells can answer, and how wide the cells are: about as wide as the band, so that a probe reads two."""
+"""Which terms cell tables can answer, and how wide their cells are: about as wide as the band, two per probe."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ PLACES = 16
 """Bits of a band's width on an axis of its own, where keys are not their own places."""
 
 WIDEST = 1 << 31
-"""Exact keys in wider bands are divided: a bucket tells 32 bits of a place, of which a band should use some only."""
+"""Exact keys in wider bands are divided: a bucket stores 32 bits of a place, of which a band should use only some."""
 
 WHY = "a band of fixed width lies in two cells"
 
 EDGE = 1 << 52
-"""Places so far out are further apart as doubles than one by one: there each double is a place."""
+"""Beyond these places neighbouring doubles are more than one place apart: there each double is a place."""
 
 
 def cell_axes(term: object, window: Window) -> dict[Side, Axis] | None:
     """Return how each side's keys are spread over cells; None if ranges are not narrow and equally wide everywhere.
 
     Ranges of one side's keys may be far wider than the other's, as those of ``l.a * 1000 BETWEEN r.a - 5 AND r.a + 5``
-    are: each table has cells that suit its own.
+    are: each table has cells of its own width.
     """
     if not isinstance(term, RangeTerm) or term.pieces != 1:
         return None

@@ -1,4 +1,4 @@
-"""What a plan does with each part of a predicate, in words, and what to write where it is expected to be slow."""
+"""Explain a plan: how each part of the predicate is evaluated, and what to write instead where it may be slow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHARES = {
 
 
 class Term(Protocol):
-    """What is said of a term; see `slidejoin.plan.plan.Term`."""
+    """The attributes of a term that are explained; see `slidejoin.plan.plan.Term`."""
 
     @property
     def shape(self) -> str:
@@ -59,14 +59,14 @@ class Explained(NamedTuple):
 
 
 def explained_terms(config: JoinSpec, terms: Sequence[Term], bound: BoundPredicate, loose: frozenset[int]) -> Explained:
-    """Say of each part of a predicate whether it is indexed.
+    """Explain for each part of a predicate whether it is indexed.
 
     Parameters
     ----------
     terms
         The plan's, the indexed one first.
     loose
-        Numbers of the predicate's terms whose candidates are compared once more.
+        Numbers of the predicate's terms whose candidates are rechecked.
     """
     first, *others = terms
     lines = []
@@ -110,9 +110,9 @@ def _kind(term: RangeTerm) -> str:
 
 
 def _warning(config: JoinSpec, first: Term, others: Sequence[Term], *, checked: bool) -> str | None:
-    """Return what is expected of a join whose rows are compared with a large share of the window; None if they are not.
+    """Return a warning if rows are compared with a large share of the window; None if they are not.
 
-    A share is that of values which are spread evenly: nothing is known of the data when a join is planned.
+    The share assumes evenly distributed values: nothing is known about the data when a join is planned.
     """
     if isinstance(first, RangeTerm) and not first.open_ended:
         return None

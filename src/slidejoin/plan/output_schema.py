@@ -1,4 +1,4 @@
-"""Pairs and counts to output columns, in the promised order."""
+"""The output schema: from pairs and counts to output columns, in the promised order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["POSITIONS", "Layout", "in_strict_order", "together"]
 
 POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
-"""What ``output="positions"`` gives: the ordinals of the two rows of each pair."""
+"""The schema of ``output="positions"``: the ordinals of the two rows of each pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns are put out, and under which names.
+    """The output columns and their names.
 
     Attributes
     ----------
@@ -84,11 +84,11 @@ class Layout:
         return Layout(tuple(chosen), pa.schema(fields), output)
 
     def names(self, side: Side) -> list[str]:
-        """Columns of that side that are put out."""
+        """Output columns of that side."""
         return [name for owner, name, _ in self.columns if owner == side]
 
     def pairs(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        """Lay the gathered columns of both sides, row by row one pair, side by side."""
+        """Combine the gathered columns of both sides into one table; a row is a pair."""
         tables = {"left": left, "right": right}
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table(arrays, self.schema, left.num_rows)
@@ -102,18 +102,18 @@ class Layout:
 
 def _table(arrays: list[pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Table:
     if not arrays:
-        # A table without columns still has rows: select=[] puts out their number alone.
+        # A table without columns still has rows: select=[] outputs their number alone.
         return pa.table({"": pa.nulls(rows)}).select([])
     columns = [released(array, field.type) for array, field in zip(arrays, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return output tables as one, whose columns have as many chunks; nothing is copied."""
+    """Concatenate output tables without copying; columns have as many chunks."""
     if len(tables) == 1:
         return tables[0]
     if tables and not schema.names:
-        # Tables without columns lose their rows when they are put together.
+        # Tables without columns lose their rows when they are concatenated.
         return _table([], schema, sum(table.num_rows for table in tables))
     return pa.concat_tables(tables) if tables else empty_of(schema)
 
@@ -141,7 +141,7 @@ def _selected(
 
 
 def in_strict_order(slots: NDArray[np.int64], stored: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.int32]:
-    """Return the order of pairs that keeps the probes' order and puts each probe's stored rows in arrival order.
+    """Return the permutation of pairs that keeps the probes' order and sorts each probe's stored rows by arrival.
 
     `slots` (n,) int64 ascending places of the probes; `stored` (n,) int64 ordinals.
     """

@@ -1,4 +1,4 @@
-"""Which index, on which term, with which columns, and why: everything that is decided before the first row."""
+"""The plan of a join: which index, on which term, with which columns, and why. It is made before the first row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "al
 
 
 class Term(Protocol):
-    """What the operator needs of a term: keys of stored rows, and the ranges of keys that each probe asks for."""
+    """The interface of a term for the operator: keys of stored rows, and the ranges of keys of each probe."""
 
     @property
     def shape(self) -> str:
@@ -54,7 +54,7 @@ class Term(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether a key in the range is the whole truth."""
+        """Whether a key in the range is sufficient for a match."""
 
     def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
         """Return one int64 key for each stored row."""
@@ -116,7 +116,7 @@ class Plan:
         return self.schemas[0] if side == "left" else self.schemas[1]
 
     def kept_schema(self, side: Side) -> pa.Schema:
-        """Return the schema of what the window holds of that side: the columns that are put out or compared."""
+        """Return the schema of what the window holds of that side: the columns that are output or compared."""
         return self._kept[side]
 
     @property
@@ -125,14 +125,14 @@ class Plan:
         return None if self.axes is None else self.axes["left"]
 
     def seen_from(self, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
+        """Return the first stored ordinal that a probe may see after so many rows of the stored side, (n,)."""
         window = self.config.window
         if self.scope is not None or not isinstance(window, CountWindow):
             return np.zeros(arrived.size, np.int64)
         return first_seen(window, stored, arrived)
 
     def seen_at(self, stored: Side, arrived: int) -> int:
-        """Return the first stored ordinal that a probe may see once so many rows are here; see `seen_from`."""
+        """Return the first stored ordinal that a probe may see after so many rows; see `seen_from`."""
         window = self.config.window
         if self.scope is not None or not isinstance(window, CountWindow):
             return 0
@@ -159,13 +159,13 @@ class Plan:
 
     @property
     def loose(self) -> frozenset[int]:
-        """Numbers of the terms whose ranges are wider than the truth: their candidates are always rechecked."""
+        """Numbers of the terms whose ranges are too wide: their candidates are always rechecked."""
         return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
 
     def explain(self, algorithm: str | None = None, seen: str | None = None) -> str:
         """Return the plan in words: what is indexed, what else is compared, and why.
 
-        `algorithm` is the index in use, if that is not the one planned; `seen` what was learnt while the join ran.
+        `algorithm` is the index in use, if that is not the one planned; `seen` describes observations at run time.
         """
         config = self.config
         terms, warnings = explained_terms(config, self.terms, self.bound, self.loose)
@@ -197,8 +197,8 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     Raises
     ------
     PredicateError
-        For unknown columns, types that do not compare, names of output columns that collide, or an algorithm that
-        does not do for the predicate.
+        For unknown columns, types that do not compare, names of output columns that collide, or an algorithm that does
+        not suit the predicate.
     """
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
     bound = bind(config.on, left, right)

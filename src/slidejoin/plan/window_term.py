@@ -1,7 +1,7 @@
 """A window bound to schemas: the scope of a pair as one more range term.
 
-Time windows always have one. A count window has one where the rows of a window are a part of the streams only and carry
-their numbers, as in a bucket on Spark; else the ordinals of the operator itself are its scope.
+Time windows always have one. A count window has one where the operator sees only a part of the streams and rows carry
+their numbers, as in a bucket on Spark; otherwise its scope is given by the ordinals of the operator.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FARTHEST = (1 << 64) - 1
 def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     """Add any whole amount to (n,) int64, staying at the ends of int64 instead of wrapping."""
     while abs(amount) > LARGEST:
-        # What stays at an end stays there with the rest as well.
+        # Values at an end stay there with the rest as well.
         step = LARGEST if amount > 0 else -LARGEST
         values, amount = saturating_add(values, step), amount - step
     if values.size == 0:
@@ -126,7 +126,7 @@ class TimeScope:
 
     @property
     def probing(self) -> tuple[str, ...]:
-        """Columns that only arriving rows need: none."""
+        """Columns that only probes need: none."""
         return ()
 
     @property
@@ -210,7 +210,7 @@ def _zero(column: pa.Array) -> pa.Scalar:
 
 
 def first_seen(window: CountWindow, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first stored ordinal that a probe may see once so many rows of the stored side are here, (n,)."""
+    """Return the first stored ordinal that a probe may see after so many rows of the stored side, (n,)."""
     outside = arrived - window.size(stored)
     np.maximum(outside, 0, out=outside)
     # A division by 1 takes as long as any other: 3 ns a row.
@@ -218,14 +218,14 @@ def first_seen(window: CountWindow, stored: Side, arrived: NDArray[np.int64]) ->
 
 
 def first_seen_at(window: CountWindow, stored: Side, arrived: int) -> int:
-    """Return the first stored ordinal that a probe may see once so many rows are here; see `first_seen`."""
+    """Return the first stored ordinal that a probe may see after so many rows; see `first_seen`."""
     outside = max(arrived - window.size(stored), 0)
     return outside - outside % window.slide
 
 
 @dataclass(frozen=True, slots=True)
 class CountScope:
-    """A count window over rows that carry their numbers: what is here may be a part of both streams only.
+    """A count window over rows that carry their numbers: the operator may see only a part of both streams.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ Scope: TypeAlias = TimeScope | CountScope
 
 
 def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple[str, str] | None) -> Scope | None:
-    """Return the scope of a window, None where the ordinals of the operator are all of it.
+    """Return the scope of a window, None where the ordinals of the operator are sufficient.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple
     Raises
     ------
     PredicateError
-        For event-time columns that do not do.
+        For event-time columns that cannot be used.
     """
     if isinstance(window, CountWindow):
         return None if numbers is None else CountScope(window, *numbers)
@@ -313,7 +313,7 @@ def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple
 
 @dataclass(frozen=True, slots=True)
 class WindowTerm:
-    """The scope as a range term: of event times a band, of ordinals what a probe of either side sees."""
+    """The scope as a range term: a band of event times, or the ordinals that a probe of either side sees."""
 
     scope: Scope
     exact: bool = True

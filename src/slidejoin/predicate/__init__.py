@@ -1,6 +1,6 @@
-"""What must hold for a pair of rows: expressions, from SQL text or Python, and how they are evaluated and searched.
+"""Predicates: expressions from SQL text or Python, their evaluation, and the key ranges that they allow.
 
-This package knows nothing of windows and storage. `sql` is left to be imported where SQL text is given.
+This package does not depend on windows and storage. `sql_text.sql` is imported only where SQL text is given.
 """
 
 from __future__ import annotations

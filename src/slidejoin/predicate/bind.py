@@ -1,4 +1,4 @@
-"""A predicate bound to the schemas of its sides: what must hold, in the parts that the operator asks for."""
+"""A predicate bound to the schemas of its sides, split into the parts that the operator uses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class BoundPredicate:
     )
 
     def __post_init__(self) -> None:
-        # Asked for with every push.
+        # Needed for every push.
         sides: tuple[Side, Side] = ("left", "right")
         for side in sides:
             nodes = tuple(node for _, node in self._nodes if node.sides == {side})
@@ -85,7 +85,7 @@ class BoundPredicate:
         return side in self._own
 
     def prefilter(self, side: Side, columns: Mapping[str, Column]) -> NDArray[np.bool_] | None:
-        """Return bool (n,), False for rows of `side` that match nothing by themselves; None if nothing says so."""
+        """Return bool (n,), False for rows of `side` that cannot match anything; None if there is no such condition."""
         node = self._own.get(side)
         return None if node is None else truth(node, Source({side: columns}), rows_of(columns))
 
@@ -140,7 +140,7 @@ def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema) -> BoundPr
     'ranges l.a ~ r.a'
     """
     schemas: dict[Side, pa.Schema] = {"left": left_schema, "right": right_schema}
-    resolve_boolean(expr, schemas)  # complain about what was written, not about its parts
+    resolve_boolean(expr, schemas)  # report what was written, not its parts
     parts = dict.fromkeys(conjuncts(expr))
     nodes = [(part, resolve_boolean(part, schemas)) for part in parts]
     never = any(not node.sides and node.value is not True for _, node in nodes)

@@ -1,1 +1,1 @@
-"""Where rows lie, and how they become Arrow again: chunks, records, text, buffers."""
+"""Row storage: chunks, records, text, buffers, and the way back to Arrow."""

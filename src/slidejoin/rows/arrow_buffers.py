@@ -1,4 +1,4 @@
-"""Between Arrow and NumPy by way of buffers, without a copy.
+"""Zero-copy conversion between Arrow and NumPy through buffers.
 
 Arrow's own `to_numpy` and `pa.array` load pandas where it is installed, half a second for the first push of a process.
 """

@@ -1,6 +1,6 @@
-"""A chunk: consecutive rows of one side that leave together, columns side by side in records.
+"""A chunk: consecutive rows of one side that are freed together, stored as records in row format.
 
-A row that is asked for is one or two cache lines then, where columns apart would be one line each, and strings two.
+Gathering a row then reads one or two cache lines; separate columns would be one line each, and strings two.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PADDED = 8
 BOOLEAN = pa.bool_().id
 
 WORDS = np.dtype((np.uint64, 2))
-"""How a text lies in its record, see `kernels.records`."""
+"""How a text is stored in its record, see `kernels.rows.records`."""
 
 
 class Fixed(NamedTuple):
@@ -46,11 +46,11 @@ class Fixed(NamedTuple):
     kind : pyarrow.DataType
         Its type.
     dtype : numpy.dtype
-        As what its values are held: booleans as bytes.
+        The type that its values are stored as: booleans as bytes.
     direct : bool
         Whether the values lie in memory as NumPy has them.
     text : bool
-        Whether it is of strings or binary, whose bytes lie elsewhere if they are many.
+        Whether it is of strings or binary, whose bytes are stored elsewhere if they are many.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Fixed(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What records hold, and how they lie in memory.
+    """The columns of records, and their memory layout.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Records(NamedTuple):
 
 
 def records_of(schema: pa.Schema) -> Records:
-    """Return how the columns of a schema lie in records; pieces of Arrow hold those that are not among them."""
+    """Return the record layout for a schema; other columns are stored in pieces of Arrow."""
     found = []
     for place, field in enumerate(schema):
         kind = field.type
@@ -169,7 +169,7 @@ class Chunk:
         self.pieces: list[Piece] = []
 
     def mark(self, column: int, start: int, valid: NDArray[np.uint8]) -> bool:
-        """Write down which of the newest rows are not NULL; return whether they are the chunk's first such marks."""
+        """Record which of the newest rows are not NULL; return whether these are the chunk's first marks."""
         marks, place = self.valid[column], start - self.origin
         fresh = marks is None
         if marks is None:
@@ -181,7 +181,7 @@ class Chunk:
     def add(self, table: pa.Table) -> int:
         """Add the other columns of the newest rows; return by how many bytes they grew.
 
-        Neighbours are copied together while the older is less than twice the newer, and all once the chunk is full:
+        Neighbours are concatenated while the older is less than twice the newer, and all once the chunk is full:
         O(log) copies of a row. Wide rows stay in several pieces, because each is one Arrow array a column.
         """
         pieces, before = self.pieces, sum(piece.nbytes for piece in self.pieces)
@@ -198,7 +198,7 @@ class Chunk:
         return sum(piece.nbytes for piece in pieces) - before
 
     def clear(self) -> None:
-        """Forget the rows; those to come follow them."""
+        """Remove the rows; the next ones follow them."""
         self.base, self.time_max, self.pieces = self.end, None, []
         self.heap = Heap(self.heap.blocks)
 

@@ -1,10 +1,10 @@
-"""Where in memory the records of rows are, by their ordinals.
+"""The directory of records: the memory address of a row, by its ordinal.
 
-Ordinals are cut into units of ``2**shift`` rows, each in one chunk. A ring of addresses has a place for every unit of
+Ordinals are divided into units of ``2**shift`` rows, each in one chunk. A ring buffer has an address for every unit of
 the window, so a row is found by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
-One chunk that stays while thousands after it leave (a row whose event time lies far ahead) would make the ring as long
-as the stream: then chunks are looked up by search. So they are where two share a unit, which only rows restored from
-elsewhere do.
+One chunk that stays while thousands after it are freed (a row whose event time is far ahead) would make the ring as
+long as the stream: then chunks are found by binary search. The same holds where two chunks share a unit, which happens
+only with rows restored from a snapshot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Directory"]
 
 SMALLEST_RING = 16
 SPARSE = 16
-"""So many times longer than its chunks a ring may be."""
+"""A ring may be so many times longer than its chunks."""
 
 
 class Directory:
@@ -38,7 +38,7 @@ class Directory:
     Parameters
     ----------
     records : Records
-        How the columns lie in them.
+        The layout of the columns.
     shift : int
         Units are of ``2**shift`` rows.
     """
@@ -61,9 +61,9 @@ class Directory:
         self._marks = [np.zeros(units, np.int64) for _ in range(columns)]
 
     def opened(self, chunks: Sequence[Chunk]) -> None:
-        """Take up the newest of the chunks."""
+        """Add the newest of the chunks."""
         units = ((chunks[-1].limit - 1) >> self._shift) - (chunks[0].base >> self._shift) + 1
-        # Of a ring the older chunks are known not to share units, and each uses one at least.
+        # In a ring the older chunks are known not to share units, and each uses at least one.
         newest = chunks if self._bases is not None else chunks[-2:]
         shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(newest))
         if shared or (units > SPARSE * (len(chunks) + SMALLEST_RING) and units > SPARSE * self._used(chunks)):
@@ -81,14 +81,14 @@ class Directory:
         return SMALLEST_RING + sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
 
     def marked(self, chunks: Sequence[Chunk]) -> None:
-        """Take up that the newest chunk has NULLs."""
+        """Record that the newest chunk has NULLs."""
         if self._bases is None:
             self._enter(chunks[-1])
         else:
             self._search(chunks)
 
     def dropped(self, chunks: Sequence[Chunk]) -> None:
-        """Forget chunks that are not among these any more."""
+        """Remove chunks that are no longer among these."""
         if self._bases is not None and chunks:
             self._search(chunks)
 
@@ -141,7 +141,7 @@ class Directory:
         for offset, width, dtype in wanted:
             values = np.empty(ordinals.size, dtype)
             out.append(values)
-            # By way of Arrow an address is asked for in a third of the time that NumPy takes.
+            # Arrow returns an address in a third of the time that NumPy takes.
             places.append((offset, width, pa.py_buffer(values).address))
         sizes = np.empty(len(out), np.int64)
         if self._bases is None:

@@ -1,8 +1,8 @@
-"""Taking rows out of a chain of pieces by their ordinals.
+"""Gathering rows by ordinal from a chain of pieces.
 
-Columns of fixed width are read where they lie, by address, piece by piece as the ordinals come. The others are taken by
-Arrow from each piece and put back in order: Arrow's own `take` over several chunks would copy all of them together
-first, the whole window for a push of twenty rows.
+Columns of fixed width are read in place, by address, in the order of the ordinals. The others are taken by Arrow from
+each piece and put back in order: Arrow's own `take` over several chunks would first concatenate all of them, the whole
+window for a push of twenty rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Gather", "Located", "taken"]
 
 
 class Gather:
-    """A chain of pieces as it is now, ready to be read from many times."""
+    """A snapshot of a chain of pieces, which can be read many times."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = list(pieces)
@@ -96,7 +96,7 @@ class Located:
         return Widths(self._ordinals.size, fixed, varying)
 
     def _measured(self, column: pa.ChunkedArray, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what values of a column take beyond the fixed width of its type, (n,) int64 both."""
+        """Return the bytes of values of a column beyond the fixed width of its type, (n,) int64 both."""
         if column.num_chunks > 1:
             return np.concatenate([row_bytes(chunk, np.arange(len(chunk)), entries=True) for chunk in column.chunks])[
                 places
@@ -146,7 +146,7 @@ class Located:
         return pa.Array.from_buffers(kind, ordinals.size, [bitmap, pa.py_buffer(out)])
 
     def _taken(self, names: list[str], numbers: NDArray[np.int64], ordinals: NDArray[np.int64]) -> pa.Table:
-        """Let Arrow take the rows of each piece at once, then put them where they were asked for."""
+        """Let Arrow take the rows of each piece at once, then put them into the requested order."""
         order, groups = _by_piece(numbers)
         if order is not None:
             ordinals = ordinals[order]
@@ -172,7 +172,7 @@ class Located:
 def taken(tables: Iterable[pa.Table], places: NDArray[np.int64], limit: TableLimit) -> Iterator[pa.Table]:
     """Yield rows out of tables that follow each other, by their places (n,) int64, in this order, within the limit.
 
-    Each table has one chunk a column. They are not put together: that takes time, and Arrow may have no room for it.
+    Each table has one chunk a column. They are not concatenated: that takes time, and may exceed the limits of Arrow.
     """
     pieces: list[Piece] = []
     for table in tables:
@@ -185,7 +185,7 @@ def taken(tables: Iterable[pa.Table], places: NDArray[np.int64], limit: TableLim
 
 
 def _by_piece(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, list[tuple[int, slice]]]:
-    """Return the order that puts the rows of each piece together, None for the one that they have, and where they are.
+    """Return the permutation that groups rows by piece, None if they are grouped, and where the groups are.
 
     `numbers` (n,) int64 are the pieces of the rows, n at least 1.
     """

@@ -1,7 +1,7 @@
-"""Rows taken out of a window, but for the bytes of their texts and of what Arrow holds: those are copied by the table.
+"""Gathered rows before they become tables: the bytes of texts and of Arrow-held columns are copied table by table.
 
-What is taken of each row here has one width. Only then is it known how many bytes the rows have, and how many of them
-make a table.
+This first pass gathers a fixed width for each row. Only then are the sizes of the rows known, and how many of them fit
+into a table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Gathered", "InRecords"]
 
 
 class InRecords(NamedTuple):
-    """A column as it was taken out of records.
+    """A column gathered from records.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Gathered:
     rows : int
         How many.
     fixed : int
-        Bytes that those that were in records take for a row, whatever is in it.
+        Fixed bytes a row of the columns from records.
     held : sequence of InRecords
         These columns.
     others : Located, optional
@@ -89,7 +89,7 @@ class Gathered:
         return widths if self._others is None else widths.beside(self._others.widths)
 
     def complete(self, most: int) -> None:
-        """Copy all that is left to copy, if the rows have no more than so many bytes."""
+        """Copy the remaining bytes, if the rows have no more than so many."""
         if self.nbytes <= most:
             self._whole = self.table(0, self.rows)
 
@@ -108,7 +108,7 @@ class Gathered:
             if rows == self.rows:
                 columns[column.name] = arrow_of(column, values, marks, size)
             else:
-                # Copied, or each of the tables would keep the memory of all of them.
+                # Copied, otherwise each of the tables would keep the memory of all of them.
                 valid = None if marks is None else marks[start:stop]
                 columns[column.name] = arrow_of(column, values[start:stop].copy(), valid)
         if self._others is not None:

@@ -1,7 +1,7 @@
-"""How Arrow columns are held, so that rows can be taken out of them and pieces be put together.
+"""Storage types of Arrow columns, from which rows can be taken and whose pieces can be concatenated.
 
-Arrow takes rows out of almost every type. The exceptions are held as a type with the same values and given their own
-back on the way out:
+Arrow can take rows from almost every type. The exceptions are stored as a type with the same values, and cast back on
+output:
 
 - views of strings and binary (also inside structs and lists) as large strings and binary,
 - run-end-encoded columns decoded,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["check_holdable", "held", "held_schema", "released", "with_few_entries"]
 
 MANY_ENTRIES = 1 << 16
-"""Bytes of a dictionary from which on entries that are not used are left out."""
+"""Bytes of a dictionary from which on unused entries are dropped."""
 
 
 def _held_type(kind: pa.DataType) -> pa.DataType:
@@ -91,7 +91,7 @@ def _held_dictionary(chunk: pa.DictionaryArray, kind: pa.DictionaryType) -> pa.D
 
 
 def released(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a held column as the type that it came with.
+    """Return a held column as its original type.
 
     Where the entries of a chunk are too many for the indices of a dictionary, it becomes several chunks.
     """
@@ -113,7 +113,7 @@ def _released(chunk: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
 
 def _released_whole(chunk: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(kind):
-        # So that narrow indices suffice for longer.
+        # So that narrow indices suffice longer.
         indices, entries = _used(chunk)
         return pa.DictionaryArray.from_arrays(
             indices.cast(kind.index_type), entries.cast(kind.value_type), ordered=kind.ordered
@@ -125,7 +125,7 @@ def _released_whole(chunk: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _used(chunk: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Return the indices of a dictionary's values among the entries that are used, and these, in their order."""
+    """Return the indices of a dictionary's values among its used entries, and these, in their order."""
     used, indices = np.unique(chunk.indices.fill_null(0).to_numpy(zero_copy_only=False), return_inverse=True)
     mask = None if chunk.null_count == 0 else np.asarray(chunk.indices.is_null())
     entries = chunk.dictionary.take(pa.array(used)) if len(chunk.dictionary) else chunk.dictionary
@@ -135,8 +135,7 @@ def _used(chunk: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
 def with_few_entries(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a dictionary column without the entries that it does not use, where they are many bytes.
 
-    Few rows out of a large dictionary would bring all of it along, and rows out of several dictionaries all of these
-    together.
+    A few rows of a large dictionary would bring all of it along, and rows of several dictionaries all of these.
     """
     return pa.chunked_array([_with_few_entries(chunk) for chunk in column.chunks], column.type)
 

@@ -1,9 +1,9 @@
-"""The rows themselves, in chunks by arrival.
+"""The payload of a window: its stored rows, in chunks in arrival order.
 
-Columns of fixed width, strings and binary are copied into records in chunks of their own memory, a few kilobytes to
-some megabytes each, and read back by address: a push costs a copy, whatever the window holds. The memory of a chunk
-that has left serves the next one, so a window that moves on touches no new pages. The other columns stay Arrow tables,
-neighbours copied together within a chunk.
+Columns of fixed width, strings and binary are copied into records, in chunks of a few kilobytes to some megabytes, and
+read back by address: a push costs one copy, whatever the size of the window. The memory of a freed chunk is reused for
+the next one, so a sliding window touches no new pages. The other columns stay Arrow tables; neighbours are concatenated
+within a chunk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHARE = 32
 
 
 class CellProbes(NamedTuple):
-    """Columns that are asked for together.
+    """Columns that are gathered together.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class CellProbes(NamedTuple):
     numbers : list of int
         Those that records hold.
     fixed : int
-        Bytes that values of these take as Arrow, whatever they are.
+        Fixed bytes of their values as Arrow.
     width : int
         Bytes that `Payload.gather` takes for a row.
     """
@@ -129,13 +129,13 @@ class Payload:
     def room(self, rows: int) -> Chunk | None:
         """Return the chunk whose records take so many more rows, without NULLs; None if a new one is needed first.
 
-        Whoever writes them there, the `plain` columns, tells `wrote`.
+        After writing them there, the `plain` columns, call `wrote`.
         """
         chunk = self.chunks[-1] if self.chunks else None
         return chunk if chunk is not None and chunk.whole and chunk.end + rows <= chunk.limit else None
 
     def wrote(self, rows: int) -> None:
-        """Take notice of so many rows that were written into the newest chunk, see `room`."""
+        """Count so many rows that were written into the newest chunk, see `room`."""
         self.chunks[-1].end += rows
         self.rows += rows
 
@@ -178,7 +178,7 @@ class Payload:
         self.rows += rows
 
     def skip_to(self, ordinal: int) -> None:
-        """Leave out the ordinals before that one: the rows to come begin a chunk of their own."""
+        """Skip the ordinals before that one: the next rows begin a new chunk."""
         if self.chunks and self.chunks[-1].end < ordinal:
             self.chunks[-1].limit = self.chunks[-1].end
 
@@ -234,7 +234,7 @@ class Payload:
         return self._asked(names).width
 
     def _asked(self, names: Sequence[str]) -> CellProbes:
-        """Return what is the same whenever these columns are asked for."""
+        """Return the cached parameters of gathering these columns."""
         found = self._known.get(key := tuple(names))
         if found is None:
             schema = pa.schema([self.schema.field(name) for name in names])
@@ -249,7 +249,7 @@ class Payload:
 
     @property
     def records(self) -> Records:
-        """What records hold, and how they lie in memory."""
+        """The columns of records, and their memory layout."""
         return self._records
 
     @property
@@ -325,7 +325,7 @@ class Payload:
             self._other_bytes -= sum(piece.nbytes for piece in chunk.pieces)
             self._long_bytes -= chunk.heap.used
             if chunk is newest and chunk.end < chunk.limit:
-                # It goes on: the rows to come need no other memory.
+                # It is reused: the next rows need no other memory.
                 chunk.clear()
                 kept.append(chunk)
             elif self._fixed and len(self._spare) < 2:  # noqa: PLR2004 - as many as one push may need at once
@@ -343,5 +343,5 @@ class Payload:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows. Chunks have room for a few more, and up to two that have left wait to be used again."""
+        """Bytes of the rows. Chunks have room for a few more, and up to two freed ones are kept for reuse."""
         return self.rows * self._width + self._long_bytes + self._other_bytes

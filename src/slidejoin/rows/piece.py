@@ -1,4 +1,4 @@
-"""Consecutive rows of one side, and where their columns lie in memory."""
+"""A piece: consecutive rows of one side, with the addresses of their columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Column", "Piece", "column_of"]
 
 
 class Column(NamedTuple):
-    """Where one piece's column of fixed width lies.
+    """The addresses of one piece's column of fixed width.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 
 def column_of(column: pa.ChunkedArray) -> Column | None:
-    """Return where a column lies, None if it is not of fixed width or in several chunks."""
+    """Return the addresses of a column, None if it is not of fixed width or in several chunks."""
     kind = column.type
     if column.num_chunks != 1 or not pa.types.is_primitive(kind):
         return None
@@ -79,13 +79,13 @@ class Piece:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows; measured when first asked for, because that takes Arrow some microseconds a column."""
+        """Bytes of the rows; measured on first use, because that takes Arrow some microseconds a column."""
         if not self._nbytes:
             self._nbytes.append(int(self.table.nbytes))
         return self._nbytes[0]
 
     def column(self, name: str) -> Column | None:
-        """Return where a column of fixed width lies, None for another kind; asked of Arrow once."""
+        """Return the addresses of a column of fixed width, None for another kind; cached."""
         if name not in self._columns:
             self._columns[name] = column_of(self.table.column(name))
         return self._columns[name]
@@ -101,7 +101,7 @@ class Piece:
             base += part.num_rows
 
     def owned(self) -> Piece:
-        """Return the piece without memory that other rows lie in: a slice keeps all of its parent alive."""
+        """Return the piece without memory shared with other rows: a slice keeps all of its parent alive."""
         if self.table.get_total_buffer_size() <= 2 * self.nbytes + SLACK:
             return self
         return Piece(self.base, self.table.take(pa.array(np.arange(self.table.num_rows))), self.time_max)

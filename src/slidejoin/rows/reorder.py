@@ -1,4 +1,4 @@
-"""Rows of a table in another order."""
+"""Reordering the rows of a table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["rows_at"]
 def rows_at(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
     """Return the rows at these places of a table, (n,) int64, in this order.
 
-    Arrow puts several chunks together before it takes rows out of them. Where these may have no room in one, the rows
-    are taken in parts, and the table has several chunks again.
+    Arrow concatenates chunks before it takes rows from them. Where that may be too large for one array, the rows are
+    taken in parts, and the table has several chunks again.
     """
     if places.size == 0 or not chunked(table) or table.nbytes <= SLICE.nbytes:
         return table.take(pa.array(places))

@@ -1,4 +1,4 @@
-"""Strings and binary: two words in a row's record, and memory for those that do not fit there."""
+"""Text storage: two words for each string or binary value in a row's record, and a heap for longer ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Heap", "is_text", "long_bytes", "text_arrays", "text_lengths"]
 
 SMALLEST_BLOCK = 1 << 12
 LARGEST_BLOCK = 1 << 20
-"""Bytes of a block, unless what comes at once is more: each is twice the one before."""
+"""Bytes of the first block, unless more are added at once; each block is twice the one before."""
 
 LARGEST_OFFSET = (1 << 31) - 1
-"""Bytes that an Arrow array with offsets of 32 bits can hold; what is more becomes several arrays."""
+"""Bytes that an Arrow array with offsets of 32 bits can hold; more become several arrays."""
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -34,7 +34,7 @@ class Heap:
     Parameters
     ----------
     spare : list of arrays
-        Blocks that nobody uses any more; they are taken before new ones.
+        Unused blocks, which are taken before new ones.
     """
 
     def __init__(self, spare: list[NDArray[np.uint8]]) -> None:
@@ -76,7 +76,7 @@ class Heap:
 
     @property
     def blocks(self) -> list[NDArray[np.uint8]]:
-        """All memory, for another heap once the chunk has left."""
+        """All memory, for another heap after the chunk is freed."""
         return self._blocks + self._spare
 
 

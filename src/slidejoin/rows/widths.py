@@ -1,9 +1,9 @@
-"""How wide rows are as Arrow, and how many of them make one table.
+"""Row widths in Arrow bytes, and how many rows fit into one table.
 
-All that cuts rows asks here: output tables, candidates that are tried at once, and on Spark frames and blocks. Rows are
-measured one by one, since one text of 9 KB may stand among short ones; a row wider than a table may be is a table of
-its own. Offsets say how many bytes lie between any two values, also in lists of lists, so n rows are measured in O(n)
-whatever is in them.
+Used wherever rows are divided: output tables, candidates that are filtered at once, and on Spark frames and blocks.
+Rows are measured one by one, since one text of 9 KB may be among short ones; a row wider than the limit becomes a table
+of its own. Offsets give the bytes between any two values, also in lists of lists, so n rows are measured in O(n)
+whatever their contents.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ LISTS = {pa.list_(pa.null()).id: 4, pa.map_(pa.int8(), pa.null()).id: 4, pa.larg
 VIEWS = {pa.string_view().id: 16, pa.binary_view().id: 16}
 LIST_VIEWS = {pa.list_view(pa.null()).id: 8, pa.large_list_view(pa.null()).id: 16}
 PLACES = TEXTS | LISTS | VIEWS | LIST_VIEWS
-"""Bytes that say where a value lies, by the types' numbers."""
+"""Bytes of the offsets or views of a value, by the types' numbers."""
 
 FIRST = np.zeros(1, np.int64)
 
 INLINE = 12
-"""Bytes of a text that a view holds itself."""
+"""Bytes of a text that are stored inline in a view."""
 
 
 class Widths(NamedTuple):
@@ -78,7 +78,7 @@ class Widths(NamedTuple):
 
 
 class TableLimit(NamedTuple):
-    """What one table may hold.
+    """The size limit of one table.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class TableLimit(NamedTuple):
 
 
 TABLE = TableLimit(rows=1 << 20, nbytes=64 << 20)
-"""Output tables, and candidates that are tried at once: of 64 bytes a row or less their number decides."""
+"""Output tables, and candidates that are filtered at once: up to 64 bytes a row their number is the limit."""
 
 
 SLICE = TableLimit(rows=1 << 62, nbytes=1 << 30)
@@ -174,7 +174,7 @@ def bytes_of(table: pa.Table) -> int:
 
 
 def fixed_width(kind: pa.DataType) -> int:
-    """Return the bytes that each value of a type takes, whatever it is: of a text, those of its offset.
+    """Return the fixed bytes of each value of a type: of a text, those of its offset.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def varies(kind: pa.DataType, *, entries: bool = False) -> bool:
 
 
 def row_bytes(array: pa.Array, rows: NDArray[np.int64], *, entries: bool = False) -> NDArray[np.int64]:
-    """Return what values of an array take beyond the `fixed_width` of their type, both (n,) int64; see `widths_of`."""
+    """Return the bytes of values of an array beyond the `fixed_width` of their type, (n,) int64; see `widths_of`."""
     return _between(array, rows, rows + 1, entries=entries)
 
 
@@ -261,7 +261,7 @@ def _members(
 
 
 def _each(array: pa.Array, rows: NDArray[np.int64], *, entries: bool) -> NDArray[np.int64]:
-    """Return the bytes of values of a type that does not keep them side by side, (n,) int64."""
+    """Return the bytes of values of a type that is not contiguous, (n,) int64."""
     kind = array.type
     if kind.id in VIEWS:
         lengths = _words(array, 1, "i4", len(array), 4)[rows, 0].astype(np.int64)

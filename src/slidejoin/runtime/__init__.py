@@ -1,1 +1,1 @@
-"""What a process lends to every join: processor cores, threads, memory that is used again."""
+"""Resources that all joins of a process share: processor cores, threads, reusable memory."""

@@ -1,4 +1,4 @@
-"""Memory that is used again: a fresh large array costs a page fault for every 512 words, more than filling them."""
+"""A pool of reusable arrays: a fresh large array costs a page fault for every 512 words, more than filling them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SMALL_CHANGE = 1 << 26
 """Bytes of idle arrays, in any number."""
 
 SMALLEST = 1 << 10
-"""Items below which arrays are simply made: the allocator has them at hand."""
+"""Items below which arrays are simply allocated, which is fast."""
 
 
 class _Loan:
-    """What a lent array is a view of; it gives the memory back when nobody has such a view, or a table over it."""
+    """The base of a lent array; it returns the memory to the pool when no view or table refers to it."""
 
     __slots__ = ("__array_interface__", "_home", "_whole")
 
@@ -36,9 +36,9 @@ class _Loan:
 
 
 class ArrayPool:
-    """Arrays of one type, given out and taken back by themselves.
+    """A pool of arrays of one type, which return to it by themselves.
 
-    As many as `kept` may lie idle however large they are, and more of them while all are small. Safe to use from
+    Up to `kept` arrays of any size are kept idle, and more while all are small. Safe to use from
     several threads at once.
 
     Examples
@@ -59,7 +59,7 @@ class ArrayPool:
     def __init__(self, dtype: Any, kept: int = 4) -> None:  # noqa: ANN401 - what NumPy takes as a type
         self.dtype = np.dtype(dtype)
         self.kept = kept
-        # Taking and giving are single operations on a list, so threads may do both.
+        # Taking and returning are atomic list operations, so any thread may do both.
         self._idle: list[NDArray[Any]] = []
 
     def take(self, size: int) -> NDArray[Any]:
@@ -78,7 +78,7 @@ class ArrayPool:
         return lent
 
     def _fitting(self, size: int) -> NDArray[Any] | None:
-        """Take out the smallest array that will do."""
+        """Take out the smallest array that is large enough."""
         idle, best, least = self._idle, -1, 2 * size + 1
         for place, array in enumerate(idle):
             if size <= array.size < least:
@@ -91,11 +91,11 @@ class ArrayPool:
             return None
         if size <= found.size <= 2 * size:
             return found
-        idle.append(found)  # another thread was faster, and this is what stands there now
+        idle.append(found)  # another thread was faster, and this array is there now
         return None
 
     def _let_go(self) -> None:
-        """Let go of what is too much."""
+        """Free excess arrays."""
         idle: list[NDArray[Any]] = []
         while self._idle:
             try:
@@ -110,12 +110,12 @@ class ArrayPool:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what lies idle."""
+        """Bytes of idle arrays."""
         return sum(array.nbytes for array in self._idle)
 
 
 def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array that begins with a line of the cache, so that searches read as few lines as they can."""
+    """Return an array that begins at a cache line, so that searches read as few lines as possible."""
     array = np.empty(size + LINE // dtype.itemsize, dtype)
     first = -array.__array_interface__["data"][0] % LINE // dtype.itemsize
     return array[first : first + size]

@@ -1,4 +1,4 @@
-"""How many processor cores this process may use."""
+"""The number of processor cores that this process may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that every join shares: tasks are run by them and by the caller."""
+"""The thread pool that every join shares: tasks are run by its threads and by the caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Workers"]
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    # One pool a size for the whole process: joins are many, cores are few. Threads start when they are first needed.
+    # One pool a size for the whole process: joins are many, cores are few. Threads start on first use.
     return ThreadPoolExecutor(threads, thread_name_prefix="slidejoin")
 
 

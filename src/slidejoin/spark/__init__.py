@@ -2,9 +2,9 @@
 
 - `stream_join`: two DataFrames, streaming or static, joined into one.
 - `explain_join`: how a join would run, and why.
-- `advised_settings`: what a session with joins should be made with.
-- `watch`: what joins do, micro-batch by micro-batch.
-- `inspect_state`: what the joins of a checkpoint keep.
+- `advised_settings`: settings to create a session for joins with.
+- `watch`: the progress of joins, micro-batch by micro-batch.
+- `inspect_state`: the state of the joins of a checkpoint.
 - `SparkJoinError`: a join that cannot be built as asked.
 
 Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same operator

@@ -1,1 +1,1 @@
-"""What was asked for: the window, the options of a join, the options of the index structures."""
+"""The specification of a join, as requested: its window, its options, the options of the index structures."""

@@ -1,4 +1,4 @@
-"""The options of a join that are one of several words: declared once, for both engines, job files and the command."""
+"""The enumerated options of a join, declared once for both engines, job files and the command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 __all__ = ["JOIN_TYPES", "ORDERS", "OUTPUTS", "STRATEGIES", "JoinType", "Order", "Output", "StrategyName"]
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
-"""``how=``: which rows without a partner are put out too."""
+"""``how=``: which rows without a partner are output too."""
 
 Output: TypeAlias = Literal["pairs", "count", "positions"]
 """``output=``: a row for each pair, for each arriving row, or the ordinals of each pair's rows."""
@@ -16,7 +16,7 @@ Order: TypeAlias = Literal["probe", "strict", "none"]
 """``order=``: which order of the output is promised, of an embedded join."""
 
 StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast"]
-"""``strategy=``: which rows meet in which bucket, on Spark."""
+"""``strategy=``: how rows are routed to buckets, on Spark."""
 
 JOIN_TYPES: tuple[JoinType, ...] = get_args(JoinType)
 OUTPUTS: tuple[Output, ...] = get_args(Output)

@@ -1,4 +1,4 @@
-"""What a join is asked to do, checked as far as that goes without schemas."""
+"""The specification of a join, checked as far as possible without schemas."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | Non
 
 
 def algorithm_of(value: object) -> tuple[str, Options | None]:
-    """Return the name of an algorithm, and what was set of it if the object with that was given instead.
+    """Return the name of an algorithm, and its options if these were given instead of the name.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Which pairs are in scope: windows counted in rows or in event time.
+"""Windows, counted in rows or in event time: they decide which pairs are in scope.
 
-A window here is only a description, checked when it is made. What it means for rows is in `arrival.py` (late rows),
-`store/` (expiry) and `plan.py` (the scope of a time window is one more range term).
+A window here is only a description, checked when it is created. It is applied in `operator/ingest/arrival.py` (late
+rows), `operator/window/` (expiry) and `plan/window_term.py` (the scope of a time window is one more range term).
 """
 
 from __future__ import annotations

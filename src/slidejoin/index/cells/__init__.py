@@ -1,1 +1,1 @@
-"""Hash tables of cells as wide as the band."""
+"""Cell tables: hash tables whose cells are as wide as the band."""

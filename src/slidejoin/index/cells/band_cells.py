@@ -1,9 +1,9 @@
-"""Band cells: a window as a hash table of cells as wide as the band, in which expiry is overwriting.
+"""Band cells: the index of a window as a hash table of cells as wide as the band; expired rows are overwritten.
 
-A probe of a band looks at two cells, a probe of an equality at one: two or one random cache lines. There is no order,
-so nothing is sorted or merged, and no push pays for the past. 32 bits of a key and the place where they stand are the
-whole key, unless keys lie very far apart. What the table cannot know by that, or by keys alone, is checked afterwards
-on the few rows found (`BandCells.stored`).
+A band probe reads two cells, an equality probe one: two or one random cache lines. Rows are not ordered, so nothing is
+sorted or merged, and the cost of a push does not depend on the rows before it. 32 bits of a key and its place in the
+table determine the whole key, unless keys are very far apart. What cannot be decided by that, or by keys alone, is
+checked afterwards on the few rows found (`BandCells.stored`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ROOMY_ROWS_A_BUCKET = 1.5
 """Of keys that crowd in some regions, so that cells beside each other meet in full buckets."""
 
 SAMPLE = 1 << 12
-"""Buckets that are looked at to tell whether cells share the full ones."""
+"""Buckets that are sampled to see whether cells share the full ones."""
 
 SHARING = 5
 """Rows of one cell in a full bucket, up to which others take up what it has too little of."""
@@ -71,10 +71,10 @@ LONGEST = 1 << 29
 """Rows a table may span: positions are 32 bits, and dead ones are renewed every 2**30 rows."""
 
 ENOUGH = 1 << 14
-"""Rows after which a table says how it is filled."""
+"""Rows from which on `explain` says how a table is filled."""
 
 FIRST_ROWS = 64
-"""Rows that a table is first made for."""
+"""Initial capacity of a table in rows."""
 
 LARGE = 1 << 16
 """Rows of a window from which on its table grows twofold, not fourfold."""
@@ -96,14 +96,14 @@ SHARED = 0.5
 however many there are."""
 
 SMALLEST_CROWDED, LARGEST_CROWDED = 1 << 15, 1 << 24
-"""Rows of tables that are made roomier: smaller ones lie in the caches, and larger ones take long to be made anew."""
+"""Rows of tables that are given more buckets: smaller ones are in the caches, and larger ones take long to rebuild."""
 
 SWEEP = 1 << 30
 SWEPT_AT_ONCE = 256
 ENDLESS = 1 << 62
 NO_ROWS = np.empty(0, np.bool_)
 MOST_FOUND = 1 << 22
-"""Positions found at once: 16 MiB a thread; what would be more is found in turns."""
+"""Positions found at once: 16 MiB a thread; more are found batch by batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +176,9 @@ class BandCells(Index):
         # Kernels find rows by positions, which are ordinals and one.
         self._stored = OrdinalRing(dims + self.wide, offset=1)
         self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
-        # What the rows were and how many found their bucket full when crowding was looked at last.
+        # How many rows there were, and how many found their bucket full, at the last check of crowding.
         self._looked: tuple[int, int] | None = None
-        # Used again for every batch: fresh memory costs a page fault for each 4 KiB.
+        # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
         self._answers: list[FoundPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
 
@@ -224,18 +224,18 @@ class BandCells(Index):
         self.inserted(n)
 
     def inserted(self, rows: int) -> None:
-        """Take notice of so many rows, the newest, that a kernel has inserted."""
+        """Count so many newest rows that a kernel has inserted."""
         self.next += rows
         self._sweep(rows)
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
-        """Keep what the newest rows are checked by when found: (n, dims) int64, and whole keys (n,) int64 if `wide`."""
+        """Store the values that check the newest rows when found: (n, dims) int64; if `wide`, whole keys (n,) int64."""
         parts = ([aux] if self.dims else []) + ([keys.reshape(-1, 1)] if self.wide else [])
         self._stored.put(parts, self.next, self._floor)
 
     @property
     def stored(self) -> NDArray[np.int64] | None:
-        """What found rows are checked by, a row's at ``position & (rows - 1)``; None while there is nothing."""
+        """The values that check found rows, a row's at ``position & (rows - 1)``; None while there are none."""
         values = self._stored.values
         return values if values.shape[0] else None
 
@@ -263,12 +263,12 @@ class BandCells(Index):
         self._owed, self._swept = self._owed - (end - begin), 0 if end == every else end
 
     def expire(self, ordinal: int) -> None:
-        """Let the rows before that ordinal die, which costs nothing: they are overwritten."""
+        """Expire the rows before that ordinal, which costs nothing: they are overwritten later."""
         if ordinal > self.floor:
             self._floor = self.state[FLOOR] = ordinal
 
     def skip_to(self, ordinal: int) -> None:
-        """Leave out the ordinals before that one: rows that are gone already."""
+        """Skip the ordinals before that one: rows that have expired already."""
         self.next = max(self.next, ordinal)
 
     def explain(self) -> str | None:
@@ -290,7 +290,7 @@ class BandCells(Index):
         return int(self.state[SPILLS])
 
     def shared(self) -> float:
-        """Return which part of the full buckets several cells share, by a sample: with more buckets these had room."""
+        """Return the fraction of full buckets that several cells share, by a sample: more buckets would help these."""
         state, words = self.state, self.slots[: SAMPLE * WORDS].reshape(-1, WORDS)[: int(self.state[BUCKETS])]
         bottom, half = np.uint32((int(state[FLOOR]) + 1) & LOW_32), 1 << 31
         # What was beyond the bucket may be dead, as may be some of its rows.
@@ -303,21 +303,21 @@ class BandCells(Index):
 
     @property
     def reach(self) -> int:
-        """How far apart keys may lie to be told apart by what a table holds of them, see `reach_of`."""
+        """How far apart keys may be for the 32 bits stored in a table to identify them, see `reach_of`."""
         return reach_of(int(self.state[BUCKETS]))
 
     @property
     def narrow(self) -> bool:
-        """Whether the table tells all keys that ever came apart."""
+        """Whether the table can distinguish all keys inserted so far."""
         return int(self.state[LARGEST]) - int(self.state[SMALLEST]) <= self.reach
 
     def fits(self, rows: int) -> bool:
-        """Whether a table made for so many rows would tell all keys that ever came apart: larger ones reach further."""
+        """Whether a table for so many rows could distinguish all keys inserted so far: larger ones reach further."""
         return int(self.state[LARGEST]) - int(self.state[SMALLEST]) <= reach_of(self._buckets(rows))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table, and of what found rows are checked by."""
+        """Bytes of the table, and of the values by which found rows are checked."""
         return int(self.slots.nbytes + self.pool.nbytes + self._stored.values.nbytes)
 
     # -- another table for the same rows -----------------------------------------------------------------------------
@@ -327,14 +327,14 @@ class BandCells(Index):
         return end - self._floor > CROWDED * self.rows
 
     def outgrown(self, window: Occupancy, coming: int) -> BandCells | None:
-        """Return a larger table if so many more rows are better put into one."""
+        """Return a larger table if so many more rows need one."""
         if not self.is_full(window.next + coming):
             return None
         rows = rows_for(window, coming)
         return self._anew(window, rows) if rows > self.rows else None
 
     def overtaxed(self, window: Occupancy) -> BandCells | None:
-        """Return a table that tells all keys apart that came, by their whole keys if it must."""
+        """Return a table that distinguishes all keys inserted so far, by their whole keys if necessary."""
         return None if self.wide or self.narrow else self._anew(window, rows_for(window, 0))
 
     def oversized(self, window: Occupancy) -> BandCells | None:
@@ -345,7 +345,7 @@ class BandCells(Index):
         return self._anew(window, span)
 
     def crowded(self, window: Occupancy) -> BandCells | None:
-        """Return a table with more buckets for as many rows if keys met in full ones, see `ROOMY_ROWS_A_BUCKET`.
+        """Return a table with more buckets for as many rows if keys crowded in full ones, see `ROOMY_ROWS_A_BUCKET`.
 
         Judged by as many rows as it is made for. A table stays roomy, also when its keys become even again: it takes a
         third more memory then, and no more time.
@@ -357,7 +357,7 @@ class BandCells(Index):
             return None
         seen, spilled = window.next, self.spilled
         if self._looked is None or seen - self._looked[0] >= self.rows:
-            # What was there before, moved from another table, says nothing of what comes.
+            # Rows moved from another table say nothing about the rows to come.
             before, self._looked = self._looked, (seen, spilled)
             if before and spilled - before[1] > SPILLED * (seen - before[0]) and self.shared() > SHARED:
                 return self._anew(window, self.rows, roomy=True)
@@ -375,10 +375,10 @@ class BandCells(Index):
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:
         """Return by how many bytes these rows make the table grow at most, see `slidejoin.index.cells.growth`.
 
-        A table that is made anew counts whole, because the old one is there until it is done.
+        A rebuilt table counts whole, because the old one exists until the new one is done.
         """
         wide, before = widens(self, keys), window.next - window.first
-        # It may be made anew in any of the slices that the rows are cut into, and small ones grow by more.
+        # It may be rebuilt in any of the slices of the rows, and small ones grow by more.
         made_for = max(rows_for(window, rows), rows_for(window, min(rows, max(LARGE - 1 - before, 0))))
         crowded = window.next + rows - self._floor > CROWDED * self.rows
         if not wide and not (crowded and made_for > self.rows):
@@ -405,7 +405,7 @@ class BandCells(Index):
         return Probing(tasks, lambda: Answer(positions=joined(found)))
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
-        """Return None: what finds no room is found in turns, see `Index`."""
+        """Return None: matches beyond the room are found batch by batch, see `Index`."""
 
     @property
     def inexact(self) -> frozenset[int]:
@@ -418,7 +418,7 @@ class BandCells(Index):
         return self._floor
 
     def _cell_probes(self, batch: ProbeBatch) -> CellProbes:
-        """Turn ranges of keys into places on the axis, and what these cannot tell into things to check."""
+        """Turn ranges of keys into places on the axis, and into checks where places are not exact."""
         ranges = batch.ranges
         lo, hi, lows, highs, dims = ranges.lo[0], ranges.hi[0], ranges.aux_lo, ranges.aux_hi, ranges.aux_dims
         if self.wide:
@@ -457,7 +457,7 @@ class BandCells(Index):
         into.done, into.total = done, total
 
     def count(self, asked: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
-        """Count the matches of probes begin…end-1 without writing any down; only where nothing needs a check."""
+        """Count the matches of probes begin…end-1 without writing them; only where nothing needs a check."""
         if into.counts.size < asked.lo.size:
             into.counts = np.empty(asked.lo.size, np.int32)
         count_cells(
@@ -473,6 +473,6 @@ def rows_for(window: Occupancy, coming: int) -> int:
     # Small tables grow fourfold, so that a row is inserted 1.3 times on average; large ones twofold: memory.
     rows = max(FIRST_ROWS, (4 if live < LARGE else 2) * live)
     if window.capacity is not None and 2 * rows > window.capacity:
-        # The rows of one slice are inserted before the oldest ones leave, and find room among these.
+        # The rows of one slice are inserted before the oldest ones expire, and need room besides these.
         return window.capacity
     return rows

@@ -1,7 +1,7 @@
-"""By how many bytes an index grows at most when rows come, before they are taken: what a limit of memory asks for.
+"""An upper bound of the bytes by which a cell table grows when given rows are inserted, for memory limits.
 
-Without the rows' keys the worst is assumed: every row opens a chunk behind a full bucket, or makes keys lie too far
-apart. With them, the buckets that they fall into are looked at.
+Without the rows' keys the worst case is assumed: every row opens an overflow chunk, or widens the keys too far for 32
+bits. With the keys, the buckets that they hash to are examined.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ A_NUMBER = 8
 
 
 class Table(Protocol):
-    """What is looked at of a table of cells, see `slidejoin.index.cells.band_cells.BandCells`."""
+    """The attributes of a cell table that are used here, see `slidejoin.index.cells.band_cells.BandCells`."""
 
     dims: int
     wide: bool
@@ -48,7 +48,7 @@ class Table(Protocol):
 
     @property
     def stored(self) -> NDArray[np.int64] | None:
-        """What found rows are checked by."""
+        """The values by which found rows are checked."""
 
     @property
     def floor(self) -> int:
@@ -56,14 +56,14 @@ class Table(Protocol):
 
     @property
     def reach(self) -> int:
-        """How far apart keys may lie to be told apart."""
+        """How far apart keys may be for 32 bits to identify them."""
 
     def places(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of keys on the axis, (n,) int64."""
 
 
 def cells_growth(table: Table, rows: int, keys: NDArray[np.int64] | None = None) -> int:
-    """Return the bytes that a table which is not made anew grows by; keys (m,) int64 of those that may match."""
+    """Return the bytes that a table grows by if it is not rebuilt; keys (m,) int64 of the rows that may match."""
     chunks, pool = rows, table.pool.size // WORDS
     if keys is not None:
         chunks = _chunks_opened(table, keys)
@@ -78,7 +78,7 @@ def cells_growth(table: Table, rows: int, keys: NDArray[np.int64] | None = None)
 
 
 def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
-    """Return the most bytes of a table that is made for so many rows and gets `rows` that span so many ordinals."""
+    """Return the maximal bytes of a table that is made for so many rows and gets `rows` that span so many ordinals."""
     # A bucket opens a chunk of the pool when it is full, and the pool has half more than it needs.
     chunks = rows // (SLOTS + 1)
     buckets = max(int(made_for / ROWS_A_BUCKET), 16)
@@ -98,13 +98,13 @@ def widens(table: Table, keys: NDArray[np.int64] | None) -> bool:
 
 
 def _chunks_opened(table: Table, keys: NDArray[np.int64]) -> int:
-    """Return how many chunks the buckets open at most that these keys fall into."""
+    """Return how many chunks are opened at most by the buckets of these keys."""
     state = table.state
     cells = (table.places(keys) >> state[SHIFT]).view(np.uint64)
     hashed = (cells * state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)) >> np.uint64(32)
     places, rows = np.unique((hashed * np.uint64(state[BUCKETS])) >> np.uint64(32), return_counts=True)
     buckets, spread, slots = places.astype(np.int64), int(state[SPREAD]), table.slots.reshape(-1, WORDS)
-    # Rows that do not fit into their bucket, as it is now or when others have put theirs there.
+    # Rows that do not fit into their bucket, as it is now or after other cells have overflowed into it.
     coming = np.concatenate([[0], np.cumsum(rows)])
     near = coming[np.searchsorted(buckets, buckets + spread)] - coming[np.searchsorted(buckets, buckets - spread + 1)]
     full = _free(slots[buckets], table.floor) < near
@@ -129,7 +129,7 @@ def _free(lines: NDArray[np.uint32], floor: int) -> NDArray[np.int64]:
 
 
 def _free_chunks(table: Table, wanted: int) -> int:
-    """Return how many chunks an insert could take one after the other before it asks for a larger pool."""
+    """Return how many chunks inserts can take before they need a larger pool."""
     count = table.pool.size // (WORDS * LINES)
     if not count or not wanted:
         return 0

@@ -1,4 +1,4 @@
-"""A batch of probes as kernels of cells take it."""
+"""A batch of probes in the form that the cell kernels take."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The linked list adaptive table (LLAT) of PanJoin, section III-B.2: where partitions of any size keep their rows.
+"""The linked list adaptive table (LLAT) of PanJoin, section III-B.2: storage for partitions of any size.
 
-Each partition has an entry, an array of a little more rows than it should get. Where it gets more, reserved entries are
-linked behind the first, which all partitions share. Rows leave with the whole table: the paper's deletion, which
+Each partition has an entry, an array with room for a few more rows than expected. When it gets more, reserved entries,
+shared by all partitions, are linked behind the first. Rows expire with the whole table: the paper's deletion, which
 neither of its structures uses (III-G.1), is left out, and with it the pointers Tail.
 """
 

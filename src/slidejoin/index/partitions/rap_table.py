@@ -1,9 +1,9 @@
 """RaP-Table: partitions by splitters that each subwindow takes from the one before (PanJoin, section III-B).
 
-Rows of a partition lie together, in a linked list adaptive table. The splitters of the first subwindow lie evenly
-between the smallest and the largest of the keys that it is made for; those of each later one come from the adjustment
-algorithm, which knows of the subwindow before how many rows each partition had and what its smallest and largest keys
-were. These histograms are taken once it is full, not kept up with every row.
+Rows of a partition lie together, in a linked list adaptive table. The splitters of the first subwindow are evenly
+spaced between its smallest and largest expected keys; those of each later one come from the adjustment algorithm, which
+uses the row count and the smallest and largest key of each partition of the subwindow before. These histograms are
+built once that subwindow is full, not updated with every row.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Partitions(Subwindow):
         super().__init__(capacity, Llat(partitions, 2 * partitions, width_of(capacity / partitions * sigma)))
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
-        """Find the rows' partitions, one from the other, and append them there."""
+        """Find each row's partition, starting from the one before, and append the row."""
         table, targets = self.llat, np.empty(keys.size, np.int32)
         find_partitions(self.splitters, keys, targets)
         append_rows(
@@ -62,7 +62,7 @@ class Partitions(Subwindow):
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
     ) -> None:
-        """Find the partitions of the ends of ranges, one from the other, see `Subwindow.find`."""
+        """Find the partitions of the ends of ranges, each starting from the one before, see `Subwindow.find`."""
         find_ranges(self.splitters, order, probes.lo, probes.hi, begin, lows, highs)
 
     def histograms(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -75,7 +75,7 @@ class Partitions(Subwindow):
         return counts, smallest, largest
 
     def adjusted(self, partitions: int) -> NDArray[np.int64]:
-        """Return splitters (partitions - 1,) int64 by which these rows would be spread evenly: Algorithm 1."""
+        """Return splitters (partitions - 1,) int64 that would divide these rows evenly: Algorithm 1."""
         splitters = np.empty(partitions - 1, np.int64)
         adjust_splitters(*self.histograms(), splitters)
         return splitters

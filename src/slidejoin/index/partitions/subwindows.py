@@ -1,8 +1,8 @@
-"""A window as a chain of subwindows: rows enter the newest, probes go to all, the oldest leaves whole (PanJoin, III-A).
+"""A window as a chain of subwindows: insert into the newest, probe all, expire the oldest whole (PanJoin, III-A).
 
-What is the same for RaP-Table and WiB+-tree: rows are sorted by their keys before they are inserted, and so are probes
-before they search (III-E); each probe finds the partitions of its ranges in every subwindow, which are then scanned; a
-subwindow that is partly expired is filtered (III-G.1).
+What RaP-Table and WiB+-tree share: rows are sorted by key before they are inserted, and so are probes before they
+search (III-E); each probe finds the partitions of its ranges in every subwindow, which are then scanned; the results of
+a partly expired subwindow are filtered (III-G.1).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STEPS = ("insert", "delete", "search", "scan", "merge")
 
 
 class Subwindow(ABC):
-    """Rows that came one after the other, as many as `capacity`, in the partitions of a table.
+    """Up to `capacity` consecutive rows, in the partitions of a table.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Subwindow(ABC):
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
     ) -> None:
-        """Write the partitions in which the ranges of probes begin and end, see `kernels.llat.scan_partitions`."""
+        """Write the first and last partition of each range, see `kernels.partitions.llat.scan_partitions`."""
 
     @property
     @abstractmethod
@@ -78,8 +78,8 @@ class Chain(Structure):
     Attributes
     ----------
     seconds : dict of str to float
-        What was spent so far on inserting (sorting what is inserted, too), deleting, finding partitions, scanning
-        them, and merging, which of these is adjusting splitters; the threads' times added up.
+        Seconds so far of inserting (including sorting), deleting, finding partitions, scanning them, and merging, which
+        here means adjusting splitters; summed over threads.
     """
 
     def __init__(self, options: Options, dims: int, rows: int | None, first: int, subwindows: int) -> None:
@@ -149,7 +149,7 @@ class Chain(Structure):
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Search all subwindows for as many probes as there might be room for, see `Structure.walk`."""
+        """Search all subwindows for as many probes as the room may suffice for, see `Structure.walk`."""
         last = min(end, begin + max(1, int(found.size / (2 * self._matches))))
         while True:
             total = self._found(probes, begin, last, counts, found)
@@ -161,7 +161,7 @@ class Chain(Structure):
             last = begin + (last - begin) // 2
 
     def _found(self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]) -> int:
-        """Find the rows of all probes begin…end-1 and return how many these are, -1 where there is no room."""
+        """Find the rows of all probes begin…end-1 and return their number, -1 if there is no room."""
         lo, hi, seen_from, seen_to = probes.lo, probes.hi, probes.seen_from, probes.seen_to
         entries, which, total = entries_pool.take(found.size), which_pool.take(found.size), 0
         with self._timed("search"):
@@ -187,7 +187,7 @@ class Chain(Structure):
 
     @property
     def count(self) -> int:
-        """Rows that are here, also those that have left but for the rest of their subwindow."""
+        """Stored rows, including expired ones whose subwindow has not expired."""
         return sum(each.rows for each in self.chain)
 
     @property

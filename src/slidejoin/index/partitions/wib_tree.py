@@ -1,8 +1,8 @@
 """WiB+-tree: a B+-tree with small sorted inner nodes over wide unsorted leaves (PanJoin, section III-C).
 
-A row is appended to its leaf, which is looked through only when it is full and has to be split. All rows of one key are
-in one leaf; what does not fit there goes on in reserved entries of the linked list adaptive table in which all leaves
-lie. So no inner node has a key twice.
+A row is appended to its leaf; the leaf is read only when it is full and has to be split. All rows of one key are
+in one leaf, which overflows into reserved entries of the linked list adaptive table that stores all leaves. So no inner
+node has a key twice.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Leaves(Subwindow):
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
     ) -> None:
-        """Find the leaves of the ends of ranges, one from the other, see `Subwindow.find`."""
+        """Find the leaves of the ends of ranges, each starting from the one before, see `Subwindow.find`."""
         find_leaves(
             self.node_keys, self.children, self.sizes, self.llat.state, self.fan_out, order, probes.lo, probes.hi,
             begin, lows, highs,
@@ -116,7 +116,7 @@ class Leaves(Subwindow):
 
 
 def room_of(capacity: int, width: int, fan_out: int) -> tuple[int, int]:
-    """Return for how many leaves, and entries, and for how many nodes there is room at first.
+    """Return the initial room: leaves (and entries), and nodes.
 
     Leaves are half full if keys ascend, and fuller if they come in any other order.
     """

@@ -1,9 +1,9 @@
 """Symmetric hash join: each bucket a linked list of basic windows (CellJoin, section 7.2), for equality alone.
 
-A row goes into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket. These
-are linked from the newest to the oldest, so that a probe stops at the first whose rows have all left; the paper's lists
-are linked both ways, which we have no use for. A basic window leaves with its newest row, and any bucket uses it again:
-each push looks for such in its share of the buckets, so that none has to look at all of them.
+A row is inserted into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket.
+These are linked from the newest to the oldest, so a probe stops at the first whose rows have all expired; the paper's
+lists are linked both ways, which is not needed here. A basic window expires with its newest row, and any bucket may
+reuse it: each push looks for expired ones in a share of the buckets, so that no push has to scan all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["HashIndex"]
 ROWS_A_BUCKET = 4
 
 CROWDED = 2
-"""Rows, over the number that buckets were made for, from which on there are more buckets."""
+"""Rows, over the number that buckets were made for, at which buckets are added."""
 
 
 class HashIndex(Structure):
@@ -49,7 +49,7 @@ class HashIndex(Structure):
     def _make(self, rows: int) -> None:
         """Make empty buckets for so many rows."""
         self._made_for_rows, buckets = rows, self._fixed or max(rows // ROWS_A_BUCKET, 16)
-        # Of a bucket the newest and the oldest basic window are partly full; rows that left stay for up to a window.
+        # The newest and the oldest basic window of a bucket are partly full; expired rows stay for up to a window.
         self._newest = np.full(buckets, NOTHING, np.int32)
         self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
         self._filled, self._older, self._free = (np.zeros(0, np.int32) for _ in range(3))
@@ -90,7 +90,7 @@ class HashIndex(Structure):
             self._more_windows(max(self._filled.size // 2, 16))
 
     def _take_back(self, rows: int, live: int) -> None:
-        """Look at as many buckets as that many new rows are worth: at all of them once a window."""
+        """Check a share of the buckets for that many new rows: each bucket once a window."""
         if self.floor == self._begin or not rows:
             return
         buckets = self._newest.size
@@ -105,7 +105,7 @@ class HashIndex(Structure):
             self._swept = last % buckets
 
     def _spread(self, rows: int) -> None:
-        """Make more buckets and put the rows into these."""
+        """Make more buckets and move the rows into these."""
         here = np.arange(self.size) < self._filled[:, None]
         keys, ordinals = self._keys.reshape(here.shape)[here], self._ordinals.reshape(here.shape)[here]
         seen = np.flatnonzero(ordinals >= self.floor)
@@ -117,11 +117,11 @@ class HashIndex(Structure):
 
     @property
     def count(self) -> int:
-        """Rows that are here, also those that have left but for the rest of their basic window."""
+        """Stored rows, including expired ones whose basic window has not expired."""
         return int(self._filled.sum())
 
     def leave(self, ordinal: int) -> None:
-        """Do nothing: basic windows whose rows have left are taken back as others come, see `_take_back`."""
+        """Do nothing: basic windows whose rows have expired are freed as rows are inserted, see `_take_back`."""
 
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]

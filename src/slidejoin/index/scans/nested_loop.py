@@ -1,17 +1,16 @@
 """Nested loop: a window as columns of keys in basic windows, each compared with a batch of probes (CellJoin, 3 to 5).
 
 A window is a row of *basic windows* (section 4.1), and a basic window a whole number of *unit blocks* (3.3): as many
-keys as a vector has. Rows enter the newest basic window, and whole basic windows leave, so only the newest is partly
-full, and only the oldest holds rows that some probe does not see. Keys and ordinals are columns (3.2), so that a
+keys as a vector has. Rows are inserted into the newest basic window, and whole basic windows expire, so only the newest
+is partly full, and only the oldest holds rows that some probe does not see. Keys and ordinals are columns (3.2), so a
 comparison reads keys alone. A batch of probes (4.2) is compared with one basic window after the other, eight vectors at
-a time and without a branch for each key (5.2 and 5.3); what matches is written down as a match entry of probe and row
-(4.3).
+a time and without a branch for each key (5.2 and 5.3); each match is written as a match entry of probe and row (4.3).
 
-Where the paper's processors fetch the next basic window while they compare one, a processor with caches does that by
-itself, since keys lie in a row. What is left of the model of section 6 is its shape: small basic windows cost a start
-each, and what the paper's local store was, the nearest cache, bounds the large ones: a batch reads a basic window from
-memory once, and from that cache for each of its probes. Where the paper cuts the window among the processors, the
-threads here have probes of their own, which is what its section 3.1 calls option (b).
+The paper's processors fetch the next basic window while they compare one; a processor with caches does that by itself,
+since keys are contiguous. What remains of the model of section 6 is its shape: small basic windows have a start-up cost
+each, and large ones are bounded by the L1 cache, in the role of the paper's local store: a batch reads a basic window
+from memory once, and from that cache for each of its probes. The paper divides the window among the processors; here
+the probes are divided among the threads, which is option (b) of its section 3.1.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ MOVE_COST = 0.04
 KEY_BYTES = 8
 
 SMALLEST, LARGEST = 16, 1 << 8
-"""Unit blocks of a basic window: keys of 1 KiB to 16 KiB, half of the nearest cache."""
+"""Unit blocks of a basic window: keys of 1 KiB to 16 KiB, half of the L1 cache."""
 
 
 def best_basic_window(rows: int) -> int:
@@ -89,7 +88,7 @@ class NestedLoopIndex(Structure):
 
     @property
     def count(self) -> int:
-        """Rows that are here, also those that have left but for the rest of their basic window."""
+        """Stored rows, including expired ones whose basic window has not expired."""
         return self._end - self._begin
 
     def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
@@ -106,7 +105,7 @@ class NestedLoopIndex(Structure):
             done += some
 
     def _enlarge(self, more: int) -> None:
-        """Make room for rows to come, with larger basic windows if the model says so; those that are here stay."""
+        """Make room for more rows, with larger basic windows if the model says so; stored rows are kept."""
         live = np.arange(self._begin, self._end) % self._keys.size
         keys, ordinals = self._keys[live], self._ordinals[live]
         seen = int(np.searchsorted(ordinals, self.floor))
@@ -114,7 +113,7 @@ class NestedLoopIndex(Structure):
         self.insert_keys(keys[seen:], ordinals[seen:])
 
     def leave(self, ordinal: int) -> None:
-        """Let the basic windows go that have no row from that ordinal on."""
+        """Drop the basic windows whose rows all come before that ordinal."""
         while self._begin < self._end:
             last = min(self._begin + self.size, self._end) - 1
             if self._ordinals[last % self._keys.size] >= ordinal:

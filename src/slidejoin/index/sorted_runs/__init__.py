@@ -1,1 +1,1 @@
-"""Sorted runs by arrival: PanJoin's BI-Sort."""
+"""Sorted runs in order of arrival: PanJoin's BI-Sort."""

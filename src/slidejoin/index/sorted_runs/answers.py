@@ -1,4 +1,4 @@
-"""What sorted runs answer: positions of matches where those are few, else ranges from which pairs are written later."""
+"""What sorted runs return: positions of matches if they are few, else ranges that are expanded into pairs later."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class FoundInRuns:
 
     @property
     def in_ranges(self) -> FoundInRuns | None:
-        """The answer itself where candidates are checked by ordinals at most, see `Found`."""
+        """The answer itself if candidates need no check but by ordinals, see `Found`."""
         return self if (self._table[:, CHECKS] < CHECK_AUX).all() else None
 
     @property
     def lines(self) -> NDArray[np.int32]:
-        """In which line of the ranges each probe's are, (n,) int32."""
+        """The line of each probe in the table of ranges, (n,) int32."""
         if self._lines is None:
             n = len(self._probes)
             lines = self._order
@@ -79,9 +79,9 @@ class FoundInRuns:
         return self._lines
 
     def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return what `kernels.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
+        """Return what `kernels.candidates.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
 
-        `slots` (n,) int64 ascend. The array holds addresses: whoever uses it keeps this answer and the slots.
+        `slots` (n,) int64 ascend. The array holds addresses: keep this answer and the slots while it is used.
         """
         asked = self._probes
         described = np.empty(SIDE, np.int64)
@@ -109,7 +109,7 @@ class FoundInRuns:
 def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPositions) -> bool:
     """Answer the next probes by positions, and tell whether they had few matches; else nothing is answered.
 
-    `checks` says what is checked of candidates in each run.
+    `checks` says which checks candidates of each run need.
     """
     n = len(probes)
     order = _order_of(probes, runs)
@@ -139,7 +139,7 @@ def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions
 
 
 class CountedInRuns:
-    """How many rows of each range are matches; the ranges themselves are found when pairs are asked for."""
+    """The number of matches of each probe; the ranges themselves are searched for when pairs are needed."""
 
     def __init__(self, counts: NDArray[np.int64], find: Callable[[], FoundInRuns]) -> None:
         self.counts = counts
@@ -155,7 +155,7 @@ class CountedInRuns:
 
     @property
     def in_ranges(self) -> FoundInRuns | None:
-        """The ranges themselves where that is what they are, see `Found`."""
+        """The ranges themselves, where possible, see `Found`."""
         return self.ranges.in_ranges
 
     def fill(
@@ -183,27 +183,27 @@ def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
 
 
 def _room(probes: int, few: int) -> int:
-    """Return how many matches are written down of so many probes before ranges are kept instead."""
+    """Return up to how many matches of so many probes are written before ranges are kept instead."""
     return min(few * probes, max(LEAST * probes, MOST)) + SPARE
 
 
 FEW, FEW_AROUND = 32, 160
-"""Matches a probe, on average, up to which they are written down as they are found: ranges of more are kept instead.
+"""Matches a probe, on average, up to which they are written as they are found: otherwise ranges are kept.
 The second of ranges around the probes' own keys, which are equally wide: with 10 to 100 of them positions are 1.9 to
-1.4 times as fast, with 300 0.95 times. Of open ranges a few probes have nearly all matches, which lie side by side: 1.1
+1.4 times as fast, with 300 0.95 times. With open ranges a few probes have nearly all matches, which are contiguous: 1.1
 times with 10 a probe, 0.8 with 100."""
 
 LEAST, MOST = 8, 1 << 23
-"""Of very many probes so many matches each, or so many positions in all: 32 MiB."""
+"""With very many probes: matches a probe, and positions in all, 32 MiB."""
 
 SPARE = 1 << 10
-"""Pairs for which there is room besides, so that one probe of many does not stop all."""
+"""Spare room for pairs, so that one probe with many matches does not stop all."""
 
 TOGETHER = 1 << 17
-"""Probes that are searched together at most: the more, the more often do neighbours read the same line of a run."""
+"""Probes searched together at most: the more there are, the more often neighbours read the same line of a run."""
 
 IN_ORDER = 512
-"""Probes that are worth an order: fewer read their lines one by one anyway."""
+"""Probes from which on sorting them pays: fewer read separate lines anyway."""
 
 _every = np.arange(IN_ORDER, dtype=np.int32)
 
@@ -219,8 +219,8 @@ def _order_of(probes: Probes, runs: list[Run]) -> NDArray[np.int32]:
 def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
     """Return the order in which probes are taken: nearly ascending, so that they read a run from end to end.
 
-    What lies out of cache then comes in the order in which processors fetch ahead: 15 ns a probe and run, 35 in any
-    order. It need not be exact, so two digits do.
+    Memory is then read in the order in which processors prefetch: 15 ns a probe and run, 35 in random order. It need
+    not be exact, so two digits do.
     """
     n = lo.size
     largest = max(runs, key=lambda run: run.size)

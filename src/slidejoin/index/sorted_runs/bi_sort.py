@@ -1,7 +1,7 @@
-"""BI-Sort: sub-windows as sorted runs, a range of keys as one <start, end> record (PanJoin, sections III-D and III-E).
+"""BI-Sort: sub-windows as sorted runs, a range of keys as one <start, end> record (PanJoin, III-D and III-E).
 
-Small pushes collect in an insertion buffer, every other push appends one sorted run; neighbouring runs are merged into
-main arrays that grow up to half of the window, so that a row is moved O(log) times and a probe meets O(log) runs. The
+Small pushes are collected in an insertion buffer, every other push appends one sorted run; neighbouring runs are merged
+into main arrays of up to half the window, so a row is moved O(log) times and a probe searches O(log) runs. The
 paper's index array is a directory of key ranges over each run.
 """
 
@@ -55,18 +55,19 @@ class BiSort(Index):
 
     name = "bi_sort"
     spans_ordinals = False
-    """Runs leave wherever they stand."""
+    """Runs expire wherever they are in the chain."""
 
     def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
         self.dims = dims
         self.merge = merge
         self.options = options if isinstance(options, BiSortOptions) else BiSortOptions()
-        """What was set of it."""
+        """Options set by the user."""
         self.counted = False
-        """Whether ranges were searched for: whole runs leave then, as telling when rows of a large one came is dear."""
+        """Whether ranges were searched for: whole runs expire then, as checking when rows of a large run arrived is
+        expensive."""
         self.apart = False
-        """Whether rows of the newest push stay apart until the next one comes, because ranges are wide:
-        which of them a probe sees is looked up row by row, all others are not."""
+        """Whether the newest push stays a separate run until the next one, because ranges are wide: only its rows are
+        checked one by one for being seen."""
         self._runs: list[Run] = []
         self._merges: list[Merge] = []
         self._buffer: InsertionBuffer | None = None
@@ -75,11 +76,11 @@ class BiSort(Index):
         self._table, self._lined = np.empty((1, FIELDS), np.int64), list[Run]()
         self._exact = True
         self._live = 0
-        # Ordinal before which rows are no longer seen; None while rows leave by another order than that of arrival.
+        # Ordinal before which rows are no longer seen; None while rows do not expire in arrival order.
         self._leaving: int | None = None
-        # For how many batches more ranges are kept, because matches became too many the last time.
+        # For how many more batches ranges are kept, because the last one had too many matches.
         self._ranges_left = 0
-        # Used again for every batch: fresh memory costs a page fault for each 4 KiB.
+        # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
         self._found: list[FoundPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
         self.levels, self._others = best_levels(1, 1, lazy=False, asked=self.options.fan_out)
@@ -87,7 +88,7 @@ class BiSort(Index):
     @property
     def runs(self) -> list[Run]:
         """The runs, oldest first; what is in the insertion buffer becomes one."""
-        # Several threads may search at once, where the other side alone brought rows.
+        # Several threads may search at once, if only the other side had rows.
         with self._closing:
             buffer = self._buffer
             if buffer is not None and buffer.rows:
@@ -113,17 +114,17 @@ class BiSort(Index):
     def append(self, run: Run, live_rows: int) -> None:
         """Add the newest run; merge neighbours while the older is less than a fan-out times the newer, see `levels`.
 
-        A run of fewer rows than `buffer_size` takes the next push in, and is merged with no older one.
+        A run of fewer rows than `buffer_size` absorbs the next push, and is merged with no older one.
 
-        Rows that left are left out of what is merged, so that one run may hold nearly the whole window. Where rows
-        leave by their times or pushes are small, merged runs stay under half of the window's `live_rows` instead, and
-        whole runs leave. A merge that is long beside the push is spread over the next ones (PIM-Tree, section 4.2):
-        searches read its two runs until it is done, which is before as many rows again have come.
+        Merges drop expired rows, so that one run may hold nearly the whole window. Where rows expire by their times or
+        pushes are small, merged runs stay under half of the window's `live_rows` instead, and whole runs expire. A
+        merge that is long beside the push is spread over the next ones (PIM-Tree, section 4.2): searches read its two
+        runs until it is done, which is before as many new rows have arrived.
         """
         self._append(self.runs, run, run.rows, live_rows)
 
     def buffer(self, rows: int, ordinal: int, live_rows: int) -> InsertionBuffer | None:
-        """Return where so many rows may be put that come next, the first with that ordinal; None if there is no room.
+        """Return a buffer for so many next rows, the first with that ordinal; None if there is no room.
 
         They are few, their keys whole numbers, and nothing else is asked for. Nothing changes until the buffer is
         opened, see `open_buffer` and `InsertionBuffer.take`.
@@ -144,7 +145,7 @@ class BiSort(Index):
         return self._spare
 
     def open_buffer(self, buffer: InsertionBuffer, rows: int, live_rows: int) -> None:
-        """Let that buffer, which was asked for just before, take so many rows; what is in another becomes a run."""
+        """Insert so many rows into that buffer, just returned by `buffer`; the rows of another buffer become a run."""
         self._live, old = live_rows, self._buffer
         if buffer is old:
             if buffer.rows and self._merges:
@@ -155,7 +156,7 @@ class BiSort(Index):
         self._buffer, self._spare = buffer, old
 
     def _hand_over(self, buffer: InsertionBuffer, rows: int, live_rows: int) -> None:
-        """Make a run of what is in the buffer, as pushes of so many `rows` come."""
+        """Make a run of the rows in the buffer, as pushes have so many `rows`."""
         self._append(self._runs, buffer.hand_over(), rows, live_rows)
 
     def _append(self, runs: list[Run], run: Run, rows: int, live_rows: int) -> None:
@@ -166,15 +167,15 @@ class BiSort(Index):
             runs.append(run)
             self._merge(run.rows, rows, live_rows)
         for each in runs:
-            _ = each.line  # several threads may ask for it at once
+            _ = each.line  # several threads may need it at once
 
     @staticmethod
     def _limit(live_rows: int) -> int:
-        """Return up to how many rows runs are merged that leave as a whole."""
+        """Return up to how many rows runs are merged if whole runs expire."""
         return max(SMALLEST_LIMIT, live_rows // 2)
 
     def _merge(self, newest: int, rows: int, live_rows: int) -> None:
-        """Merge what is to be merged after a run of `newest` rows; pushes have so many `rows`."""
+        """Merge runs as due after a run of `newest` rows; pushes have so many `rows`."""
         runs, at_once = self._runs, max(AT_ONCE, SHARE * rows)
         if not self.merge or not runs:
             return
@@ -211,7 +212,7 @@ class BiSort(Index):
                 busy |= {id(older), id(newer)}
 
     def _advance(self, rows: int) -> None:
-        """Go on with the merges that are under way, `rows` having come, and put those that are done in their places."""
+        """Continue the running merges after `rows` new rows, and replace the runs of those that are done."""
         for merge in list(self._merges):
             runs = self._runs
             place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
@@ -222,7 +223,7 @@ class BiSort(Index):
                 self._merges.remove(merge)
 
     def table(self) -> NDArray[np.int64]:
-        """Return what kernels take of all runs and the insertion buffer, (runs, FIELDS) int64, to be used at once."""
+        """Return the table of all runs and the insertion buffer for kernels, (runs, FIELDS) int64; use it at once."""
         self._line_up()
         buffer = self._buffer
         if buffer is None or not buffer.rows:
@@ -231,7 +232,7 @@ class BiSort(Index):
         return self._table
 
     def _line_up(self) -> None:
-        """Note what kernels take of the runs, if these are others than the last time."""
+        """Update the table of the runs for kernels, if they have changed."""
         if self._lined != self._runs:
             self._lined = list(self._runs)
             lines = [*(run.line for run in self._runs if run.size), (0,) * FIELDS]
@@ -249,7 +250,7 @@ class BiSort(Index):
         )
 
     def skip_to(self, ordinal: int) -> None:
-        """Leave out the ordinals before that one, which needs nothing: each run has its own."""
+        """Skip the ordinals before that one, which needs no work: each run has its own."""
 
     def expire(self, ordinal: int) -> None:
         """Drop the runs whose rows all come before that ordinal."""
@@ -265,14 +266,14 @@ class BiSort(Index):
     def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see Index
         """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself.
 
-        Any run may go, not only the oldest: one row with a time far ahead must not hold all that came after it.
+        Any run may expire, not only the oldest: one row with a time far ahead must not keep all newer ones.
         """
         self._runs = [run for run in self.runs if run.size and run.largest(dimension) >= value]
 
     # -- probe ---------------------------------------------------------------------------------------------------------
 
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
-        """Begin to answer a batch, see `Index`: by positions where matches are expected to be few, else by ranges."""
+        """Begin to answer a batch, see `Index`: by positions where few matches are expected, else by ranges."""
         start, rest, workers = request.start, len(batch) - request.start, request.workers
         ordered = OrderedProbes.of(batch) if start == 0 else None
         if ordered is not None and not self.suits(ordered):
@@ -302,7 +303,7 @@ class BiSort(Index):
         return Probing(tasks, lambda: Answer(positions=joined(positions)))
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
-        """Answer by ranges, and so some of the next batches, see `Index`: matches are many."""
+        """Answer by ranges, also for some of the next batches, see `Index`: there are many matches."""
         self._ranges_left = RANGES_AGAIN
         return search(self, batch.probes, workers)
 
@@ -311,20 +312,20 @@ class BiSort(Index):
         return only_counts if counts else self._ranges_left == 0
 
     def _finds_few(self) -> bool:
-        """Tell whether matches are written down at once, not their ranges kept until asked for."""
+        """Tell whether matches are written at once, instead of keeping ranges until they are needed."""
         if self._ranges_left > 0:
             self._ranges_left -= 1
             return False
         return not self.far
 
     def search(self, probes: Probes) -> FoundInRuns:
-        """Find every probe's ranges in every run that it may reach. O(runs * n) for keys that are spread evenly."""
+        """Find every probe's ranges in every run that it may reach. O(runs * n) for evenly spread keys."""
         found = FoundInRuns(probes, *self._reached(probes))
         self.counted, self.apart = True, found.candidates > WIDE * len(probes)
         return found
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
-        """Write down the matches of probes begin…end-1, up to where they have more than a few each.
+        """Write the matches of probes begin…end-1, up to where they have more than a few each.
 
         Positions are as those of cells, with `floor`. Safe to call from several threads at once, each `into` memory of
         its own. O(runs * n) for keys that are spread evenly, plus matches.
@@ -342,14 +343,14 @@ class BiSort(Index):
         return not self.dims and all(probes.suits(run) for run in self.runs if run.size)
 
     def find_ascending(self, probes: OrderedProbes, into: FoundPositions) -> None:
-        """Write down the matches of all probes as `find` does, or of none, if they have more than a few each."""
+        """Write the matches of all probes as `find` does, or of none, if they have more than a few each."""
         into.begin = into.done = into.total = 0
         write_ascending(probes, self._seen_by(probes)[0], into)
 
     def count_ascending(self, probes: OrderedProbes, whole: Callable[[], Probes]) -> CountedInRuns:
-        """Count the matches of all probes; `whole` puts the question with its ranges, should pairs be asked for."""
+        """Count the matches of all probes; `whole` returns the batch with its ranges, in case pairs are needed."""
         counts = count_ascending(probes, *self._seen_by(probes))
-        # Of the rows that have just come each probe sees others. Where they are apart, these are few.
+        # Each probe sees other ones of the newest rows. Where these are a separate run, they are few.
         self.counted = self.apart = True
         return CountedInRuns(counts, lambda: self.search(whole()))
 
@@ -410,26 +411,27 @@ class BiSort(Index):
 
 
 LONGEST = (1 << 31) - 1
-"""Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is so far off."""
+"""Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is that far
+off."""
 
 ENOUGH = 1 << 14
 """Rows of a window from which on it says why its sizes are what they are."""
 
 RANGES_AGAIN = 32
-"""Batches answered by ranges after one that had too many matches to be written down at once, which costs a search."""
+"""Batches answered by ranges after one that had too many matches to be written at once, which costs a search."""
 
 WIDE = 128
 """Candidates a probe from which on ranges are wide, see `BiSort.apart`."""
 
 LAZY_PUSHES = 96
 """Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another
-search; and leaving rows out of it is one piece of work, which would stall a small push."""
+search; and dropping its rows is one piece of work, which would stall a small push."""
 
 AT_ONCE = 1 << 13
 """Rows that a push may merge besides its own: as many take 15 µs."""
 
 SHARE = 32
-"""Rows that are merged at once for each row of a push: as many take about as long as the row's other steps."""
+"""Rows merged at once for each row of a push: they take about as long as the row's other steps."""
 
 BUFFER_SIZE, SHARED = 1 << 12, 4
 """Rows of the insertion buffer, and how many pushes share it at least; it is as many times larger for larger pushes.

@@ -1,4 +1,4 @@
-"""By how many bytes sorted runs grow at most when rows come, before they are taken: what a limit of memory asks for."""
+"""An upper bound of the bytes by which sorted runs grow when given rows are inserted, for memory limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A_NUMBER = 8
 def runs_growth(runs: Sequence[Run], dims: int, rows: int, keys: NDArray[np.int64] | None) -> int:
     """Return the bytes that runs with `dims` further dimensions grow by, merges included.
 
-    Without the rows' keys, (m,) int64, the worst is assumed: they make keys lie too far apart for half a word.
+    Without the rows' keys, (m,) int64, the worst case is assumed: keys are too far apart for half a word.
     """
     known = [run for run in runs if run.size]
     held = rows + sum(run.size for run in known)

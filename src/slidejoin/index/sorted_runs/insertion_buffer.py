@@ -1,4 +1,4 @@
-"""The insertion buffer of sorted runs (PanJoin, section III-D): where the rows of small pushes come together."""
+"""The insertion buffer of sorted runs (PanJoin, section III-D): it collects the rows of small pushes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["InsertionBuffer"]
 
 
 class InsertionBuffer:
-    """Rows of the newest pushes, with whole numbers as keys and nothing else to be asked for.
+    """Rows of the newest pushes, with integer keys and no further dimensions.
 
     Parameters
     ----------
     capacity : int
-        Rows it takes before they have to be handed over as a run.
+        Rows it holds before they become a run.
 
     Examples
     --------
@@ -66,18 +66,18 @@ class InsertionBuffer:
 
     @property
     def coming(self) -> NDArray[np.uint64]:
-        """The words of the rows that were looked at last, ascending; see `buffering.sort_coming`."""
+        """The words of the rows of the last call of `fits`, ascending; see `buffering.sort_coming`."""
         return self._coming
 
     def fits(self, keys: NDArray[np.int64]) -> bool:
-        """Sort the keys (n,) int64 of the rows that come next, `capacity` at most with those here; tell if they fit.
+        """Sort the keys (n,) int64 of the next rows, at most `capacity` with those here; tell whether they fit.
 
-        They lie near each other and near those that are here, and far from the ends of int64, or nothing is done.
+        They fit if they are near each other and the stored ones, and far from the ends of int64; else nothing is done.
         """
         return sort_coming(keys, CALM, EVERY_ROW, self._state, self._coming, self._spare)
 
     def take(self, ordinal: int) -> int:
-        """Take the rows in that `fits` was asked for last, the first with that ordinal; return how many they are."""
+        """Insert the rows of the last call of `fits`, the first with that ordinal; return how many they are."""
         numbers = self._numbers
         rows, coming = numbers[ROWS], numbers[COMING]
         if rows == 0:
@@ -87,7 +87,7 @@ class InsertionBuffer:
         return coming
 
     def line(self) -> tuple[int, ...]:
-        """Return what kernels take of the rows here, as of a run, see `kernels.searching.FIELDS`."""
+        """Return the line of the table of runs for these rows, see `kernels.sorted_runs.searching.FIELDS`."""
         rows, low, high = self._numbers[ROWS], self._numbers[LOW], self._numbers[HIGH]
         return (
             address_of(self._sorted), rows, low, high, 0, step_of(low, high, 0, rows),
@@ -95,7 +95,7 @@ class InsertionBuffer:
         )  # fmt: skip
 
     def hand_over(self) -> Run:
-        """Return all rows here, one or more, as a run, and begin anew."""
+        """Return all rows, one or more, as a run, and empty the buffer."""
         rows, ends = self.rows, (self._numbers[LOW], self._numbers[HIGH])
         run, aux = object.__new__(Run), np.empty((rows, 0), np.int64)
         run._set(self.base, rows, rows, self._sorted, ends, 0, None, aux, ends_of(aux), frozenset(), None)

@@ -1,8 +1,8 @@
-"""How many levels of sorted runs: a fan-out by what it costs to merge rows and to search runs.
+"""The levels of sorted runs: a fan-out chosen by the cost of merging rows and of searching runs.
 
-With a large fan-out few runs are searched and rows are moved often, with a small one the other way round. CellJoin
+A large fan-out means that few runs are searched and rows are moved often, a small one the opposite. CellJoin
 (section 5.2) and PIM-Tree (section 4.1) choose basic windows and merge ratios by formulas for their schemes; here the
-scheme itself is played through, in pushes instead of rows, and both are counted.
+scheme itself is simulated, in pushes instead of rows, and both costs are counted.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ FAN_OUTS = (2, 3, 4, 6, 8)
 USUAL = 4
 
 MOVE_COST, NEAR_COST, FAR_COST = 3.5, 6.0, 25.0
-"""Nanoseconds: a row that is moved once, with its place in a directory; a probe of one run more that lies in a cache
-near by, and of one that does not. So pushes of 32 and 256 Ki rows came out with fan-outs of 2, 4 and 8."""
+"""Nanoseconds of moving a row once, with its place in a directory; of probing one more run in a near cache, and one
+that is not. So pushes of 32 and 256 Ki rows came out with fan-outs of 2, 4 and 8."""
 
 NEAR = 1 << 16
-"""Rows of a run that lies in a cache near by."""
+"""Rows of a run that fits into a near cache."""
 
 MOST_PUSHES = 64
-"""Pushes in a window up to which they are played through; those of more are taken together."""
+"""Pushes in a window up to which each is simulated; more are combined."""
 
 TURNS = 3
-"""Windows that pass: what is counted is the last of them."""
+"""Windows that are simulated: only the last is counted."""
 
 WORTH = 0.9
-"""Another fan-out has to cost less than this part of what the usual one does: equal pushes differ by as much."""
+"""Another fan-out has to cost less than this part of the default one: equal pushes differ by as much."""
 
 
 class Levels(NamedTuple):
@@ -42,7 +42,7 @@ class Levels(NamedTuple):
     near, far : float
         Runs that a probe searches, on average over time, of few rows and of more.
     moves : float
-        How often a row is moved until it leaves.
+        How often a row is moved until it expires.
     """
 
     fan_out: int
@@ -61,12 +61,12 @@ class Levels(NamedTuple):
 
 
 def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
-    """Play the scheme of `index.sorted_runs.bi_sort` through with so many pushes in a window; O(pushes * runs).
+    """Simulate the scheme of `index.sorted_runs.bi_sort` with so many pushes in a window; O(pushes * runs).
 
-    Runs of up to `near` pushes lie in a cache near by.
+    Runs of up to `near` pushes are in a near cache.
 
-    `lazy` says that rows which have left are left out of merges, so that one run may hold nearly the whole window;
-    otherwise runs span half of it at most, and leave as a whole.
+    `lazy` means that merges drop expired rows, so that one run may hold nearly the whole window; otherwise runs span
+    half of it at most, and expire as a whole.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def _of_window(pushes: int, near: int, lazy: bool, asked: int | None) -> tuple[L
 
 
 def best_levels(rows: int, window: int, *, lazy: bool, asked: int | None = None) -> tuple[Levels, tuple[Levels, ...]]:
-    """Return the fan-out to use where pushes of so many rows come into a window of so many, and what was compared.
+    """Return the fan-out to use for pushes of so many rows and a window of so many, and the alternatives.
 
-    Of a fan-out that was `asked` for only what it is expected to cost.
+    For a fan-out that was `asked` for, only its expected cost.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def best_levels(rows: int, window: int, *, lazy: bool, asked: int | None = None)
     True
     """
     pushes = min(max(window // max(rows, 1), 2), MOST_PUSHES)
-    # Powers of two, so that little is played through, and that the choice stays where windows and pushes vary a little.
+    # Powers of two, so that little is simulated, and the choice is stable where windows and pushes vary a little.
     pushes = 1 << (pushes.bit_length() - 1)
     near = NEAR * pushes // max(window, 1)
     known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, asked)

@@ -1,4 +1,4 @@
-"""Merging the runs of neighbouring sub-windows."""
+"""Merging the sorted runs of neighbouring sub-windows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Merge", "merge_runs"]
 
 
 class Merge:
-    """The merge of two neighbouring runs, done a stretch at a time; both runs stay as they are.
+    """The merge of two neighbouring runs, done part by part; both runs stay as they are.
 
     Parameters
     ----------
     older, newer : Run
         Neighbours in arrival order, nothing between them.
     floor : int
-        Ordinal before which rows of the older one are left out.
+        Ordinal before which rows of the older one are dropped.
     whole : bool
-        Whether all is merged at once: the directory is then made when it is needed, which it may never be.
+        Whether all is merged at once: the directory is then made on first use, if ever.
     """
 
     def __init__(self, older: Run, newer: Run, floor: int = 0, *, whole: bool = False) -> None:
@@ -54,7 +54,7 @@ class Merge:
         self._taken, self._taken_beside = 0, 0
 
     def advance(self, rows: int) -> bool:
-        """Merge so many rows more, and tell whether all are merged."""
+        """Merge so many more rows, and tell whether all are merged."""
         if self._kept is not None:
             return self._kept.advance(rows)
         a, b = self._a, self.newer
@@ -96,12 +96,12 @@ class Merge:
 class Kept:
     """The merge of two runs, of whose older one only the rows from ordinal `floor` on are kept, in one pass.
 
-    Keys are whole in the words, and there are no further dimensions. See `Merge`.
+    The words contain whole keys, and there are no further dimensions. See `Merge`.
 
     Attributes
     ----------
     most : int
-        Rows of the merged run at most: how many of the older one stay is known when it is done.
+        Upper bound of the rows of the merged run: how many of the older one stay is known when it is done.
     """
 
     def __init__(self, older: Run, newer: Run, floor: int) -> None:
@@ -122,7 +122,7 @@ class Kept:
         return not (older.aux.shape[1] or shift_of(*ends))
 
     def advance(self, rows: int) -> bool:
-        """Merge so many rows more, or some more than these, and tell whether all are merged."""
+        """Merge at least so many more rows, and tell whether all are merged."""
         a, b, origin = self._a, self._b, self._ends[0]
         tile = words_pool.take(min(TILE, max(rows, SMALLEST_TILE)))
         up_a = np.uint64((a.smallest - origin) << 32)
@@ -140,7 +140,7 @@ class Kept:
         directory: NDArray[np.uint32] | None = self._directory
         ends = origin + int(words[0] >> HALF), origin + int(words[-1] >> HALF)
         if (ends[1] - ends[0]) * TIGHT < (largest - origin) * (TIGHT - 1):
-            # What left was at the ends, as where keys drift: distances would grow for ever.
+            # The expired rows were at the ends, as where keys drift: distances would grow for ever.
             words -= np.uint64((ends[0] - origin) << 32)
             directory = None
         else:
@@ -161,7 +161,7 @@ TILE = 1 << 15
 SMALLEST_TILE = 1 << 10
 
 TIGHT = 8
-"""By one part in so many the ends of a merged run may lie apart from its smallest and largest key."""
+"""The bounds of a merged run may be off its smallest and largest key by one part in so many."""
 
 HALF = np.uint64(32)
 

@@ -1,4 +1,4 @@
-"""Probes in the order of their own keys, around which their ranges lie."""
+"""Probes sorted by their own keys; their ranges lie around those keys."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class OrderedProbes:
     Attributes
     ----------
     run : Run
-        The probes, each with a key, in words that tell whole keys.
+        The probes, each with a key, in words that contain whole keys.
     below, above : int
-        A probe asks for keys from its own less `below` to its own and `above`, within int64.
+        The range of a probe is from its own key - `below` to its own key + `above`, within int64.
     rank : (n,) int64
         Places of the probes in the arrival order, ascending.
     view : (VIEW,) int64
@@ -51,5 +51,5 @@ class OrderedProbes:
         return OrderedProbes(run, *around, batch.rank, batch.view, batch.seen_by_ends())
 
     def suits(self, stored: Run) -> bool:
-        """Tell whether it can be put to a run as it is: both have their whole keys in words, not too far apart."""
+        """Tell whether it can probe a run directly: both have whole keys in their words, not too far apart."""
         return stored.wide is None and abs(self.run.smallest - stored.smallest) < FAR

@@ -1,4 +1,4 @@
-"""What a batch of probes asks of further dimensions as a whole, by which runs are passed over or need no look."""
+"""The bounds of a batch of probes in the further dimensions: runs outside are skipped, runs inside not checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Reach"]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a batch of probes asks of the further dimensions, as a whole; arrays of (d,) int64.
+    """The bounds of a whole batch of probes in the further dimensions; arrays of (d,) int64.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Reach:
 
     @staticmethod
     def of(probes: Probes, dims: int) -> Reach:
-        """Measure a batch; probes with no range of keys ask for nothing and count for nothing."""
+        """Compute the bounds of a batch; probes with no range of keys are ignored."""
         ends = np.iinfo(np.int64)
         low, high = np.full(dims, ends.max), np.full(dims, ends.min)
         inner_low, inner_high = np.full(dims, ends.min), np.full(dims, ends.max)

@@ -1,4 +1,4 @@
-"""Sorted runs: the keys of one sub-window in ascending order, with a directory by which a search starts nearby."""
+"""A sorted run: the keys of one sub-window in ascending order, with a directory that narrows each search."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ SAVED = ("words", "directory", "aux", "aux_min", "aux_max")
 """Arrays of a run that every one has."""
 
 LOOKED_AT = 8
-"""Candidates, for each row of a run, that are looked at before their number is told by ages: to make these takes a row
-about as long."""
+"""Candidates, for each row of a run, that are checked one by one before ages are built to count them: building takes a
+row about as long."""
 
 
 class Ages:
-    """What `kernels.ages` reads of a run: some nine bytes a row; made for runs of whose rows some are not seen."""
+    """The arrival classes of a run that is partly seen, for `kernels.sorted_runs.ages`: some nine bytes a row."""
 
     __slots__ = ("_arrays", "_line", "address")
 
@@ -70,8 +70,8 @@ class Run:
     """The keys of one sub-window, sorted and immutable.
 
     A key and its row lie in one word of 64 bits: the key's distance from the run's smallest in the upper half, the row
-    within the sub-window in the lower. Keys that lie farther apart than 32 bits can tell have the upper bits of their
-    distance there, and the whole keys beside them. Ties stay in arrival order, which is the words' own order.
+    within the sub-window in the lower. If keys are too far apart for 32 bits, words have the upper bits of the
+    distance, and the whole keys are stored beside. Ties stay in arrival order, which is the words' own order.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Run:
     aux : (m, d) int64
         The further dimensions of each row.
     aux_min, aux_max : (d,) int64
-        Ends of each dimension, by which a whole run is passed over.
+        Bounds of each dimension, by which a whole run is skipped.
     inexact : frozenset of int
         Numbers of the predicate's terms whose keys had to be clipped: their pairs are rechecked.
     """
@@ -132,7 +132,7 @@ class Run:
     ) -> None:
         self.base, self.rows, self.size = base, rows, size
         self.words: NDArray[np.uint64] = words[: size + PAD]
-        if self.words.flags.writeable:  # what is only mapped was closed when it was written
+        if self.words.flags.writeable:  # a mapped directory was closed when it was written
             self.words[size:] = ~np.uint64(0)
         self.smallest, self.largest_key = ends
         self.shift, self.step = shift, step_of(*ends, shift, size)
@@ -149,7 +149,7 @@ class Run:
         self._sights: Visibility | None = None
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the run as named arrays, from which `from_arrays` makes it again."""
+        """Return the run as named arrays, from which `from_arrays` restores it."""
         found: dict[str, NDArray[np.generic]] = {name: getattr(self, name) for name in SAVED}
         found["inexact"] = np.array(sorted(self.inexact), np.int64)
         found["ends"] = np.array([self.smallest, self.largest_key], np.int64)
@@ -159,7 +159,7 @@ class Run:
 
     @staticmethod
     def from_arrays(rows: int, arrays: Mapping[str, NDArray[Any]]) -> Run:
-        """Return the run of so many rows that `arrays` was asked of, beginning at ordinal 0; nothing is copied."""
+        """Return the run of so many rows that `arrays` returned, beginning at ordinal 0; nothing is copied."""
         words, directory, aux, *aux_ends = (arrays[name] for name in SAVED)
         smallest, largest = arrays["ends"].tolist()
         inexact = frozenset(arrays["inexact"].tolist())
@@ -178,7 +178,7 @@ class Run:
         aux_ends: tuple[NDArray[np.int64], NDArray[np.int64]],
         inexact: frozenset[int],
     ) -> Run:
-        """Return a run that begins at ordinal 0, of the `words` and `directory` of another one, which are shared."""
+        """Return a run that begins at ordinal 0 and shares the `words` and `directory` of another one."""
         size = words.size - PAD
         run = object.__new__(Run)
         run._set(0, rows, size, words, ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
@@ -186,7 +186,7 @@ class Run:
         return run
 
     def orders(self, around: tuple[int, int], rows: int) -> bool:
-        """Tell whether so many probes with these keys can be put in their order, with ranges around them.
+        """Tell whether so many probes can be processed in the order of these keys, with ranges around them.
 
         Every row needs a whole key in its word, and sums of keys and distances have to fit 64 bits.
         """
@@ -195,7 +195,7 @@ class Run:
 
     @property
     def directory(self) -> NDArray[np.uint32]:
-        """The first place of each bucket, made when it is first asked for: a run merged in the same push needs none."""
+        """The first place of each bucket, built on first use: a run merged in the same push needs none."""
         if self._directory is None:
             directory = new_directory(self.smallest, self.largest_key, self.shift, self.step)
             mark_directory(self.words, 0, self.size, self.step, directory)
@@ -205,7 +205,7 @@ class Run:
 
     @property
     def line(self) -> tuple[int, ...]:
-        """What kernels take of the run, see `kernels.searching.FIELDS`; written down, because addresses are slow."""
+        """The run's line in the table, see `kernels.sorted_runs.searching.FIELDS`; cached, as addresses are slow."""
         if self._line is None:
             self._line = (
                 _address(self.words), self.size, self.smallest, self.largest_key, self.shift, self.step,
@@ -227,11 +227,11 @@ class Run:
         return (self.words[: self.size] & LOW_HALF).astype(np.int32)
 
     def ages_for(self, candidates: int) -> int:
-        """Return the address of what tells how many rows of a range came when, see `kernels.ages`; 0 if there is none.
+        """Return the address of the arrival classes, see `kernels.sorted_runs.ages`; 0 if there are none.
 
-        It is made once so many candidates have been looked at one by one that making it would have cost less.
+        They are built once so many candidates have been checked one by one that building would have cost less.
         """
-        # One of the threads that ask makes it for all: a second one in its place would free what a kernel reads.
+        # One of the threads builds them for all: replacing them would free memory that a kernel reads.
         with self._making:
             if self._ages is None:
                 self._looked_at += candidates
@@ -242,7 +242,7 @@ class Run:
 
     @property
     def sights(self) -> Visibility:
-        """What tells how many rows of a range probes see that come one after the other."""
+        """The bitmap that counts the seen rows of a range for one probe after the other."""
         with self._making:
             if self._sights is None:
                 self._sights = Visibility(self.words, self.size, self.rows)
@@ -308,7 +308,7 @@ def _address(array: NDArray[np.generic]) -> int:
 
 
 def shift_of(smallest: int, largest: int) -> int:
-    """Return by how many bits distances are cut so that they, and the one after the largest, fit 32 bits.
+    """Return by how many bits distances are shifted so that they, and the largest plus one, fit 32 bits.
 
     Examples
     --------
@@ -321,7 +321,7 @@ def shift_of(smallest: int, largest: int) -> int:
 
 
 def step_of(smallest: int, largest: int, shift: int, size: int) -> int:
-    """Return how many more bits are cut for a bucket of the directory; a word is never cut by all of its 64."""
+    """Return by how many more bits words are shifted for a bucket of the directory; never by all 64 bits."""
     upper = (largest - smallest) >> shift
     return max(0, upper.bit_length() - max(1, size.bit_length() - KEYS_A_BUCKET))
 
@@ -376,7 +376,7 @@ def build_run(
 
 
 def ends_of(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the smallest and the largest value of each further dimension, the wrong way round if there is no row."""
+    """Return the smallest and the largest value of each further dimension, an empty range if there is no row."""
     if aux.size == 0:
         empty = np.zeros(aux.shape[1], np.int64)
         return empty + 1, empty

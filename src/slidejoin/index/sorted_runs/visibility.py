@@ -1,4 +1,4 @@
-"""Which rows of a run some probes see, kept from push to push: most of them are the same as before."""
+"""Which rows of a run each probe sees, kept from push to push, since most of it does not change."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Seen", "Visibility"]
 places_pool, bits_pool = ArrayPool(np.uint32), ArrayPool(np.uint64)
 
 ANEW = 32
-"""A part of 1/32 of a run's rows: if more than these have entered or left since, all levels are written anew."""
+"""If more than 1/32 of a run's rows have entered or left since, all levels are rebuilt."""
 
 
 class InOrder(Protocol):
-    """What is asked of probes, see `slidejoin.index.sorted_runs.ordered_probes.OrderedProbes`."""
+    """The attributes of probes used here, see `slidejoin.index.sorted_runs.ordered_probes.OrderedProbes`."""
 
     @property
     def rank(self) -> NDArray[np.int64]:
@@ -38,7 +38,7 @@ class InOrder(Protocol):
 
 
 class Seen:
-    """The rows of a run that are seen: a bit for each, and how many are before it; see `kernels.seeing`."""
+    """A bitmap of the seen rows of a run, with prefix counts; see `kernels.sorted_runs.visibility`."""
 
     __slots__ = ("bits", "large", "state", "stretches", "words")
 
@@ -58,14 +58,14 @@ class Seen:
 
 
 class Visibility:
-    """What tells which rows of a run are seen, for as many threads as ask at once.
+    """The bitmaps of the seen rows of a run, one for each thread that searches at once.
 
     Parameters
     ----------
     words : (size + PAD,) uint64
         The words of the run.
     size, rows : int
-        How many rows have a key, and how many there are.
+        How many rows have a key, and the number of all rows.
     """
 
     __slots__ = ("_idle", "_places", "_size", "_words")
@@ -74,7 +74,7 @@ class Visibility:
         self._words, self._size = words, size
         self._places: NDArray[np.uint32] = places_pool.take(rows)
         place_rows(int(words.__array_interface__["data"][0]), size, self._places)
-        # Taking and giving are single operations on a list, so threads may do both.
+        # Taking and returning are atomic list operations, so any thread may do both.
         self._idle: list[Seen] = []
 
     def count(self, probes: InOrder, base: int, ranges: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:

@@ -1,9 +1,9 @@
-"""B+-tree: every row is inserted as it comes and deleted as it leaves, one by one (PIM-Tree, section 2.2.1).
+"""B+-tree: every row is inserted when it arrives and deleted when it expires, one by one (PIM-Tree, section 2.2.1).
 
-The baseline of the papers. Nodes lie in arrays and leaves are linked, so that a range is one descent and a scan. Rows
-with equal keys are told apart by their ordinals, so that the one that leaves is found in O(log(rows)) however many
-there are. A node is taken back when it is empty, and never merged with its neighbour when it is half empty: in a window
-as many rows come as leave, so that half empty nodes soon fill again.
+The baseline of the papers. Nodes are stored in arrays and leaves are linked, so a range scan is one descent and a walk
+along the leaves. Rows with equal keys are ordered by their ordinals, so an expired row is found in O(log(rows)) however
+many equal keys there are. A node is freed when it is empty, and never merged with its neighbour when it is half empty:
+in a window as many rows arrive as expire, so half empty nodes soon fill again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BPlusTreeIndex(Structure):
             raise TypeError(msg)
         self.seconds = dict.fromkeys(("insert", "delete", "search", "scan"), 0.0)
         self.tree = MutableTree(options.fan_out, AT_FIRST if rows is None else min(rows, AT_FIRST), self.seconds)
-        # The window itself, in the order of arrival: what is deleted has to be known by its key.
+        # The keys of the window in arrival order: deletion needs the key.
         self._window: deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = deque()
 
     def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
@@ -56,7 +56,7 @@ class BPlusTreeIndex(Structure):
             self._window.append((keys, ordinals))
 
     def leave(self, ordinal: int) -> None:
-        """Delete the rows before that ordinal, as they came."""
+        """Delete the rows before that ordinal, in arrival order."""
         while self._window:
             keys, ordinals = self._window.popleft()
             gone = int(np.searchsorted(ordinals, ordinal))

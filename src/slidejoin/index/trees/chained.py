@@ -1,13 +1,13 @@
 """Chained index: the window as a chain of sub-indexes by arrival (PIM-Tree, sections 2.2.2 and 5.1).
 
 Rows are inserted into the newest sub-index, the *active* one, until it holds its share of the window. It is then
-*archived*, and an empty one is active. No row is deleted: an archived sub-index is dropped as a whole when all of its
-rows have left, and until then probes leave out the rows that they do not see. Every probe asks every sub-index.
+*archived*, and an empty one becomes active. No row is deleted: an archived sub-index is dropped as a whole when all its
+rows have expired, and until then probes skip the rows that they do not see. Every probe searches every sub-index.
 
-A chain of length n is an active sub-index and n - 1 archived ones that hold a window, so that a sub-index takes an
-(n - 1)-th of the window, and the shortest chain has two: that is how we read the paper, which does not say whether its
-n counts the active one. Rows of one push, up to `AT_FIRST`, are not spread over two sub-indexes. How many rows a window
-of time holds is not known before the first of them leaves: until then all are inserted into one.
+A chain of length n is an active sub-index and n - 1 archived ones that hold a window, so each holds an (n - 1)-th of
+the window, and the shortest chain has two: that is how we read the paper, which does not say whether its n counts the
+active one. Rows of one push, up to `AT_FIRST`, are not spread over two sub-indexes. How many rows a time window
+holds is not known before its first row expires: until then all are inserted into one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ChainedIndex", "Link"]
 
 WOVEN_AT_ONCE = 1 << 12
-"""Probes whose rows are found in all sub-indexes before they are put together."""
+"""Probes whose matches from all sub-indexes are merged at once."""
 
 
 class Link(Protocol):
@@ -62,8 +62,8 @@ class ChainedIndex(Structure):
     archived : deque of (Link, int)
         The others, the oldest first, each with the ordinal behind its newest row.
     seconds : dict of str to float
-        Time by step: ``insert``, ``delete`` (of whole sub-indexes), ``search``, ``scan`` (with putting together what
-        all found), ``merge`` (making an active sub-index an archived one).
+        Time by step: ``insert``, ``delete`` (of whole sub-indexes), ``search``, ``scan`` (with merging the results),
+        ``merge`` (making an active sub-index an archived one).
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ChainedIndex(Structure):
         self.active = self._new_tree()
         self.archived: deque[tuple[Link, int]] = deque()
         self._first = self._begin = first
-        # Probes that are put to all sub-indexes before answers are woven: twice as many as had room the last time.
+        # Probes of all sub-indexes before results are merged: twice as many as had room the last time.
         self._together = WOVEN_AT_ONCE
 
     def _new_tree(self) -> MutableTree:
@@ -87,7 +87,7 @@ class ChainedIndex(Structure):
 
     @abstractmethod
     def drop(self, link: Link) -> None:
-        """Let an archived sub-index go, or keep it for another use."""
+        """Free an archived sub-index, or keep its memory for reuse."""
 
     @abstractmethod
     def begun_growth(self, sizes: list[int]) -> int:
@@ -116,7 +116,7 @@ class ChainedIndex(Structure):
             done = last
 
     def leave(self, ordinal: int) -> None:
-        """Drop the sub-indexes of which all rows have left."""
+        """Drop the sub-indexes whose rows have all expired."""
         while self.archived and self.archived[0][1] <= ordinal:
             self.drop(self.archived.popleft()[0])
         if self.active.rows and self.next <= ordinal:
@@ -125,7 +125,7 @@ class ChainedIndex(Structure):
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Ask all sub-indexes, and put together what they find for each probe, see `Structure.walk`."""
+        """Search all sub-indexes, and merge their results for each probe, see `Structure.walk`."""
         links = [*(link for link, _ in self.archived), self.active]
         if len(links) == 1:
             return self.active.walk(probes, begin, end, counts, found)
@@ -135,7 +135,8 @@ class ChainedIndex(Structure):
             last, at, room = min(done + together, end), 0, found.size - total
             for number, link in enumerate(links):
                 starts[number] = at
-                # Each has an even share of the room that is left, but for a single probe, whose rows may all be in one.
+                # Each gets an equal share of the remaining room, except for a single probe, whose rows may all be in
+                # one.
                 share = room - at if together == 1 else (room - at) // (len(links) - number)
                 last, more = link.walk(probes, done, last, found_by[number], entries[at : at + share])
                 at += more
@@ -151,7 +152,7 @@ class ChainedIndex(Structure):
 
     @property
     def count(self) -> int:
-        """Rows that are here, also those that have left but for the rest of their sub-index."""
+        """Stored rows, including expired ones whose sub-index has not expired."""
         return self.active.rows + sum(link.rows for link, _ in self.archived)
 
     @property
@@ -160,7 +161,7 @@ class ChainedIndex(Structure):
         return self.active.nbytes + sum(link.nbytes for link, _ in self.archived)
 
     def held_growth(self, rows: int) -> int:
-        """Return the bytes of a larger active sub-index, and of all that the rows may begin."""
+        """Return the bytes of a larger active sub-index, and of all new ones that the rows may need."""
         past = self.next + rows
         share = self._share(past)
         growth = self.active.growth(rows)

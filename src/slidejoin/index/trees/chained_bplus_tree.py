@@ -1,4 +1,4 @@
-"""Chained index of B+-trees: archived sub-indexes stay as they are (PIM-Tree, 2.2.2, and B-chain in 5.1)."""
+"""Chained index of B+-trees, in which archived sub-indexes stay as they are (PIM-Tree, 2.2.2, and B-chain in 5.1)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChainedBPlusTreeIndex(ChainedIndex):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all sub-indexes, and of the one that waits to be filled again."""
+        """Bytes of all sub-indexes, and of the one that is kept for reuse."""
         return super().held_bytes + (self._spare.nbytes if self._spare else 0)
 
     def begun_growth(self, sizes: list[int]) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ChainedCssTreeIndex"]
 
 SEARCHED_AT_ONCE = 1 << 10
-"""Probes that search before these scan: what both read stays in the cache in between."""
+"""Probes that search before they scan: what both read stays in the cache."""
 
 
 class ArchivedTree:
@@ -90,7 +90,7 @@ class ChainedCssTreeIndex(ChainedIndex):
         return archived
 
     def drop(self, link: Link) -> None:
-        """Do nothing: nobody has it any more."""
+        """Do nothing: its memory is freed with the last reference."""
 
     def begun_growth(self, sizes: list[int]) -> int:
         """Return the bytes of all CSS-trees; the B+-tree is used again."""

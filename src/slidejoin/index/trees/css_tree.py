@@ -1,11 +1,10 @@
 """CSS-tree: an immutable B+-tree, breadth first, without references to children (PIM-Tree, sections 3.1 and A.3).
 
-Part of other structures, none by itself: who has sorted keys makes a tree of them, `CssTree.built`, or makes an
-empty one of their number, writes keys and values into it, and then has the inner nodes made, `CssTree.fill`, also
-stretch by stretch. From then on any number of threads may read it: `CssTree.places` finds where ranges begin, many at
-once.
-Kernels of others take `keys`, `values`, `inner`, `starts` and `fan_out`, and go through `kernels.trees.css_tree`.
-Rows with equal keys stay in the order in which they were given.
+A building block of other structures, not an index by itself. Build it from sorted keys with `CssTree.built`, or make
+an empty one of the right size, write keys and values into it, and then build the inner nodes with `CssTree.fill`, also
+part by part. From then on any number of threads may read it: `CssTree.places` finds where ranges begin, many at once.
+Other kernels take `keys`, `values`, `inner`, `starts` and `fan_out`, and use `kernels.trees.css_tree`. Rows with equal
+keys stay in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def nodes_of(size: int, fan_out: int) -> list[int]:
 
 
 class CssTree:
-    """Rows in the order of their keys, and what leads to them.
+    """Rows sorted by key, and the inner nodes above them.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ class CssTree:
     Attributes
     ----------
     keys, values : (size and `LANES` or more,) int64
-        Keys, ascending, filled up behind the last, and what goes with each.
+        Ascending keys, padded behind the last, and the value of each.
     inner, starts : int64
         Inner nodes, and the first of each level, see `slidejoin.kernels.trees.css_tree`.
     """
@@ -76,14 +75,14 @@ class CssTree:
 
     @classmethod
     def over(cls, keys: NDArray[np.int64], values: NDArray[np.int64], size: int, fan_out: int) -> CssTree:
-        """Return a tree, not filled yet, of the first rows of arrays from `room`; no other tree may be made of them."""
+        """Return a tree, not filled yet, over the first rows of arrays from `room`; no other tree may share them."""
         tree = cls.__new__(cls)
         tree.size, tree.fan_out, tree.keys, tree.values = size, fan_out, keys, values
         tree._shape()  # noqa: SLF001 - its own
         return tree
 
     def _shape(self) -> None:
-        """Make the inner nodes and fill up the keys."""
+        """Make the inner nodes and pad the keys."""
         places = width(self.fan_out)
         self.starts: NDArray[np.int64] = np.cumsum([0, *nodes_of(self.size, self.fan_out)])
         self.inner = _lines(int(self.starts[-1]) * places)
@@ -117,7 +116,7 @@ class CssTree:
         return self.keys.nbytes + self.values.nbytes + self.inner.nbytes
 
     def fill(self, first: int, last: int) -> None:
-        """Write what the leaves first…last-1 give to the inner nodes; until all have, nothing is found."""
+        """Fill the inner nodes from the leaves first…last-1; searches need all leaves to be done."""
         fill_inner(self.keys, self.size, self.fan_out, self.starts, first, last, self.inner)
 
     def places(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:

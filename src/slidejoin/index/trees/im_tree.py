@@ -1,4 +1,4 @@
-"""IM-Tree: a B+-tree that rows come into, and an immutable one that it is merged into (PIM-Tree, section 3.2)."""
+"""IM-Tree: a B+-tree for new rows, and an immutable tree that it is merged into (PIM-Tree, section 3.2)."""
 
 from __future__ import annotations
 

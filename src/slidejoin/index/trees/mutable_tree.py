@@ -1,6 +1,6 @@
-"""A B+-tree that rows can be inserted into and deleted from, one by one: PIM-Tree, section 2.2.1.
+"""A mutable B+-tree: rows are inserted and deleted one by one (PIM-Tree, section 2.2.1).
 
-Part of other structures: `bplus_tree` is one of them for the whole window, the chained ones are several.
+A building block of other structures: `bplus_tree` uses one for the whole window, the chained indexes several.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTRY_BYTES, NODE_BYTES = 20, 16
 SPARE_NODES = 16
 
 SEARCHED_AT_ONCE = 1 << 10
-"""Probes that search before these scan: what both read stays in the cache in between."""
+"""Probes that search before they scan: what both read stays in the cache."""
 
 
 class MutableTree:
@@ -56,7 +56,7 @@ class MutableTree:
         self._begin()
 
     def clear(self) -> None:
-        """Let all rows go, and keep the nodes."""
+        """Remove all rows, and keep the nodes."""
         nodes, self.rows = self._sizes.size, 0
         self._sizes[:] = 0
         self._free[:] = np.arange(nodes - 1, -1, -1)
@@ -91,7 +91,7 @@ class MutableTree:
         self._state[FREE] = known + more
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
-        """Insert the rows, with more nodes where those that are free might not do. O(n log(rows))."""
+        """Insert the rows, with more nodes if the free ones may not suffice. O(n log(rows))."""
         start, done = perf_counter(), 0
         while True:
             done = insert_entries(

@@ -1,10 +1,10 @@
 """PIM-Tree: an immutable tree with a B+-tree of new rows at each of its nodes at one depth (PIM-Tree, 3.3 and 4.2).
 
-The B+-trees have disjoint ranges of keys, which are made anew by each merge: those of the immutable tree's nodes, so
-that each has about as many of the window's rows. A merge need not stop anybody. In its first phase rows are put into
-further B+-trees at the same nodes, the pending updates, while the others are merged into a new immutable tree; in the
-second that takes the place of the old one, and pending updates are moved to the B+-trees that hang there. Both phases
-are done in small parts, beside pushes, in proportion to their rows.
+The B+-trees have disjoint key ranges, those of the immutable tree's nodes, so each has about as many of the window's
+rows; every merge sets them anew. A merge need not block pushes. In its first phase rows are inserted into further
+B+-trees at the same nodes, the pending updates, while the others are merged into a new immutable tree; in the second
+the new tree replaces the old one, and pending updates are moved to its B+-trees. Both phases are done in small parts,
+beside pushes, in proportion to their rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["PIMTreeIndex"]
 
 AHEAD = 4
-"""A merge is done when the mutable part has filled by this part of what begins the next: meanwhile probes meet two sets
-of B+-trees, and what comes is moved once more."""
+"""A merge is finished when the mutable part has grown by this part of the threshold of the next: meanwhile probes
+search two sets of B+-trees, and new rows are moved once more."""
 
 STEPS_A_MOVE = 8
-"""Rows that are merged in the time in which one is moved."""
+"""Rows that can be merged in the time of moving one."""
 
 
 class PIMTreeIndex(TwoStage):
@@ -53,12 +53,12 @@ class PIMTreeIndex(TwoStage):
         self._blocking = options.blocking
         self._merging: Merging | None = None
         self._pending: SubIndexes | None = None
-        # B+-trees that nothing is in: they take turns with the active ones.
+        # Empty B+-trees, which alternate with the active ones.
         self._idle: SubIndexes | None = None
 
     @property
     def phase(self) -> int:
-        """Of the merge that is on its way: 1, 2, or 0 if there is none."""
+        """Of the running merge: 1, 2, or 0 if there is none."""
         return 1 if self._merging is not None else 2 if self._pending is not None else 0
 
     def walk(
@@ -75,7 +75,7 @@ class PIMTreeIndex(TwoStage):
         return done, total
 
     def _merge(self, inserted: int) -> None:
-        """Begin a merge when the mutable part is full, and go on with one that was begun."""
+        """Begin a merge when the mutable part is full, and continue a running one."""
         full = self._active.rows + (self._pending.rows if self._pending is not None else 0) >= self.threshold
         if full:
             # The one before is done by now, unless a push is about as large as the mutable part.
@@ -86,11 +86,11 @@ class PIMTreeIndex(TwoStage):
             while self.phase:
                 self._go_on(self.count)
         else:
-            # One row more than there are, so that something is done of the smallest, too.
+            # One row more than there are, so that even the smallest push makes progress.
             self._go_on(1 + AHEAD * inserted * (1 + self.count // self.threshold))
 
     def _begin(self) -> None:
-        """Begin the first phase: what has come is merged, what comes is pending."""
+        """Begin the first phase: rows so far are merged, new rows are pending."""
         frozen, stable = self._active, self._stable
         self._merging = Merging(stable, frozen, self.floor, self._spare)
         if self._idle is None:
@@ -111,7 +111,7 @@ class PIMTreeIndex(TwoStage):
             self._pools = (self._active,)
 
     def _swap(self, merging: Merging) -> None:
-        """Let the new tree take the old one's place, and begin the second phase."""
+        """Replace the old tree by the new one, and begin the second phase."""
         old, self._stable = self._stable, merging.finish()
         self._spare = (old.keys, old.values)
         self._merging, pending, self._active = None, self._active, merging.frozen
@@ -124,13 +124,13 @@ class PIMTreeIndex(TwoStage):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all trees, and of what merges write into."""
+        """Bytes of all trees, and of the memory that merges write to."""
         held = super().held_bytes + sum(pool.nbytes for pool in self._pools if pool is not self._active)
         held += 0 if self._idle is None else self._idle.nbytes
         return held + (0 if self._merging is None else self._merging.nbytes)
 
     def held_growth(self, rows: int) -> int:
-        """Return the bytes of more nodes, pending rows moved among them, and of what a merge writes and hangs."""
+        """Return the bytes of more nodes, including moved pending rows, and of the new trees of a merge."""
         most, pending = self.count + rows, 0 if self._pending is None else self._pending.rows
         hung = SubIndexes.bytes_of(most, self._fan_out, self._stable_fan_out, self._depth)
         return super().held_growth(rows + pending) + hung

@@ -1,4 +1,4 @@
-"""The mutable part of IM-Tree and PIM-Tree: B+-trees that rows come into until all of them are merged away.
+"""The mutable part of IM-Tree and PIM-Tree: B+-trees that take new rows until the next merge.
 
 IM-Tree has one (PIM-Tree, section 3.2), PIM-Tree one for each node of its immutable tree at a depth (3.3).
 """
@@ -25,7 +25,7 @@ __all__ = ["SubIndexes"]
 
 SPARE_NODES = 16
 LEAST_FILLED = 6
-"""Part of its entries that a node has at least, on average."""
+"""Average fill factor of a node, at least."""
 
 FILLING = np.iinfo(np.int64).max
 NODE_BYTES, TREE_BYTES = 16, 24
@@ -43,16 +43,16 @@ class SubIndexes:
     depth : int
         Of these nodes, the root's being 0; of a tree that is not as deep, its deepest.
     threads : int
-        How many share the rows that come.
+        Threads that share inserts.
 
     Attributes
     ----------
     rows : int
         How many are here.
     hung : CssTree
-        That immutable tree, whose inner nodes lead here.
+        The immutable tree whose inner nodes lead here.
     depth : int
-        Where; -1 for one B+-tree that is found without.
+        Depth of the nodes; -1 for a single B+-tree, which needs no routing.
     """
 
     def __init__(self, fan_out: int, stable: CssTree, depth: int, threads: int = 1) -> None:
@@ -62,7 +62,7 @@ class SubIndexes:
         self.hang(stable, depth)
 
     def hang(self, stable: CssTree, depth: int) -> None:
-        """Become empty B+-trees at the nodes of a tree: nothing of before is here any more."""
+        """Become empty B+-trees at the nodes of a tree; all previous rows are removed."""
         self.rows, self.hung, self.depth = 0, stable, min(depth, stable.height - 1)
         self._ends = ends_of(stable, self.depth)
         trees = self.trees
@@ -82,7 +82,7 @@ class SubIndexes:
             setattr(self, name, np.concatenate([getattr(self, name), np.empty(more * places, np.int64)]))
 
     def line(self, stable: CssTree) -> list[int]:
-        """Return what these trees are for `slidejoin.kernels.trees.im_tree`, where searches pass through `stable`."""
+        """Return the line of these trees for `slidejoin.kernels.trees.im_tree`; searches pass through `stable`."""
         hung, nodes = self.hung, self._sizes.size
         arrays = (self._keys, self._values, self._sizes, self._following, self._ends)
         return [
@@ -105,9 +105,9 @@ class SubIndexes:
         return routes
 
     def insert(self, keys: NDArray[np.int64], values: NDArray[np.int64]) -> None:
-        """Take rows, best by ascending key; more nodes are made where those that are free might not do.
+        """Insert rows, best by ascending key; nodes are added if the free ones may not suffice.
 
-        Several threads take stretches of ascending keys, each all of those of its trees, and nodes of its own.
+        Each of several threads inserts an ascending range of keys, all those of its trees, with nodes of its own.
         """
         routes, threads = self.routes(keys, 0, keys.size), self._free.shape[0]
         cuts = [0, keys.size]
@@ -126,7 +126,7 @@ class SubIndexes:
         for begin, end in zip(done, cuts[1:], strict=True):
             at = begin
             while at < end:
-                # What is free in the others may still do.
+                # The free nodes of the other threads may suffice.
                 most = int(np.argmax(self._free[:, 1] - self._free[:, 0]))
                 again = self._insert(keys, values, routes, at, end, most)
                 if again == at:
@@ -145,16 +145,16 @@ class SubIndexes:
         end: int,
         thread: int,
     ) -> int:
-        """Insert a part of the rows into nodes that are free for that thread, up to the first without."""
+        """Insert a part of the rows with the free nodes of that thread, until these are used up."""
         return insert_ascending(
             self._keys, self._values, self._sizes, self._following, self._roots, self._heights, self._free[thread],
             self.fan_out, keys, values, routes, begin, end,
         )  # fmt: skip
 
     def move_to(self, other: SubIndexes, rows: int) -> bool:
-        """Move so many rows, and what else their last leaf has, to other B+-trees; tell whether none is left here.
+        """Move so many rows, and the rest of their last leaf, to other B+-trees; tell whether none is left here.
 
-        They go by ascending key, leaf by leaf. An empty leaf stays where it is, and searches go on behind it.
+        They are moved by ascending key, leaf by leaf. An empty leaf stays in place, and searches continue behind it.
         """
         if self._moved == NOTHING:
             return True
@@ -173,7 +173,7 @@ class SubIndexes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all nodes, free ones too, and of what leads to them."""
+        """Bytes of all nodes, including free ones, and of the routing to them."""
         return self._sizes.size * self._node_bytes + self.trees * TREE_BYTES
 
     @property

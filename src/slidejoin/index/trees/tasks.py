@@ -1,4 +1,4 @@
-"""Threads that share what is asked of a PIM-Tree, or put into it (PIM-Tree, section 4.1)."""
+"""Threads that share the probes and inserts of a PIM-Tree (PIM-Tree, section 4.1)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SMALLEST_SHARED", "run_together", "walk_together"]
 
 SMALLEST_SHARED = 1 << 9
-"""Rows that are worth a second thread: handing over costs some 30 µs."""
+"""Rows from which on a second thread pays: handing over costs some 30 µs."""
 
 
 @cache
@@ -38,7 +38,7 @@ if hasattr(os, "register_at_fork"):
 def run_together(tasks: list[Callable[[], None]]) -> None:
     """Run all, the first in this thread, each other in one of its own; the first error is raised when all have ended.
 
-    None of them waits for another, so that it does no harm if all helpers are at work for somebody else.
+    None of them waits for another, so it does no harm if all threads are busy with other joins.
     """
     helpers = [_helpers(len(tasks) - 1).submit(task) for task in tasks[1:]] if len(tasks) > 1 else []
     try:
@@ -69,7 +69,7 @@ def walk_together(
     """
     count = -(-(end - begin) // task_size)
     queue, tasks = np.zeros(QUEUE, np.int64), np.zeros(count * TASK, np.int64)
-    # Each thread's own memory stays until all is handed on: addresses lead there.
+    # Each thread's own memory is kept until all is handed on: addresses point to it.
     owns = [np.empty(found.size, np.int64) for _ in range(min(threads, count))]
     spent = np.zeros((len(owns), 2), np.int64)
 
@@ -81,7 +81,7 @@ def walk_together(
         )  # fmt: skip
 
     run_together([task(own, took) for own, took in zip(owns, spent, strict=True)])
-    # The last one to be done may have met somebody else at it, who had looked already.
+    # The last thread to finish may have found another one handing on, which had checked already.
     hand_on(queue, tasks, count, found)
     del owns
     return min(begin + int(queue[HEAD]) * task_size, end), int(queue[TOTAL]), spent.sum(axis=0)

@@ -1,7 +1,7 @@
-"""An immutable tree and B+-trees beside it: what IM-Tree and PIM-Tree have in common (PIM-Tree, sections 3.2 and 3.3).
+"""The base of IM-Tree and PIM-Tree: an immutable tree with B+-trees for new rows (PIM-Tree, sections 3.2 and 3.3).
 
-Rows come into the mutable part. Once that has a share of the window, the merge ratio, both become a new immutable tree;
-rows that have left since the last time are dropped then, and until then kept out of answers by their ordinals.
+Rows are inserted into the mutable part. Once that holds a certain share of the window, the merge ratio, both parts are
+merged into a new immutable tree. Expired rows are dropped by the merge, and until then filtered out by ordinal.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TwoStage(Structure):
         self._stable = CssTree.built(np.empty(0, np.int64), np.empty(0, np.int64), stable_fan_out)
         self._active = SubIndexes(fan_out, self._stable, depth, threads)
         self._pools: tuple[SubIndexes, ...] = (self._active,)
-        # What the next merge writes into: the arrays of the tree before the present one.
+        # The memory for the next merge: the arrays of the tree before the present one.
         self._spare = room(0, stable_fan_out)
 
     @property
@@ -91,15 +91,15 @@ class TwoStage(Structure):
 
     @abstractmethod
     def _merge(self, inserted: int) -> None:
-        """Merge, or do a part of it, where it is time to; so many rows have just been inserted."""
+        """Merge, or do a part of a merge, if due; so many rows have just been inserted."""
 
     def leave(self, ordinal: int) -> None:
-        """Do nothing: rows that left are dropped by the next merge."""
+        """Do nothing: expired rows are dropped by the next merge."""
 
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Search the immutable tree and what is beside it, then scan both, see `Structure.walk`."""
+        """Search the immutable tree and the B+-trees beside it, then scan both, see `Structure.walk`."""
         result, spent, stable = np.array([begin, 0]), np.zeros(2, np.int64), self._stable
         walk_both(
             stable.keys, stable.values, stable.size, stable.inner, stable.starts, stable.fan_out, self._active.depth,
@@ -125,16 +125,16 @@ class TwoStage(Structure):
 
     @property
     def count(self) -> int:
-        """Rows that are here, also those that have left since the last merge."""
+        """Stored rows, including those that have expired since the last merge."""
         return self._stable.size + sum(pool.rows for pool in self._pools)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of both parts, and of what the next merge writes into."""
+        """Bytes of both parts, and of the memory for the next merge."""
         return self._stable.nbytes + sum(array.nbytes for array in self._spare) + self._active.nbytes
 
     def held_growth(self, rows: int) -> int:
-        """Return the bytes of more nodes, and of a merge that has more to write and hangs more trees."""
+        """Return the bytes of more nodes, and of the larger trees of a merge."""
         most = self.count + rows
         merged = CssTree.bytes_of(most, self._stable_fan_out)
         hung = SubIndexes.bytes_of(most, self._fan_out, self._stable_fan_out, self._depth)
@@ -142,7 +142,7 @@ class TwoStage(Structure):
 
 
 class Merging:
-    """A merge on its way: rows of an immutable tree and of what is beside it, written by ascending key.
+    """A running merge: rows of an immutable tree and of the B+-trees beside it, written by ascending key.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Merging:
         return 0 if self._into is self._given else sum(array.nbytes for array in self._into)
 
     def finish(self) -> CssTree:
-        """Do what is left of it, and return the new tree."""
+        """Do the rest of the merge, and return the new tree."""
         while not self.work(self._rows + 1):
             pass
         assert self.made is not None  # noqa: S101 - it is done

@@ -1,1 +1,1 @@
-"""From matches of each side to pairs in arrival order."""
+"""From the matches of both sides to pairs in arrival order."""

@@ -1,4 +1,4 @@
-"""What becomes of the rows that a structure found: those that pass the further dimensions are kept, and written."""
+"""Rows that a structure found: filter them by the further dimensions, and write the pairs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def keep_passing(
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> int:
-    """Drop the rows found that do not lie in the further dimensions' ranges of their probes, begin…end-1.
+    """Drop the found rows that are outside the further dimensions' ranges of their probes, begin…end-1.
 
     Row o's values are line ``o & (len(stored) - 1)`` of `stored` (2**m, d) int64; lows, highs (p, n) int64 and dims
-    (p,) int64 as in `slidejoin.index.protocol.Probes`. `found` int64 has the ordinals, one probe after the other, and
-    `counts` (n,) int64 how many a probe has; both are written over. Returns how many are left. O(rows found * p).
+    (p,) int64 as in `slidejoin.index.probe.Probes`. `found` int64 has the ordinals, one probe after the other, and
+    `counts` (n,) int64 how many a probe has; both are overwritten. Returns how many remain. O(rows found * p).
     """
     values: Any = np.int64(stored.ctypes.data)
     width, mask = stored.shape[1], np.int64(stored.shape[0] - 1)

@@ -1,4 +1,4 @@
-"""The second pass of matching: writing each probe's matches where they belong."""
+"""The second pass of matching: write each probe's matches to their places in the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["fill"]
 
 AHEAD = 8
-"""Probes ahead of which the first rows of their ranges are asked for: they are read at random."""
+"""Prefetch distance, in probes, of the first rows of their ranges, which are read in random order."""
 
 
 @kernel(
@@ -92,7 +92,7 @@ def fill(  # noqa: C901 - one loop over what is checked of candidates
                 low, high = np.int64(0), table[r, ROWS]
                 if checks & CHECK_SEEN:
                     low, high = seen_from[i] - base, seen_to[i] - base
-                # A candidate is written and kept, or written over by the next; after the last match none is.
+                # A candidate is written, and kept or overwritten by the next; nothing is written after the last match.
                 while j < last_j and at < end:
                     offset = np.int64(load_64(words + (j << 3)) & U64(0xFFFFFFFF))
                     inside = (low <= offset) & (offset < high)

@@ -1,4 +1,4 @@
-"""Writing the pairs of ranges of both sides in arrival order: the second pass where probes have many matches."""
+"""Expand the ranges of both sides into pairs in arrival order: the second pass where probes have many matches."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 __all__ = ["SIDE", "STAGES", "fill_both"]
 
 TABLE, RUNS, RANGES, COLUMNS, WHICH, SEEN_FROM, SEEN_TO, ORDINALS, SLOTS, SIDE = range(10)
-"""What `fill_both` takes of a side, int64: the address of the runs' table and how many they are, of the ranges and how
-many of them a probe has; the addresses of what says in which line of these a probe's are (int32), of the ordinals
-that it sees from and to, of its own, and of its slot."""
+"""The description of a side for `fill_both`, int64: address of the table of runs and their number; address of the
+ranges and their number for each probe; addresses of each probe's line in these (int32), first and last seen ordinal,
+own ordinal, and slot."""
 
 AHEAD = 4
-"""Probes of a side ahead of which the rows of ranges are asked for: they are read at random."""
+"""Prefetch distance, in probes of a side, of the rows of ranges, which are read in random order."""
 
 STAGE = 4096
 """Bytes of a stage that are filled before it is drained."""
 
 STRETCH = 64
-"""Rows of a range that are written between two looks at the stage."""
+"""Rows of a range that are written between two checks of the stage."""
 
 STAGES = 2 * (STAGE + STRETCH * LANES + 4 * LINE) >> 3
-"""Words of both stages, each with room for what is written at once, and for being put at a line's beginning."""
+"""Words of both stages, each with room for one write, and for alignment to a cache line."""
 
 
 @inlined
 def _ask_for_ranges(side: Any, probe: Any) -> None:  # noqa: ANN401 - int64
-    """Ask for the rows of a probe's ranges."""
+    """Prefetch the rows of a probe's ranges."""
     columns, runs = load_key(side + 8 * COLUMNS), load_key(side + 8 * RUNS)
     line = np.int64(load_32(load_key(side + 8 * WHICH) + (probe << 2)))
     at, run = load_key(side + 8 * RANGES) + ((line * columns) << 3), load_key(side + 8 * TABLE)
@@ -81,7 +81,7 @@ def _put_seen(
     to: Any,  # noqa: ANN401
     beside: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Do the same with those of the rows that the probe sees."""
+    """Do the same for those of the rows that the probe sees."""
     put: Any = np.int64(0)
     for o in range(0, many, LANES):
         put_same(ordinal, beside + put)
@@ -104,9 +104,9 @@ def fill_both(  # noqa: C901, PLR0915 - one loop over pairs, which stay in regis
 ) -> None:
     """Write the pairs of left probes i…end_i-1 and right probes j…end_j-1 in the order of their slots, from `at` on.
 
-    `ours` and `theirs` (SIDE,) int64 describe the probes of each side; their candidates are checked by ordinals at
-    most. left and right (pairs,) int64 take the ordinals of each pair's rows. Another thread may write what comes
-    before or behind. `stages` (STAGES,) int64 is scratch. O(probes * columns + candidates).
+    `ours` and `theirs` (SIDE,) int64 describe the probes of each side; their candidates need no check but by ordinals.
+    left and right (pairs,) int64 take the ordinals of each pair's rows. Other threads may write the pairs before and
+    after. `stages` (STAGES,) int64 is scratch. O(probes * columns + candidates).
     """
     stage_left: Any = (np.int64(stages.ctypes.data) + (LINE - 1)) & -LINE
     stage_right: Any = stage_left + (STAGE + STRETCH * LANES + 2 * LINE)
@@ -115,7 +115,7 @@ def fill_both(  # noqa: C901, PLR0915 - one loop over pairs, which stay in regis
     skew_left, skew_right = to_left & (LINE - 1), to_right & (LINE - 1)
     to_left, to_right = to_left - skew_left, to_right - skew_right
     skip_left, skip_right, least = skew_left, skew_right, min(skew_left, skew_right)
-    # A stage holds `skew` bytes of nothing, or of what lies before it in its line, and `filled` behind them.
+    # A stage holds `skew` bytes of padding, or of the beginning of its line, followed by `filled` bytes.
     filled: Any = np.int64(0)
     one, two = np.int64(ours.ctypes.data), np.int64(theirs.ctypes.data)
     slots, their_slots = load_key(one + 8 * SLOTS), load_key(two + 8 * SLOTS)

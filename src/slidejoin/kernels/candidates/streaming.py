@@ -1,7 +1,7 @@
-"""Lines that are put together in the nearest cache and leave it past the caches: results are larger than those are.
+"""Non-temporal stores through a small staging buffer, for results larger than the caches.
 
-A line that is written whole need not be read first, and pushes nothing out that will be read. The primitives work on
-eight words, as those of `kernels.words` do, each with its plain meaning beside it.
+A cache line that is written whole need not be read first, and evicts nothing that will be read. The primitives work on
+eight words, as those of `kernels.common.words`, each with a plain Python version beside it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["LINE", "drain", "keep_seen_ordinals", "put_ordinals", "put_same", "write_edge"]
 
 LINE = 64
-"""Bytes of a line of a cache."""
+"""Bytes of a cache line."""
 
 if TYPE_CHECKING:
     Primitive = Callable[..., Any]
@@ -179,13 +179,13 @@ keep_seen_ordinals = _make_keep_seen_ordinals()
 Eight are written, the others with any values."""
 
 flow_line = _make_flow_line()
-"""``flow_line(source, to)``: copy a line; `to` is a line's beginning, which is written past the caches."""
+"""``flow_line(source, to)``: copy a cache line to the aligned address `to` by non-temporal stores."""
 
 copy_line = _make_copy_line()
 """``copy_line(source, to)``: copy 64 bytes."""
 
 fence = _make_fence()
-"""``fence()``: other threads see what was written past the caches."""
+"""``fence()``: make non-temporal stores visible to other threads."""
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""From what the probes of both sides found to pairs in arrival order, and the checks before that."""
+"""Merge ("weave") the matches of both sides into pairs in arrival order, and check them before."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _write(
     """Write one probe's pairs, eight at a time; beyond the last pair up to `end`, where another thread may write."""
     first = U32_OF((base + 1) & LOW_32)
     if at + count + 8 <= end:
-        # Eight are written even for a probe that found none: that cannot be guessed wrong.
+        # Eight are written even for a probe without matches: this avoids a branch that would be mispredicted.
         widen_lanes(found, take, first, base, stored, at)
         fill_lanes(probes, at, ordinal)
         done = 8
@@ -92,7 +92,7 @@ def weave(
     A side's probes have ascending ranks (n,) int64, counts (n,) int32, and what they found as positions uint32, one
     probe after the other, from `take` on; the ordinal of probe i is first + i, and positions count from base + 1, the
     oldest stored ordinal. left and right (pairs,) int64 take the ordinals of each pair's rows in places at…end-1.
-    Eight places are read at a time, so `found` has as many more. O(probes + pairs).
+    Eight places are read at a time, so `found` is padded by as many. O(probes + pairs).
     """
     while i < left_end or j < right_end:
         if j >= right_end or (i < left_end and left_rank[U64(i)] < right_rank[U64(j)]):
@@ -119,10 +119,10 @@ def check_found(
     highs: NDArray[np.int64],
     dims: NDArray[np.int64],
 ) -> int:
-    """Keep of what probes begin…end-1 found the rows that lie in one range of the probe in every dimension.
+    """Filter the rows that probes begin…end-1 found: keep those in one range of the probe in every dimension.
 
-    found (places,) uint32 positions, one probe after the other from 0 on, closed up; counts (n,) int32, brought up to
-    date; stored (rows, d) int64, rows a power of two: the row with position p stands at ``p & (rows - 1)``. Dimension
+    found (places,) uint32 positions, one probe after the other from 0 on, are compacted; counts (n,) int32 are updated;
+    stored (rows, d) int64, rows a power of two: the row with position p stands at ``p & (rows - 1)``. Dimension
     ``dims[p]`` of it has the range [lows[p, i], highs[p, i]] of probe i among those that it may lie in; dims ascends.
     Returns how many are left. O(found * dims).
     """
@@ -166,7 +166,7 @@ def weave_counts(
     matches: NDArray[np.int64],
     is_left: NDArray[np.bool_],
 ) -> None:
-    """Write how many matches left probes i…left_end-1 and right probes j…right_end-1 have where their ranks say.
+    """Write the match counts of left probes i…left_end-1 and right probes j…right_end-1 to the places of their ranks.
 
     Ranks (n,) int64 of each side, together 0, 1, 2, …; counts (n,) int32; matches (rows,) int64 and is_left (rows,)
     bool, written. O(probes).

@@ -1,1 +1,1 @@
-"""Tables of cells."""
+"""Kernels of cell tables."""

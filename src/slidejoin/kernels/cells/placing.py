@@ -1,9 +1,9 @@
-"""Where in a table of cells a key goes, and how far apart keys may lie for 32 bits to tell them apart there.
+"""The hash function of cell tables, and how far apart keys may be for 32 bits to identify them.
 
-A bucket holds the low 32 bits of a key. The rest is in where the key lies: a cell's hash is that of its low bits, plus
-a step for each 2**32 that the key is away from 0. Cells that are alike in their low bits are so far apart in the table
-that no line takes rows of both, up to `reach_of`: about ``2**28`` times the number of buckets. One multiplication does
-both, with a multiplier that is a step in its low bits and a fraction of 2**64 for spreading in its high ones.
+A bucket stores the low 32 bits of a key. The rest follows from its place: a cell's hash is that of its low bits, plus a
+step for each 2**32 between the key and 0. Cells with equal low bits are so far apart in the table that no line takes
+rows of both, up to `reach_of`: about ``2**28`` times the number of buckets. One multiplication does both, with a
+multiplier whose low bits are the step and whose high bits are a fraction of 2**64 for spreading.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ first line; how many rows found their bucket full, SPILLS, and whether these wer
 
 WIDEST_SPREAD = 16
 BUCKETS_A_SPREAD = 8
-"""Small tables have this many buckets for each line that a cell may fill."""
+"""Buckets of small tables for each line that a cell may fill."""
 
 GOLDEN = 0x9E3779B97F4A7C15
 CANDIDATES = 32
@@ -65,12 +65,12 @@ def spread_of(buckets: int) -> int:
 
 
 def step_of(buckets: int) -> int:
-    """Return how far apart hashes must be for cells that no line takes rows of both of."""
+    """Return how far apart the hashes of two cells must be so that no line takes rows of both."""
     return -(-HASHES // buckets) * spread_of(buckets)
 
 
 def reach_of(buckets: int) -> int:
-    """Return how far apart keys may lie at most to be told apart by 32 bits and by their place.
+    """Return how far apart keys may be at most so that 32 bits and the place identify them.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def new_state(first: int, shift: int, buckets: int) -> NDArray[np.int64]:
 
 @cache
 def _multiplier(bits: int, low: int) -> int:
-    """Return a multiplier with those low bits and `bits` high ones, that scatters neighbouring cells evenly.
+    """Return a multiplier with those low bits and `bits` high ones that spreads neighbouring cells evenly.
 
     It is the one, of some near the golden ratio of 2**64, whose continued fraction has the smallest largest term:
     with large terms, cells in a row crowd in some buckets, and with dense keys three times as many of these ran full.

@@ -1,10 +1,9 @@
-"""Looking a batch of probes up in a table of cells: which stored rows lie in each one's range, and are seen by it.
+"""Probe a cell table with a batch: find the stored rows that are in each probe's range and that it sees.
 
-Probes are taken in blocks of eight, which pass three stages with hardly a branch that depends on a key: (1) what each
-of them looks for, in two cells, and in which buckets; these are asked for from memory. Two blocks later (2) the buckets
-have come and say how many lines follow; those are asked for, and all lines of the block are listed. One block later (3)
-the list is gone through, line by line. What does not fit into that - more than two cells, chains, the end of `found` -
-is looked up probe by probe.
+Probes are taken in blocks of eight, which pass three stages with hardly a branch that depends on a key: (1) compute the
+two cells of each probe and their buckets, and prefetch these. Two blocks later, (2) read from the buckets how many
+lines follow, prefetch those, and list all lines of the block. One block later, (3) compare the listed lines one by one.
+Whatever does not fit - more than two cells, chains, the end of `found` - is looked up probe by probe.
 """
 
 from __future__ import annotations
@@ -58,21 +57,22 @@ MARGIN = 32
 """Places at the end of `found` that are written beyond the last match."""
 
 BLOCK = 8
-"""Probes of a block. With 16 a burst of requests held up memory: 41 to 44 ns a probe where 8 took 24, and 4 took 26."""
+"""Probes of a block. With 16 a burst of prefetches held up memory: 41 to 44 ns a probe where 8 took 24, and 4 took
+26."""
 
 AIMED, LISTED, RING = 3, 1, 4
-"""Blocks ahead of which buckets are asked for, and lines are listed; 2 and 4 blocks took 12 to 20 % longer than 3."""
+"""Prefetch distance of buckets, and of listed lines, in blocks; 2 and 4 blocks took 12 to 20 % longer than 3."""
 
 FRONT, SPAN, FIRST, SEEN, HEAD, CELLS, STOP = (BLOCK * at for at in (0, 2, 4, 6, 8, 10, 11))
 LINE = 12 * BLOCK
 OF = LINE + 2 * BLOCK * 16 + 16
 LINES = OF + 2 * BLOCK * 16 + 16
 NOTES = LINES + 16
-"""What is noted of a block, uint32 (NOTES,): of each probe's first cell, and then of each one's last cell, the lowest
-key (FRONT) and how far it goes (SPAN), the first position that is seen (FIRST) and how many are (SEEN), the bucket
-(HEAD); of each probe whether its cells are one, two or more (CELLS: 0, 1, 2), and where its lines end in the list
-(STOP). The list: each line's number (LINE) and which cell it is for (OF), in whose place the number of matches so far
-is put then; and how long it is (LINES), 0 where probes are looked up one by one."""
+"""The scratch record of a block, uint32 (NOTES,): of each probe's first cell, and then of each one's last cell, the
+lowest key (FRONT) and how far it goes (SPAN), the first position that is seen (FIRST) and how many are (SEEN), the
+bucket (HEAD); of each probe whether its cells are one, two or more (CELLS: 0, 1, 2), and where its lines end in the
+list (STOP). The list: each line's number (LINE) and which cell it is for (OF), which is then replaced by the number of
+matches so far; and how long it is (LINES), 0 where probes are looked up one by one."""
 
 take_notes = scratch_words(RING * NOTES)
 
@@ -104,7 +104,7 @@ def _aim(
     notes: NDArray[np.uint32], base: int, slots: NDArray[np.uint32], state: NDArray[np.int64], lo: NDArray[np.int64],
     hi: NDArray[np.int64], rank: NDArray[np.int64], view: NDArray[np.int64], start: int, end: int,
 ) -> None:  # fmt: skip
-    """Note what the probes from `start` on look for, and ask for their buckets."""
+    """Compute the cells of the probes from `start` on, and prefetch their buckets."""
     shift, buckets, multiplier, bottom = int(state[SHIFT]), state[BUCKETS], state[MULTIPLIER], int(state[FLOOR])
     smallest, largest, arrived, own = int(state[SMALLEST]), int(state[LARGEST]), int(view[ARRIVED]), view[OWN] != 0
     below, above, size = int(view[BELOW]), int(view[ABOVE]), int(view[SIZE])
@@ -116,7 +116,7 @@ def _aim(
         high = min(min(int(hi[t]), most) + above, largest)
         seen_to = arrived + rank[t] - (0 if own else start + k)
         seen_from = max(seen_to - size, 0, bottom)
-        # A probe that finds nothing looks at one cell and sees no row.
+        # A probe without a range reads one cell and sees no row.
         seen = 0 if low > high else max(seen_to - seen_from, 0)
         notes[r + U64(FIRST)] = U32_OF((seen_from + 1) & LOW_32)
         notes[r + U64(SEEN)] = U32_OF(seen & LOW_32)
@@ -153,7 +153,7 @@ def _aim(
 def _list_cell(
     notes: NDArray[np.uint32], base: int, slots: NDArray[np.uint32], k: int, entries: int, floor: int
 ) -> int:
-    """List the lines of one cell of a block from that place of the list on, and ask for them; return its link, or 0."""
+    """List the lines of one cell of a block from that place of the list on, prefetch them; return its link, or 0."""
     head = notes[U64(base + HEAD + k)]
     place = I64_OF(head) * WORDS
     link = I64_OF(slots[U64(place + LINK)])
@@ -173,7 +173,7 @@ def _list_cell(
 
 @inlined
 def _list_lines(notes: NDArray[np.uint32], base: int, slots: NDArray[np.uint32], floor: int) -> int:
-    """List the lines of a block; return how many they are, or 0 if probes are to be looked up one by one."""
+    """List the lines of a block; return their number, or 0 if probes are to be looked up one by one."""
     entries, links = 0, 0
     for k in range(BLOCK):
         cells = I64_OF(notes[U64(base + CELLS + k)])

@@ -1,4 +1,4 @@
-"""Looking one probe up in a table of cells, however many cells it touches and however long their chains are."""
+"""Probe a cell table with a single probe, however many cells it covers and however long their chains are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["prober_of_one"]
 def _inside(
     words: NDArray[np.uint32], place: int, mask: int, line: int, state: NDArray[np.int64], low: int, high: int
 ) -> int:
-    """Return those of the chosen lanes of a line whose whole keys lie within low…high."""
+    """Return the chosen lanes of a line whose whole keys are within low…high."""
     inside, rest = 0, mask
     while rest != 0:
         lane = first_one(rest)
@@ -49,8 +49,8 @@ def prober_of_one(  # noqa: C901, PLR0915 - helpers that are compiled into one a
     """Return the function that looks one probe up and handles each line's matches by `put`.
 
     What it returns takes the table; the range low…high, within the keys that ever came; the first position that the
-    probe sees and how many it sees; where the next position goes and how far; and returns the next place. It stops
-    looking once that is beyond `limit`.
+    probe sees and how many it sees; the next place to write a position to, and the limit; and returns the next place.
+    It stops once that is beyond `limit`.
     """
 
     @inlined
@@ -81,7 +81,7 @@ def prober_of_one(  # noqa: C901, PLR0915 - helpers that are compiled into one a
         slots: NDArray[np.uint32], pool: NDArray[np.uint32], state: NDArray[np.int64], low: int, high: int,
         first: np.uint32, seen: np.uint32, found: NDArray[np.uint32], at: int, limit: int,
     ) -> int:  # fmt: skip
-        """Look at one cell after the other, of each only at its own keys: if they share a line, no row comes twice."""
+        """Read one cell after the other, each for its own keys only: if cells share a line, no row is found twice."""
         shift, buckets, multiplier = int(state[SHIFT]), int(state[BUCKETS]), state[MULTIPLIER]
         floor, cell, last, no = int((state[FLOOR] + 1) & LOW_32), low >> shift, high >> shift, False
         while at <= limit:
@@ -107,7 +107,7 @@ def prober_of_one(  # noqa: C901, PLR0915 - helpers that are compiled into one a
         slots: NDArray[np.uint32], pool: NDArray[np.uint32], state: NDArray[np.int64], low: int, high: int,
         first: np.uint32, seen: np.uint32, found: NDArray[np.uint32], at: int, limit: int,
     ) -> int:  # fmt: skip
-        """Look at every line once, for a range of more cells than there are buckets, or that 32 bits do not tell."""
+        """Read every line once, for a range of more cells than there are buckets, or too wide for 32 bits."""
         buckets, step = int(state[BUCKETS]), int(state[STEP])
         span = U32_OF(min(U64(high - low), U64(LOW_32)))
         exactly = bool(U64(int(state[LARGEST]) - int(state[SMALLEST])) < U64(((1 << 32) // step) << 32))

@@ -1,22 +1,23 @@
-"""A hash table of cells: rows whose keys lie in one cell of the axis share a bucket of one cache line.
+"""The cell table: a hash table in which rows whose keys are in one cell share a bucket of one cache line.
 
 A bucket has 16 words of 32 bits: seven keys, a link, seven positions, and the newest position beyond the bucket::
 
     word   0 … 6                  7      8 … 14                    15
            key, its low 32 bits   link   position: ordinal + 1     newest position of the bucket's rows beyond it
 
-A position is dead once its ordinal lies below the floor, and an insert overwrites any dead one: nothing is ever sorted,
-merged, moved or expired. Rows whose bucket is full of living ones go to the lines behind it, one after the other, which
-are buckets of other cells: most of those are empty where some are full. The link then says how many lines that are, and
-which of them took the last row. No more than SPREAD lines belong to one bucket (see `placing`). Rows of still denser
-cells go to a pool: to chunks of `LINES` lines each, filled upwards, of which the first line links to the chunk before::
+A position is dead once its ordinal is below the floor, and an insert overwrites any dead one: nothing is ever sorted,
+merged, moved or deleted. Rows whose bucket is full of live ones overflow into the lines that follow, one after the
+other, which are buckets of other cells: most of those are empty where some are full. The link then says how many lines
+these are, and which of them took the last row. No more than SPREAD lines belong to one bucket (see `placing`). Rows of
+still denser cells go to a pool of chunks of `LINES` lines each, filled upwards; the first line links to the chunk
+before::
 
     link   31        30 … 8                   7 … 4                                0 … 3
            chained   the newest chunk         line of it, or behind the bucket,    lines behind the bucket
                      by its number            that took the last row               that have rows of it
 
-All of that counts only while the newest position beyond the bucket lives. Rows go beyond it in the order in which they
-come, so that position is of the chunk that the link names, and a chunk whose rows are all dead is free for any bucket.
+The link is valid only while the newest position beyond the bucket is live. Rows overflow in arrival order, so that
+position is in the chunk that the link names, and a chunk whose rows are all dead is free for any bucket.
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ LINES = 4
 CHAINED = 1 << 31
 
 AHEAD = 16
-"""Rows ahead of which a bucket is asked for: 24 and 32 differ by 2 %, and doing without takes three times as long."""
+"""Prefetch distance of a bucket, in rows: 24 and 32 differ by 2 %; no prefetching takes three times as long."""
 
 NEAR = 7
-"""Rows ahead of which the line behind a full bucket is asked for, where one row in `OFTEN` needs it."""
+"""Prefetch distance of the line behind a full bucket, in rows, if one row in `OFTEN` needs it."""
 
 OFTEN = 32
 
@@ -86,7 +87,7 @@ FLAGS: Any = types.Array(types.boolean, 1, "C", readonly=True)
 
 @inlined
 def _ask_behind(slots: NDArray[np.uint32], place: int, bottom: int) -> None:
-    """Ask for the line that took the last row of a bucket, if one behind it did."""
+    """Prefetch the overflow line that took the last row of a bucket, if there is one."""
     link = I64_OF(slots[U64(place + LINK)])
     if (I64_OF(slots[U64(place + NEWEST)]) - bottom) & LOW_32 < HALF and link < CHAINED:
         prefetch(slots, place + ((link >> 4) & 15) * WORDS)
@@ -94,9 +95,9 @@ def _ask_behind(slots: NDArray[np.uint32], place: int, bottom: int) -> None:
 
 @inlined
 def _find_room(slots: NDArray[np.uint32], head: int, link: int, spread: int, floor: np.uint32) -> tuple[int, int, int]:
-    """Look through the lines behind a full bucket; return its new link, the line's place and what is free in it, or 0.
+    """Look for room in the lines behind a full bucket; return its new link, the line's place and its free slots, or 0.
 
-    It begins with the line that took the last row, and goes round: rows die in the order in which they came.
+    It begins with the line that took the last row, and wraps around: rows die in arrival order.
     """
     more, at, free = link & 15, (link >> 4) & 15, 0
     for _ in range(more):
@@ -117,7 +118,7 @@ def _open_chunk(
 ) -> tuple[int, int]:
     """Take the chunk at the cursor for a bucket with that link; return its first line and the next cursor.
 
-    Returns a line of -1 if there is none, or if it has living rows: then the pool is too small.
+    Returns a line of -1 if there is none, or if it has live rows: then the pool is too small.
     """
     room = pool.size // (WORDS * LINES) * LINES
     line = 0 if cursor >= room else cursor
@@ -198,7 +199,7 @@ def insert_cells(  # noqa: C901 - one path through an insert, seen whole
 
 @kernel(OUT_U32, types.int64, types.int64, types.int64)
 def sweep_cells(words: NDArray[np.uint32], first: int, last: int, floor: int) -> None:
-    """Renew the dead positions of buckets first…last-1, which would seem alive after 2**31 more rows.
+    """Renew the dead positions of buckets first…last-1, which would seem live after 2**31 more rows.
 
     words (buckets * 16,) uint32, of a table or of its pool; positions below `floor`, an ordinal, are dead. O(buckets).
     """

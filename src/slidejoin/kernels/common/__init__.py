@@ -1,1 +1,1 @@
-"""Vector instructions, memory, atomics and sorting: what several rooms of kernels need."""
+"""Primitives that several kernel packages share: vector instructions, memory access, atomics, sorting."""

@@ -1,6 +1,6 @@
-"""What threads tell each other inside of kernels: words that are read and written whole and in order, and the time.
+"""Atomic loads and stores between threads inside kernels, and a clock.
 
-Numba knows no atomics; these are LLVM's own, for any processor. Plain twins serve a single thread.
+Numba has no atomics; these are LLVM's own, for any processor. The plain Python versions serve a single thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Vector primitives on keys of 64 bits: many are compared at once and give a bit each, without a branch.
+"""Vector comparisons of 64-bit keys: many keys at once, one result bit each, without branches.
 
-In LLVM's portable vector types, as those of `kernels.common.vectors`: a processor with shorter vectors takes several
+They use LLVM's portable vector types, as `kernels.common.vectors` does: a processor with shorter vectors takes several
 instructions for one.
 """
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["ALL_LANES", "KEY_LANES", "any_inside", "keys_below", "keys_inside"]
 
 KEY_LANES = 32
-"""Keys that are compared at once: all of them are read, whatever a node or block has."""
+"""Keys compared at once: all of them are read, whatever the size of a node or block."""
 
 ALL_LANES = 2 * KEY_LANES
-"""Keys that are tried before the first branch."""
+"""Keys compared before the first branch."""
 
 WIDE, LANES, EIGHT = ir.IntType(64), ir.VectorType(ir.IntType(64), KEY_LANES), ir.VectorType(ir.IntType(64), 8)
 
@@ -53,7 +53,7 @@ def _keys_below(_typing: Any, keys: Any, place: Any, key: Any) -> Any:  # noqa: 
 def _keys_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
         found = _loaded(context, builder, signature.args[0], args[0], args[1])
-        # One comparison instead of two: what is below the range wraps round to above it.
+        # One comparison instead of two: values below the range wrap around to above it.
         apart = builder.sub(found, _splat(builder, args[2], LANES))
         return _mask(builder, builder.icmp_unsigned("<=", apart, _splat(builder, builder.sub(args[3], args[2]), LANES)))
 
@@ -101,5 +101,5 @@ else:
 
 # keys_below(keys, place, key): bit l is set where keys[place + l] < key.
 # keys_inside(keys, place, low, high): where low <= keys[place + l] <= high, for low <= high.
-# any_inside(keys, place, low, high): whether that is so for any of ALL_LANES keys; eight vectors are tried, and their
-# masks put together, which is less work than taking the bits of each.
+# any_inside(keys, place, low, high): whether that is so for any of ALL_LANES keys; eight vectors are compared, and
+# their masks are combined, which is less work than extracting the bits of each.

@@ -1,4 +1,4 @@
-"""Reading and writing at raw addresses: for columns whose rows lie in many pieces, and what several arrays hold."""
+"""Loads, stores and prefetches at raw addresses: for columns in many pieces, and for addresses kept in arrays."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def _prefetch_nothing_at(address: Any) -> None:  # noqa: ANN401 - any integer
 
 
 prefetch_at = _prefetch_nothing_at if numba.config.DISABLE_JIT else _prefetch_at
-"""Ask for the cache line of an address ahead of its use."""
+"""Prefetch the cache line of an address."""
 
 
 def _viewer(kind: Any, plain: Any) -> Callable[[Any, Any], NDArray[Any]]:  # noqa: ANN401 - Numba's types are untyped
-    """Return a function that makes (n,) values at an address an array, which whoever calls it keeps alive."""
+    """Return a function that makes an array of (n,) values at an address; the caller keeps the memory alive."""
     if numba.config.DISABLE_JIT:
 
         def plain_view(address: int, count: int) -> NDArray[Any]:
@@ -168,6 +168,6 @@ def _ask_for(_typing: Any, address: Any) -> Any:  # noqa: ANN401
 
 
 ask_for = _prefetch_nothing_at if numba.config.DISABLE_JIT else _ask_for
-"""Ask for the cache line of an address ahead of its use, to be kept in all caches but the nearest.
+"""Prefetch the cache line of an address into all caches but the nearest.
 
-Fewer lines can be on their way to that: 36 ns a probe of a sorted run out of cache instead of 43."""
+Fewer prefetches into the nearest cache can be in flight: 36 ns a probe of a sorted run out of cache instead of 43."""

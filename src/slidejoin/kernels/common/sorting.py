@@ -1,4 +1,4 @@
-"""Sorting a batch of keys by radix."""
+"""Radix sort of a batch of keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Vector primitives: each in LLVM's portable vector types, so for any processor, and each with its plain meaning.
+"""Vector primitives in LLVM's portable vector types, for any processor, each with a plain Python version.
 
-One instruction has no portable form, the permutation that closes up chosen lanes (`put_lanes`): where AVX2 is missing,
-as on Arm, lanes are stored one by one, without branches. Which of the two is decided when this module is imported.
+One instruction has no portable form, the permutation that compacts chosen lanes (`put_lanes`): without AVX2, as on Arm,
+lanes are stored one by one, without branches. The choice is made when this module is imported.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 LANES = 8
-"""Positions, of 32 bits, that are read or written at once."""
+"""Positions, of 32 bits, read or written at once."""
 
 LOW_32 = (1 << 32) - 1
-"""Differences of 32-bit numbers are taken as 64-bit ones and cut: compiled and plain code then agree."""
+"""Differences of 32-bit numbers are computed in 64 bits and truncated: compiled and plain code then agree."""
 
 BIT, BYTE, WORD, WIDE = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 EIGHT = ir.VectorType(WORD, 8)
@@ -82,7 +82,7 @@ def _borrowed(_typing: Any, array: Any) -> Any:  # noqa: ANN401
 
 
 def _scratch(words: int) -> Any:  # noqa: ANN401
-    """Return the primitive that gives that many words of the stack."""
+    """Return the primitive that allocates that many words on the stack."""
     kind = types.Array(types.uint32, 1, "C")
 
     @intrinsic
@@ -188,7 +188,7 @@ def _permuted(_typing: Any, words: Any, place: Any, mask: Any, out: Any, at: Any
 
 
 def _stored_one_by_one(words: NDArray[np.uint32], place: int, mask: int, out: NDArray[np.uint32], at: int) -> None:
-    """Do the same with eight stores, of which each but a chosen one is overwritten by the next."""
+    """Do the same with eight stores; the store of an unchosen lane is overwritten by the next."""
     for lane in range(8):
         out[np.uint64(at)] = words[np.uint64(place + 8 + lane)]
         at += (mask >> lane) & 1
@@ -239,7 +239,7 @@ def _store_word_lanes(steps: list[int]) -> Any:  # noqa: ANN401
 
 
 def scratch_words(words: int) -> Callable[[], NDArray[np.uint32]]:
-    """Return what gives a kernel that many words of memory to note things in, (words,) uint32, until it returns."""
+    """Return a function that gives a kernel that many words of scratch memory, (words,) uint32, until it returns."""
     return (lambda: np.zeros(words, np.uint32)) if numba.config.DISABLE_JIT else cast("Any", _scratch(words))
 
 

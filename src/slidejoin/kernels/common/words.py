@@ -1,7 +1,7 @@
-"""Sorted words, eight at an address: a word is a key's distance from its run's smallest, and below it the row's offset.
+"""Vector primitives on the sorted words of a run: a word is key minus smallest key, then the row's offset.
 
-One line of a cache holds eight words, which are compared, counted and copied at once in LLVM's portable vector types,
-so on any processor. Each primitive has its plain meaning beside it.
+A cache line holds eight words, which are compared, counted and copied at once in LLVM's portable vector types, so on
+any processor. Each primitive has a plain Python version beside it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUT_WORDS = types.Array(types.uint64, 1, "C")
 
 LANES = 8
 PAD = 3 * LANES
-"""Words of all ones behind a run's last: a search may read and compare them, and finds none of them below a bound."""
+"""Padding words of all ones behind a run's last word: a search may read them, and never finds them below a bound."""
 
 WORD = ir.IntType(64)
 BIT = ir.IntType(1)
@@ -73,7 +73,7 @@ def seen_lanes(builder: Any, words: Any, low: Any, high: Any) -> Any:  # noqa: A
 
 
 def compressed(builder: Any, values: Any, mask: Any, kind: Any) -> Any:  # noqa: ANN401
-    """Emit the lanes in `mask` side by side, the others hold anything."""
+    """Emit the lanes in `mask` side by side; the others are undefined."""
     name = f"llvm.experimental.vector.compress.v{LANES}i{kind.element.width}"
     signature = ir.FunctionType(kind, [kind, ir.VectorType(BIT, LANES), kind])
     function = builder.module.globals.get(name) or ir.Function(builder.module, signature, name)

@@ -1,1 +1,1 @@
-"""A whole push in one call."""
+"""A whole push in one kernel call."""

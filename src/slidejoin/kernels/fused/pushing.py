@@ -1,8 +1,8 @@
-"""One push through two tables of cells, from keys to pairs, by one thread or by two, without the interpreter.
+"""One push through two cell tables, from keys to pairs, by one or two threads, without the interpreter.
 
 Handing a Python function to a waiting thread takes 50 µs and then the interpreter's lock; a second thread that waits in
-`serve` begins within one. It inserts rows while the first one, in Python, puts them in order and keeps them, and then
-whoever is free takes the next part. If it sleeps, or works for somebody else, the first thread does all of it.
+`serve` begins within 1 µs. It inserts rows while the first thread, in Python, orders and stores them, and then each
+takes the next part when it is free. If it sleeps, or works for another join, the first thread does all parts.
 """
 
 from __future__ import annotations
@@ -72,26 +72,26 @@ __all__ = [
 
 POSTED, CLAIMED, FINISHED, AWAKE, ADDRESS, MAILBOX = offsets(LINE, LINE, LINE, LINE, LINE)
 ROUSED, CLOSED = AWAKE + 1, AWAKE + 2
-"""Words of a mailbox, on cache lines of their own: the number of the push that was POSTED last, that a second thread
-CLAIMED last and that it FINISHED last; whether that thread is AWAKE and looks, how often it was ROUSED, and whether the
-mailbox is CLOSED; the ADDRESS of the work."""
+"""Words of a mailbox, on separate cache lines: the number of the last push POSTED, CLAIMED by the second thread, and
+FINISHED by it; whether that thread is AWAKE and polls, how often it was ROUSED, and whether the mailbox is CLOSED; the
+ADDRESS of the work."""
 
 INSERTING, PROBING, WRITING, OVER = range(4)
-"""Stages of a push: which parts may be taken, those of the stages before with them."""
+"""Stages of a push: each allows further parts to be taken."""
 
 UNFITTING, UNFINISHED = -1, -2
-"""Why no pairs are woven: there was not room for all of them; or rows are yet to be inserted, probes to be answered, or
-keys lie too far apart for the table to tell."""
+"""Why no pairs are woven: there was not room for all of them; or rows are not inserted yet, probes not answered yet, or
+keys too far apart for the table."""
 
 LAST_KEY = (1 << 63) - 1
 
 SPINS = 64
-"""Looks at a word between two looks at the clock, or before other threads are let run."""
+"""Polls of a word between two reads of the clock, or before yielding to other threads."""
 
 
 @inlined
 def _open(work: NDArray[np.int64], part: int) -> bool:
-    """Tell whether a part may be taken: it is its stage, and rows are there before they are looked for."""
+    """Tell whether a part may be taken: its stage has begun, and the rows that it probes are inserted."""
     stage = read_word(work, STAGE)
     if part < PROBE:
         return stage < OVER
@@ -122,7 +122,7 @@ def _all_done(work: NDArray[np.int64], first: int, last: int) -> bool:
 
 @inlined
 def _do_all(work: NDArray[np.int64], first: int, last: int) -> None:
-    """Do these parts together with whoever helps."""
+    """Do these parts, shared with any helping thread."""
     looks = 0
     while not _all_done(work, first, last):
         if not do_a_part(work):
@@ -133,11 +133,10 @@ def _do_all(work: NDArray[np.int64], first: int, last: int) -> None:
 
 @kernel(OUT_I64, types.int64, types.int64)
 def serve(mailbox: NDArray[np.int64], descriptor: int, patience: int) -> None:
-    """Help with what is posted, until the mailbox is CLOSED.
+    """Help with posted pushes, until the mailbox is CLOSED.
 
-    mailbox (MAILBOX,) int64. If nothing has come, nor anybody ROUSED it, for `patience` nanoseconds, wait until a byte
-    can be read from the descriptor of a file. All without the interpreter's lock: to get that takes as long as to wake
-    up.
+    mailbox (MAILBOX,) int64. If nothing was posted and nobody ROUSED it for `patience` nanoseconds, wait until a byte
+    can be read from a file descriptor. All without the interpreter's lock: getting that takes as long as waking up.
     """
     last, roused = now(), 0
     while read_word(mailbox, CLOSED) == 0:
@@ -156,7 +155,7 @@ def serve(mailbox: NDArray[np.int64], descriptor: int, patience: int) -> None:
             last, roused = now(), read_word(mailbox, ROUSED)
         if now() - last > patience:
             write_word(mailbox, AWAKE, 0)
-            # Whoever roused it before seeing that wrote no byte.
+            # A thread that roused it before seeing that wrote no byte.
             if read_word(mailbox, ROUSED) == roused and wait_for_byte(descriptor) == 0:
                 return
             write_word(mailbox, AWAKE, 1)
@@ -165,7 +164,7 @@ def serve(mailbox: NDArray[np.int64], descriptor: int, patience: int) -> None:
 
 @inlined
 def _hand_over(work: NDArray[np.int64], left_keys: NDArray[np.int64], right_keys: NDArray[np.int64]) -> None:
-    """Note which rows are to be inserted into the table that each role probes; no part is claimed."""
+    """Set the rows to insert into the table that each role probes; no part is claimed."""
     work[U64(LEFT + KEYS)], work[U64(LEFT + KEYS + 1)] = place_of(right_keys), right_keys.size
     work[U64(RIGHT + KEYS)], work[U64(RIGHT + KEYS + 1)] = place_of(left_keys), left_keys.size
     work[CLAIMS:TOOK] = 0
@@ -176,10 +175,10 @@ def _hand_over(work: NDArray[np.int64], left_keys: NDArray[np.int64], right_keys
 def begin(
     work: NDArray[np.int64], mailbox: NDArray[np.int64], left_keys: NDArray[np.int64], right_keys: NDArray[np.int64]
 ) -> None:
-    """Let the second thread insert rows, until `end`; `meet` goes on with it.
+    """Let the second thread insert rows, until `end`; `meet` continues with it.
 
-    work (WORK,) int64, in which all stands that inserting needs; mailbox (MAILBOX,) int64 in which the work's address
-    stands and that nobody else posts to; keys (n,) int64 of each side's rows, which must stay where they are.
+    work (WORK,) int64, with all that inserting needs; mailbox (MAILBOX,) int64 with the work's address, to which no
+    other thread posts; keys (n,) int64 of each side's rows, which must stay where they are.
     """
     _hand_over(work, left_keys, right_keys)
     write_word(mailbox, POSTED, mailbox[U64(POSTED)] + 1)
@@ -187,7 +186,7 @@ def begin(
 
 @kernel(OUT_I64, OUT_I64)
 def end(work: NDArray[np.int64], mailbox: NDArray[np.int64]) -> None:
-    """Wait until the second thread has left the work, whatever has become of it; it takes no further part."""
+    """Wait until the second thread has left the work, in any state; it takes no further part."""
     number = mailbox[U64(POSTED)]
     write_word(work, STAGE, OVER)
     if swap_word(mailbox, CLAIMED, number - 1, number):
@@ -198,7 +197,7 @@ def end(work: NDArray[np.int64], mailbox: NDArray[np.int64]) -> None:
 
 @inlined
 def _cut(work: NDArray[np.int64], at: int, rank: NDArray[np.int64], rows: int, stretches: int) -> None:
-    """Cut one role's probes at equal distances in the arrival order of all rows, and the room for what they find."""
+    """Divide one role's probes at equal distances in the arrival order of all rows, and the room for their matches."""
     places = work[U64(at + FOUND + 1)] - stretches * MARGIN
     for stretch in range(STRETCHES + 1):
         stop = int(np.searchsorted(rank, rows * stretch // stretches)) if stretch < stretches else rank.size

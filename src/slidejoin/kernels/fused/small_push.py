@@ -1,8 +1,8 @@
-"""A small push in two calls: its order, then keeping rows, inserting, probing, weaving and gathering, by one thread.
+"""A small push in two kernel calls: order the rows; then store, insert, probe, weave and gather, in one thread.
 
-Each of these steps is a microsecond of work in a push of a few rows, and each call from Python as much again. All that
-the steps need to know lies in two arrays of addresses and numbers: the work of a push (`kernels.fused.work`), and
-beside it the columns of a small push, with which Python deals itself in larger ones.
+Each of these steps takes a microsecond in a push of a few rows, and each call from Python as much again. The parameters
+of all steps are in two arrays of addresses and numbers: the work of a push (`kernels.fused.work`), and the columns of a
+small push; in larger pushes Python handles the columns itself.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 MOST_COLUMNS, OF_COLUMN = 16, 3
-"""Columns of a side that are kept or put out, and what is told of each: see HELD and GATHERED."""
+"""Columns of a side that are stored or output, and the fields of each: see HELD and GATHERED."""
 
 (
     ROWS,  # how many rows come
@@ -106,7 +106,7 @@ def _keep(small: NDArray[np.int64], at: int) -> None:
 
 @inlined
 def _look_at(work: NDArray[np.int64], at: int, seen: int, stored: int) -> None:
-    """Note what one side's probes meet: so many rows were `seen` of theirs, and `stored` of the other side."""
+    """Set the view of one side's probes: `seen` rows of their own side, and `stored` rows of the other side."""
     state, view = i64_at(work[U64(at + TABLE + 4)], work[U64(at + TABLE + 5)]), i64_at(work[U64(at + VIEWED)], VIEW)
     work[U64(at + FIRST)] = view[ARRIVED] = stored
     work[U64(at + ORDINAL)], work[U64(at + FLOOR_OF)] = seen, state[FLOOR]
@@ -123,7 +123,7 @@ def _gather(small: NDArray[np.int64], at: int, ordinals: NDArray[np.int64], size
 
 @kernel(OUT_I64, returns=types.boolean)
 def order_small(small: NDArray[np.int64]) -> bool:
-    """Write down the RANKS of a small push, and tell whether both sides' sort values ascend; else nothing is done.
+    """Write the RANKS of a small push, and tell whether both sides' sort values ascend; else nothing is done.
 
     small (SMALL,) int64, see above. O(rows).
     """
@@ -144,10 +144,10 @@ def order_small(small: NDArray[np.int64]) -> bool:
 
 @kernel(OUT_I64, OUT_I64)
 def push_small(work: NDArray[np.int64], small: NDArray[np.int64]) -> None:
-    """Do all of a small push in order, and note how many pairs are WOVEN in the work (WORK,) int64, or why none are.
+    """Do all steps of a small push, and write to the work (WORK,) int64 how many pairs are WOVEN, or why none are.
 
-    small (SMALL,) int64, see above. Rows are kept, and inserted as far as that went, see `kernels.fused.pushing.meet`.
-    Columns are taken out only if pairs are woven. O(rows + pairs).
+    small (SMALL,) int64, see above. Rows are stored, and inserted as far as possible, see `kernels.fused.pushing.meet`.
+    Columns are gathered only if pairs are woven. O(rows + pairs).
     """
     lefts, rights = small[LEFT_SIDE + ROWS], small[RIGHT_SIDE + ROWS]
     left_rank, right_rank = i64_at(small[LEFT_SIDE + RANKS], lefts), i64_at(small[RIGHT_SIDE + RANKS], rights)

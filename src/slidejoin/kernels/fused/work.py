@@ -1,8 +1,8 @@
-"""The work of one push through two tables of cells, in parts that threads may take.
+"""The work of one push through two cell tables, in parts that threads share.
 
-Each side's rows are inserted into its own table, and the other side's rows probe that, stretch by stretch of the
-arrival order; then the pairs of each stretch are written where they belong. All that a part needs to know lies in one
-array of addresses and numbers, the *work* of a push, so a thread can do it without the interpreter.
+Each side's rows are inserted into its own table and probed by the other side's rows, stretch by stretch of the arrival
+order; then the pairs of each stretch are written to their places in the result. The parameters of all parts are in one
+array of addresses and numbers, the *work* of a push, so a thread needs no interpreter for them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 STRETCHES = 4
-"""Into so many the arrivals of a push are cut if there are two threads: the last to end keeps the other waiting."""
+"""Number of stretches of a push with two threads: the last to end keeps the other waiting."""
 
 INSERT, PROBE, WRITE, PARTS = offsets(2, 2 * STRETCHES, STRETCHES)
 """Parts of the work: insert the rows that the left probes meet, and those that the right ones do; probe with the left
@@ -130,7 +130,7 @@ def _insert(work: NDArray[np.int64], at: int) -> None:
 
 @inlined
 def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
-    """Let the probes of a stretch look for their rows; none of them if not all rows could be inserted."""
+    """Answer the probes of a stretch; none of them if not all rows could be inserted."""
     slots, pool = u32_at(work[U64(at)], work[U64(at + 1)]), u32_at(work[U64(at + 2)], work[U64(at + 3)])
     state, view = i64_at(work[U64(at + 4)], work[U64(at + 5)]), i64_at(work[U64(at + VIEWED)], VIEW)
     begin, end = work[U64(at + STOPS + stretch)], work[U64(at + STOPS + stretch + 1)]
@@ -190,7 +190,7 @@ def _write(work: NDArray[np.int64], stretch: int) -> None:
 
 @kernel(OUT_I64, types.int64)
 def do_part(work: NDArray[np.int64], part: int) -> None:
-    """Do one part of the work, see above, and note the time that it took."""
+    """Do one part of the work, see above, and record its time."""
     began = now()
     at = RIGHT if part & 1 else LEFT
     if part < PROBE:

@@ -1,4 +1,4 @@
-"""Event times of a push: is any row late, and which of the rows found are in a probe's scope."""
+"""Event times of a push: check for late rows, and filter the rows found by the scope of each probe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_clocks(
         low = min(left_clock, right_clock)
         is_left = j >= right.size or (i < left.size and left_rank[U64(i)] < right_rank[U64(j)])
         time = left[U64(i)] if is_left else right[U64(j)]
-        # Unsigned, because two times may lie farther apart than an int64 tells.
+        # Unsigned, because two times may be farther apart than an int64 can hold.
         if low != EARLIEST and time < low and U64(low) - U64(time) > U64(lateness):
             return False
         if is_left:
@@ -66,12 +66,11 @@ def keep_in_scope(
     before: int,
     after: int,
 ) -> int:
-    """Keep of what probes begin…end-1 found the rows whose event times are in scope; return how many are left.
+    """Filter the rows that probes begin…end-1 found by event time; return how many are in scope.
 
-    found (places,) uint32 positions, one probe after the other from `place` on, closed up; counts (n,) int32, brought
-    up to date;
-    stored (rows,) int64, rows a power of two: the event time of the row with position p stands at ``p & (rows - 1)``;
-    times (n,) int64 of the probes, which see rows from `before` ticks earlier to `after` ticks later. O(found).
+    found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
+    updated; stored (rows,) int64, rows a power of two: the event time of the row with position p stands at ``p & (rows
+    - 1)``; times (n,) int64 of the probes, which see rows from `before` ticks earlier to `after` ticks later. O(found).
     """
     mask, take, at, total = stored.size - 1, place, place, place
     for i in range(begin, end):

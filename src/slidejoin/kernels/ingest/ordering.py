@@ -1,4 +1,4 @@
-"""Putting the rows of two sides into one order."""
+"""Merging the rows of two sides into one arrival order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _merger(kind: Any) -> Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64
     ) -> None:
         n, m = left.size, right.size
         # From both ends at once: each step waits for the one before it, so two chains take the time of one. Both ranks
-        # are written and one of them stays: sides that take turns at random leave no branch to guess.
+        # are written and one of them stays: so there is no branch, which random alternation would mispredict.
         i, j, p, q = 0, 0, n - 1, m - 1
         while i < p and j < q:
             left_rank[U64(i)] = i + j
@@ -91,7 +91,7 @@ def split_order(
     left_rank: NDArray[np.int64],
     right_rank: NDArray[np.int64],
 ) -> None:
-    """Take one order over both sides apart: the places in each side's batch, and where in the order they stand.
+    """Split one order over both sides: the places in each side's batch, and their ranks in the order.
 
     order (n + m,) int32, rows of the left side counted from 0, those of the right from `left_rows`; left and left_rank
     (n,), right and right_rank (m,) int64. O(n + m).

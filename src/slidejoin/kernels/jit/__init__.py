@@ -1,1 +1,1 @@
-"""How kernels are compiled, kept on disk and compiled ahead of time."""
+"""How kernels are compiled, cached on disk and compiled ahead of time."""

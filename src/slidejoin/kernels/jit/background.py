@@ -1,8 +1,7 @@
-"""Compiling kernels in another process, which goes on when this one ends.
+"""Compiling kernels in a background process, which continues when this process ends.
 
-It begins when an embedded join first needs a kernel that is not compiled, is the only one that does so in the folder of
-compiled kernels, and takes what other programs leave of the processor. With ``SLIDEJOIN_COMPILE=now`` there is none:
-each kernel is compiled by its first call.
+It starts when an embedded join first needs a kernel that is not compiled. Only one runs for each cache folder, at low
+priority. With ``SLIDEJOIN_COMPILE=now`` there is none: each kernel is compiled by its first call.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 """Locks; without them two processes may do the same work."""
 
 ALL_SECONDS = 45
-"""Seconds of one core that all kernels take."""
+"""Seconds that compiling all kernels takes on one core."""
 
 LONGEST = 180.0
-"""Seconds after which nobody counts on the other process any more."""
+"""Seconds after which the other process is no longer expected to finish."""
 
 
 class Background:
@@ -56,10 +55,12 @@ class Background:
         self._since: float | None = None
 
     def begin(self, folder: Path, meanwhile: str = "") -> bool:
-        """Have the kernels of a folder compiled, once; return whether they may still be expected.
+        """Start compiling the kernels of a folder, once; return whether they can still be expected.
 
-        Standard error says so, and what happens `meanwhile`; without that, whoever has to wait is told elsewhere.
+        Standard error says so, and what happens `meanwhile`; without that, the message is printed elsewhere.
         """
+        if setting() == "now":  # also where another process has begun
+            return False
         if self._since is None:
             self._since = monotonic()
             self._begin(folder, meanwhile)
@@ -68,7 +69,7 @@ class Background:
         return (self._process is not None and self._process.poll() is None) or _locked(folder)
 
     def _begin(self, folder: Path, meanwhile: str) -> None:
-        if setting() == "now" or not sys.executable:
+        if not sys.executable:
             return
         if _locked(folder):
             if meanwhile:
@@ -82,7 +83,7 @@ class Background:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, this package
                 [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(imported)],
                 env=os.environ | kept,
-                # Whoever reads what this process writes need not wait for the other one.
+                # Readers of the output of this process need not wait for the other one.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -98,13 +99,13 @@ class Background:
             )
 
     def end(self) -> None:
-        """End the process, with its helpers; its folder may go then."""
+        """End the process, with its helpers, so that its folder can be deleted."""
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def _leave(self) -> None:
-        """Forget the process, which is meant to go on: Python would warn of it."""
+        """Detach the process, which is meant to continue: Python would warn about it."""
         if self._process is not None and self._process.poll() is None:
             self._process.returncode = 0
 
@@ -148,7 +149,7 @@ def alone_in(folder: Path) -> bool:
 def _locked(folder: Path) -> bool:
     try:
         handle = os.open(folder / LOCK, os.O_RDONLY)
-    except OSError:  # nobody has ever compiled here
+    except OSError:  # nothing was ever compiled here
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

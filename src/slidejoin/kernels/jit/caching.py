@@ -1,10 +1,11 @@
-"""Where compiled kernels are found again: one file for each, whose name says all that decides its contents.
+"""The disk cache of compiled kernels: one file each, whose name is derived from all that decides its contents.
 
-Numba keeps the forms of a function in numbered files and lists them in another one. Two processes that compile at once
-give one number to two of them (numba issue 4807), and one that is killed between the two files leaves old code under a
-new entry. Kernels that are made by one function it tells apart by pickles of what they close over, and a helper pickles
-to other bytes in every process: such kernels were compiled whenever a process began. Here any number of processes may
-compile into one folder: whatever two of them write to one name is the same.
+Numba's own cache keeps the specializations of a function in numbered files and lists them in an index file. Two
+processes that compile at once may give one number to two of them (numba issue 4807), and a process that is killed
+between the two files leaves old code under a new entry. Kernels made by one factory function are told apart there by
+pickles of their closures, and a helper pickles to other bytes in every process: such kernels were compiled again in
+every process. Here any number of processes may compile into one folder: two that write the same name write the same
+contents.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DAMAGED = (OSError, EOFError, ValueError, pickle.UnpicklingError)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
-    """Numba's cache of one kernel's compiled forms; kernels are told apart by the code that they close over."""
+    """Numba's cache of one kernel's compiled forms; kernels are distinguished by the code that they close over."""
 
     def __init__(self, function: Any) -> None:  # noqa: ANN401 - the plain function of any kernel
         super().__init__(function)
@@ -51,8 +52,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     def load_overload(self, signature: Any, context: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
         """Load a compiled form; None if there is none.
 
-        Numba would first take up all that may be compiled, a quarter of a second in a fresh process: code that
-        is compiled already needs the runtime alone. Whatever does compile takes them up then.
+        Numba would first register everything that can be compiled, a quarter of a second in a fresh process: compiled
+        code needs the runtime alone. Compiling a kernel registers it then.
         """
         rtsys.initialize(context)
         with self._guard_against_spurious_io_errors():
@@ -71,7 +72,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
 
 
 class _Files:
-    """The files of one function, in the place of Numba's numbered ones: one for each key."""
+    """The cache files of one function, replacing Numba's numbered ones: one for each key."""
 
     def __init__(self, folder: Path, name: str, sources: str) -> None:
         self._folder = folder
@@ -82,7 +83,7 @@ class _Files:
         return self._folder / f"{self._name}-{self._sources}-{key}.nbc"
 
     def save(self, key: str, data: Any) -> None:  # noqa: ANN401 - whatever Numba keeps
-        """Write a file, which appears whole or not at all, and remove those of earlier sources."""
+        """Write a file atomically, and remove those of earlier sources."""
         path = self.path(key)
         part = path.with_suffix(f".{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
         try:
@@ -116,7 +117,7 @@ def _sources() -> bytes:
 
 
 def _parts(value: Any) -> list[bytes]:  # noqa: ANN401 - whatever a kernel closes over
-    """Return what decides how a function compiles: its code, and the same of all that it closes over."""
+    """Return what determines the compiled code of a function: its code, and that of all that it closes over."""
     function = getattr(value, "py_func", None) or getattr(value, "_defn", None) or value
     if not isinstance(function, FunctionType):
         return [repr(value).encode()]

@@ -1,9 +1,9 @@
 """How kernels are compiled: the one place that knows Numba's switches.
 
-Kernels are pure functions on arrays, typed for one signature each, cached on disk, and release the GIL. A kernel is
-loaded by its first call. One that is not in the cache is compiled then, which is said on standard error; or run by
-Python, if little is asked of it, while another process compiles all of them (`interpreted`, `background`). `warming`
-compiles them beforehand.
+Kernels are pure functions on arrays, with one typed signature each, cached on disk, and release the GIL. A kernel is
+loaded by its first call. If it is not in the cache, it is compiled then, with a message on standard error; or, for few
+rows, run by Python while another process compiles all kernels (`interpreted`, `background`). `warming` compiles them
+ahead of time.
 ``NUMBA_DISABLE_JIT=1`` runs them as plain Python.
 """
 
@@ -95,13 +95,13 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
     """Let the first call of a kernel, or of one that calls it, load it: a plain join needs a handful."""
 
     def ready() -> None:
-        # Numba's own lock: two threads may come at once, one of them out of compiling another kernel.
+        # Numba's own lock: two threads may get here at once, one of them from compiling another kernel.
         with global_compiler_lock:
             if "_ready" in vars(made):
                 with PROGRESS.one(f"{made.__module__.rpartition('.')[2]}.{made.__name__}"):
                     made.compile(signature)
                 made.disable_compile()
-                # The forms of this instance alone; not before it is compiled, which may be interrupted.
+                # Set on this instance alone, after compilation, which may be interrupted.
                 del made._ready, made._compile_for_args, made.get_call_template  # noqa: SLF001
 
     def called(*_args: Any, **_keywords: Any) -> Any:  # noqa: ANN401
@@ -114,7 +114,7 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
         ready()
         return made.get_call_template(args, keywords)
 
-    # Numba asks these two when it has no compiled form: for a call, and for one inside another kernel.
+    # Numba calls these two when it has no compiled form: for a call, and for one inside another kernel.
     made._ready, made._compile_for_args, made.get_call_template = ready, called, called_compiled  # noqa: SLF001
     made._file = made._cache.file(signature, made.targetctx)  # noqa: SLF001
 
@@ -125,7 +125,7 @@ def inlined(function: F) -> F:
 
 
 U64 = np.uint64
-"""Places are cast to unsigned where they index: Numba else adds a test for negative indexes to each access."""
+"""Places are cast to unsigned as indexes: otherwise Numba adds a test for negative indexes to each access."""
 
 
 def emit_prefetch(builder: Any, pointer: Any) -> None:  # noqa: ANN401 - LLVM's builder is untyped
@@ -154,4 +154,4 @@ def _prefetch_nothing(array: NDArray[Any], place: Any) -> None:  # noqa: ANN401 
 
 
 prefetch = _prefetch_nothing if numba.config.DISABLE_JIT else _prefetch
-"""Ask for the cache line of ``array[place]`` ahead of its use; the place may lie outside the array."""
+"""Prefetch the cache line of ``array[place]``; the place may be outside the array."""

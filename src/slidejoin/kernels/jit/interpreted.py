@@ -1,12 +1,12 @@
-"""Kernels run by Python itself, so that a first small push is answered at once while they are compiled elsewhere.
+"""Kernels interpreted by Python, so that the first small pushes do not wait for compilation.
 
-Each kernel has a plain meaning, which ``NUMBA_DISABLE_JIT=1`` gives to a whole process. Here a module of kernels is
-executed a second time, with Numba out of its way, and a kernel that is not compiled yet is replaced by its plain twin
-for as long as little is asked of it. Both work on the same arrays, so that one call may be plain and the next compiled.
+Each kernel has a plain Python version, which ``NUMBA_DISABLE_JIT=1`` selects for a whole process. Here a module of
+kernels is executed a second time, without Numba, and a kernel that is not compiled yet is replaced by its plain version
+as long as there are few rows. Both work on the same arrays, so one call may be plain and the next compiled.
 
-What is little is decided by the rows of the whole process, which only grow: at most `MOST_ROWS` in any push and
-`MOST_IN_ALL` in all. Plain kernels run in one thread, as each of the threads that share a push needs more rows than
-that. Numba is not loaded by importing this module.
+Few rows means, counted over the whole process: at most `MOST_ROWS` in any push and `MOST_IN_ALL` in all. Plain kernels
+run in one thread, since pushes are shared by threads only above that number of rows. Importing this module does not
+load Numba.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_ROWS = 256
 """Rows of a push. Threads share one from 512 rows on."""
 
 MOST_IN_ALL = 8192
-"""Rows that a process has pushed in all: every row may meet every other one, at a microsecond or two for each pair."""
+"""Rows that a process has pushed in all: every row may match every other one, at a microsecond or two for each pair."""
 
 MEANWHILE = "plain Python answers small pushes"
 
@@ -56,7 +56,7 @@ class Interpreter:
         self._lock = threading.RLock()
 
     def expect(self, rows: int) -> None:
-        """Take note of the rows of a push before it begins; if they are too many, Python runs no more kernels.
+        """Count the rows of a push before it begins; if they are too many, Python runs no more kernels.
 
         Raises
         ------
@@ -69,12 +69,12 @@ class Interpreter:
             self._closed = True
 
     def planned(self) -> None:
-        """Take note that a join has its kernels: if all of them are compiled, pushes need not be counted any more."""
+        """Stop counting pushes once a join has its kernels, if all of them are compiled."""
         if not self.cold:
             self._closed = True
 
     def imported(self, kernel: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
-        """Take note of a kernel."""
+        """Record a kernel."""
         self.cold |= not kernel._file.is_file()  # noqa: SLF001 - the form of Numba's kernels here
 
     def awaits(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
@@ -92,20 +92,20 @@ class Interpreter:
         return self._spent <= PATIENCE + SHARE * (perf_counter() - self._began)
 
     def run(self, kernel: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - Numba's kernels are untyped
-        """Run the plain twin of a kernel."""
+        """Run the plain version of a kernel."""
         import numpy as np  # noqa: PLC0415 - see above
 
         twin = self._twin(kernel)
         start = perf_counter()
         try:
-            # Compiled code does not look at overflows and divisions by zero of its numbers either.
+            # Compiled code does not check overflows and divisions by zero either.
             with np.errstate(all="ignore"):
                 return twin(*arguments)
         finally:
             self._spent += perf_counter() - start
 
     def _twin(self, kernel: Any) -> Callable[..., Any]:  # noqa: ANN401 - see above
-        """Return the plain twin of a kernel: the one that its module makes at the same place, in the same order."""
+        """Return the plain version of a kernel: the one that its module defines at the same place."""
         if id(kernel) not in self._twins:
             from slidejoin.kernels.jit.registry import KERNELS  # noqa: PLC0415 - the plain ones have another
 
@@ -150,7 +150,7 @@ class Interpreter:
 
 
 class _Numba(ModuleType):
-    """Numba where ``NUMBA_DISABLE_JIT`` is set, as far as kernels know it by its own name."""
+    """Numba where ``NUMBA_DISABLE_JIT`` is set, as far as kernels use it by that name."""
 
     @property
     def config(self) -> SimpleNamespace:

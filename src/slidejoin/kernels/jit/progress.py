@@ -1,6 +1,6 @@
-"""What is said on standard error while kernels are compiled: one line, and on a terminal how far it is.
+"""Progress of compilation on standard error: one line, and on a terminal a progress bar.
 
-Nobody waits without knowing why, whatever logging a program has set up: so these lines do not go through `logging`.
+Users should know what they wait for, however a program has set up logging: so these lines do not go through `logging`.
 ``SLIDEJOIN_QUIET=1`` silences them.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PROGRESS", "QUIET", "Progress", "bar", "quiet", "say"]
 
 QUIET = "SLIDEJOIN_QUIET"
-"""The environment variable that silences everything here, if it is set to anything but nothing or 0."""
+"""The environment variable that silences everything here, if it is set and neither empty nor 0."""
 
 EACH = 0.4
 """Seconds of one core that a kernel takes on average: 112 took 45."""
@@ -31,7 +31,7 @@ ERASE = "\r\x1b[2K"
 
 
 def quiet() -> bool:
-    """Tell whether the user wants none of this."""
+    """Tell whether the user wants no messages."""
     return os.environ.get(QUIET, "") not in {"", "0"}
 
 
@@ -55,7 +55,7 @@ def bar(done: int, total: int) -> str:
 
 
 class Progress:
-    """Says that kernels are compiled, once, and on a terminal how far it is, in a line that goes when it is over."""
+    """Reports compilation: one message, and on a terminal a progress line that is removed at the end."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -78,9 +78,9 @@ class Progress:
                 self._erase()
 
     def missed(self) -> None:
-        """Take note that the kernel that is being made ready is not on disk: it is compiled now."""
+        """Report that the kernel being loaded is not on disk: it is compiled now."""
         if not self._open or self._total:
-            return  # who makes many ready says so itself
+            return  # `many` prints its own message
         self._once(f"compiling the kernels of this join, once per installation, about {FOR_ONE_JOIN} s")
         self._compiled += 1
         self._show(f"{self._compiled} compiled, {perf_counter() - self._began:.0f} s: {self._open[-1]}")
@@ -108,7 +108,7 @@ class Progress:
             say(text)
 
     def _show(self, text: str) -> None:
-        """Write over the line before; only on a terminal that nothing else, such as a live display, has taken over."""
+        """Overwrite the previous line; only on a terminal that nothing else, such as a live display, uses."""
         stream = sys.__stderr__
         if stream is not None and stream is sys.stderr and stream.isatty() and not quiet():
             self._shown = True

@@ -1,4 +1,4 @@
-"""All kernels that were made so far in this process."""
+"""The registry of all kernels defined so far in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiling everything ahead of time, on all cores."""
+"""Compiling all kernels ahead of time, on all cores."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Warmed", "compile_all", "compile_rest", "kernels", "uncompiled", "warm_up"]
 
 MOST_PROCESSES = 8
-"""More would have less to do than to load, which takes a process about a second."""
+"""More processes would compile for less time than they take to load, about a second."""
 
 NICE = 10
-"""How far other programs come before the process in the background."""
+"""The niceness of the background process."""
 
 HELPER = """
 import json, sys
@@ -52,7 +52,7 @@ class Warmed(NamedTuple):
     seconds : float
         How long compiling it took, or loading it.
     from_cache : bool
-        Whether it was compiled before and lay on disk.
+        Whether it was loaded from disk.
     """
 
     kernel: str
@@ -68,7 +68,7 @@ def warm_up(processes: int | None = None) -> list[Warmed]:
     Parameters
     ----------
     processes : int, optional
-        How many share what is to be compiled, this one among them. Default: one for each core, at most 8.
+        How many share the work, including this one. Default: one for each core, at most 8.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def kernels() -> int:
 
 
 def compile_rest(first: Collection[str]) -> None:
-    """Compile every kernel that is not on disk, as the process in the background that no other one need be."""
+    """Compile every kernel that is not on disk, as the only background process."""
     os.environ[QUIET] = "1"
     with suppress(AttributeError, OSError):
         os.nice(NICE)  # the helpers' too
@@ -144,7 +144,7 @@ def uncompiled(leave_out: Collection[str] = (), first: Collection[str] = ()) -> 
 
 
 def help_compile(claims: str, leave_out: Collection[str], first: Collection[str]) -> dict[str, float]:
-    """Compile what no other process has claimed, as one of those that share the folder `claims`.
+    """Compile the kernels that no other process has claimed in the shared folder `claims`.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def help_compile(claims: str, leave_out: Collection[str], first: Collection[str]
 
 
 def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[str, float]:
-    """Compile kernels in this process and in others; what became of no other one is done by this one."""
+    """Compile kernels in this process and in others; this one also does what the others have not done."""
     with TemporaryDirectory(prefix="slidejoin-warming-") as claims:
         command = [sys.executable, "-c", HELPER, json.dumps(sys.path), json.dumps([claims, *given])]
         kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
@@ -165,7 +165,7 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
                 env=os.environ | kept,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,  # one that fails has only not helped
+                stderr=subprocess.DEVNULL,  # a failed helper does no harm
                 text=True,
             )
             for _ in range(processes - 1 if sys.executable else 0)

@@ -1,9 +1,9 @@
-"""The linked list adaptive table: rows of a partition in an entry of its own, then in reserved ones (PanJoin, III-B.2).
+"""The linked list adaptive table: each partition has an entry, then reserved overflow entries (PanJoin, III-B.2).
 
-Entry e has ``filled[e]`` rows in places ``e * width`` and on of `keys` and `ordinals`, int64, and its partition goes on
-in entry ``following[e]``. ``first[p]`` and ``last[p]`` are the entries in which the rows of partition p begin and end,
-and ``behind[p]`` is the partition of the next larger keys; all int32, `NOTHING` where there is none. ``state[PTR_G]``,
-int64, is the first unused entry, the paper's PtrG. A width is a whole number of `BLOCK` rows.
+Entry e has ``filled[e]`` rows from place ``e * width`` of `keys` and `ordinals`, int64, and its partition continues in
+entry ``following[e]``. ``first[p]`` and ``last[p]`` are the first and the last entry of partition p, and ``behind[p]``
+is the partition of the next larger keys; all int32, `NOTHING` where there is none. ``state[PTR_G]``, int64, is the
+first unused entry, the paper's PtrG. A width is a whole number of `BLOCK` rows.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ WORD = 56
 """Keys that are compared before a branch: bits of an int64 that is never negative, in whole lines."""
 
 AHEAD = 10
-"""Rows and probes ahead of which places in their partitions are asked for; 6 and 16 were 2 to 9 % slower in probes."""
+"""Prefetch distance, in rows and probes, of places in partitions; 6 and 16 were 2 to 9 % slower in probes."""
 
 SETTLED = 16
-"""Probes after which the ordinals of the rows found are read: one that is read at once is waited for."""
+"""Probes after which the ordinals of the rows found are read: reading at once would wait for memory."""
 
 I32_2D = types.Array(types.int32, 2, "C", readonly=True)
 
@@ -55,7 +55,7 @@ def put_row(
     key: Any,  # noqa: ANN401
     ordinal: Any,  # noqa: ANN401
 ) -> None:
-    """Put a row into the last entry of a partition, or into a reserved one behind it; there is one."""
+    """Append a row to the last entry of a partition, or to a reserved one behind it; one must be left."""
     entry = np.int64(last[U64(partition)])
     if filled[U64(entry)] == width:
         fresh = state[PTR_G]
@@ -80,7 +80,7 @@ def append_rows(
     new_keys: NDArray[np.int64],
     new_ordinals: NDArray[np.int64],
 ) -> None:
-    """Put row i, (n,) int64, into partition ``targets[i]`` int32; there are entries enough. O(n)."""
+    """Append row i, (n,) int64, to partition ``targets[i]`` int32; there are enough entries. O(n)."""
     keys, ordinals, filled, following = borrowed(keys), borrowed(ordinals), borrowed(filled), borrowed(following)
     last, state, n = borrowed(last), borrowed(state), new_keys.size
     for row in range(n):
@@ -136,13 +136,13 @@ def _scan(
     entries: Any,  # noqa: ANN401
     which: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Write the places of the rows of one entry, whose keys are at the address `line`, that match, and ask for these.
+    """Write the places of matching rows of one entry, whose keys are at the address `line`, and prefetch these.
 
     Returns how many are written then.
     """
     for at in range(0, rows, WORD):
         matching = np.int64(0)
-        # As often for every entry, whatever it holds, so that the end of this loop is foreseen.
+        # The same number of iterations for every entry, so that the end of this loop is predicted.
         for j in range(0, min(width - at, WORD), BLOCK):
             matching |= lanes_between(line + ((at + j) << 3), low, high) << j
         matching &= (np.int64(1) << min(rows - at, WORD)) - 1
@@ -175,9 +175,9 @@ def _settle(
     entries: Any,  # noqa: ANN401
     which: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Put the ordinals of rows that are seen where their places were, from `settled` on; return how many are then."""
+    """Replace places by the ordinals of rows that are seen, from `settled` on; return the new number."""
     for n in range(settled, total):
-        # A row is written whether it is seen or not, and kept or written over.
+        # A row is written whether it is seen or not, and kept or overwritten.
         number, ordinal = which[U64(n)], ordinals[U64(entries[U64(n)])]
         i = U64(begin + np.int64(number))
         entries[U64(settled)], which[U64(settled)] = ordinal, number
@@ -215,7 +215,7 @@ def scan_partitions(  # noqa: C901 - one probe's way, seen whole
     Probes are taken in the `order` (m,) int32 of their numbers from `begin` on; the t-th one's ranges reach from
     partition ``lows[k, t]`` to ``highs[k, t]``, (k, m) int32. lo, hi (k, n) int64, ``lo > hi`` an empty range; probes
     see the ordinals ``seen_from <= o < seen_to``, (n,) int64. `entries` int64 takes ordinals, and `which` int32 the
-    number of the probe. Returns how many there are then, or -1 where there is no `room`. Partitions that lie within a
+    number of the probe. Returns the new total, or -1 if there is no `room`. Partitions that lie within a
     range are copied, those at its ends compared (III-F.2). O(rows in the partitions of the probes' ranges).
     """
     m, address = order.size, np.int64(keys.ctypes.data)

@@ -1,4 +1,4 @@
-"""Partitions by splitters: how rows find theirs, and how splitters are adjusted (PanJoin, sections III-B.1 and III-E).
+"""Partitions by splitters: routing rows to them, and adjusting the splitters (PanJoin, III-B.1 and III-E).
 
 Partition i takes the keys that are larger than splitter i - 1 and no larger than splitter i, `splitters` (P - 1,) int64
 ascending: the first has no lower end, the last no upper one.
@@ -28,8 +28,8 @@ FAR = 1 << 61
 def _rebound(splitters: Any, start: Any, key: Any) -> Any:  # noqa: ANN401
     """Return the partition of a key: the rebounding binary search from partition `start` on, see Fig. 6.
 
-    Steps are doubled in the forward phase, in whichever direction the key lies, until they have gone past it, and
-    what lies between the last two is halved in the backward phase. O(log(distance)).
+    Steps are doubled in the forward phase, in the direction of the key, until they have passed it; the backward phase
+    is a binary search between the last two. O(log(distance)).
     """
     n, step = splitters.size, np.int64(1)
     low = high = start
@@ -97,7 +97,7 @@ def _between(smallest: Any, largest: Any, part: Any) -> Any:  # noqa: ANN401 - i
 
 @kernel(types.int64, types.int64, OUT_I64)
 def spread_splitters(smallest: int, largest: int, splitters: NDArray[np.int64]) -> None:
-    """Write splitters (P - 1,) int64 of P partitions of the same width: what is known before any row has come. O(P)."""
+    """Write splitters (P - 1,) int64 of P partitions of the same width: before any row is known. O(P)."""
     for j in range(splitters.size):
         splitters[U64(j)] = _between(np.int64(smallest), np.int64(largest), (j + 1) / (splitters.size + 1))
 

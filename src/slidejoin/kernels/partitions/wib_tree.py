@@ -1,8 +1,8 @@
 """Wide B+-tree: small sorted inner nodes over wide unsorted leaves, which are divided at a split (PanJoin, III-C).
 
-Inner node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `node_keys` int64 and `children` int32: a
-child and the smallest key that may be in it, that of the first child not looked at. Behind the last node there are
-`KEY_LANES` places more, since keys are compared so many at a time. Leaves are partitions of a linked list adaptive
+Inner node v has ``sizes[v]`` entries from place ``v * fan_out`` of `node_keys` int64 and `children` int32: a
+child and the smallest key that may be in it, which is ignored for the first child. The last node is followed by
+`KEY_LANES` spare places, since so many keys are compared at once. Leaves are partitions of a linked list adaptive
 table (`slidejoin.kernels.partitions.llat`) of a width. A leaf of more rows than its width has one key alone.
 """
 
@@ -30,13 +30,13 @@ ROOT, HEIGHT, NODES, LEAVES = range(PTR_G + 1, PTR_G + 5)
 these and of leaves there are."""
 
 AHEAD = 8
-"""Rows ahead of which the place where one is written is asked for."""
+"""Prefetch distance, in rows, of the place that a row is written to."""
 
 HIGHEST = 64
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 SAMPLE = 64
-"""Rows of a leaf, about, that are looked at as borders of a split."""
+"""Approximate number of rows of a leaf that are tried as borders of a split."""
 
 
 @inlined
@@ -45,7 +45,7 @@ def _place(node_keys: Any, base: Any, size: Any, key: Any) -> Any:  # noqa: ANN4
     place = np.int64(0)
     for at in range(0, size, KEY_LANES):
         within = (np.int64(1) << min(size - at, np.int64(KEY_LANES))) - np.int64(1)
-        # What the first entry has is not looked at, and nothing is larger than MOST.
+        # The first entry is ignored, and nothing is larger than MOST.
         smaller = (keys_below(node_keys, base + at, key + 1) | np.int64(at == 0)) if key < MOST else within
         place += count_ones(smaller & within)
     return place - 1
@@ -105,15 +105,15 @@ def _below(line: Any, rows: Any, key: Any) -> Any:  # noqa: ANN401
 def _border(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
     """Return the key from which on rows, of several keys, go to the right: half of them, as nearly as it can be.
 
-    Of the rows' keys, a sample of `SAMPLE` if they are more, that is taken which divides them best. A key stays with
-    its duplicates, so there may be none in the middle.
+    Of the rows' keys, or a sample of `SAMPLE`, the one that divides them most evenly. A key stays with its duplicates,
+    so there may be none in the middle.
     """
     line = np.int64(keys.ctypes.data) + (base << 3)
     border, best = keys[U64(base)], rows
     for at in range(0, rows, max(1, rows // SAMPLE)):
         key = keys[U64(base + at)]
         left = _below(line, rows, key)
-        # What is smallest cannot go to the right: the border is behind it.
+        # The smallest key cannot go to the right: the border is behind it.
         if left == 0:
             key += 1
             left = _below(line, rows, key)
@@ -126,7 +126,7 @@ def _border(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
 def _divide(keys: Any, ordinals: Any, base: Any, rows: Any, to: Any, border: Any) -> Any:  # noqa: ANN401
     """Move rows with keys from `border` on behind each other to the places `to` and on; return how many stay.
 
-    Those that stay close ranks. Every row is written to both, and counted in one: there is no branch on a key.
+    The others are compacted. Every row is written to both sides, and counted on one: there is no branch on a key.
     """
     stay, gone = np.int64(0), np.int64(0)
     for at in range(base, base + rows):
@@ -158,7 +158,7 @@ def _hang(
     key: Any,  # noqa: ANN401
     child: Any,  # noqa: ANN401
 ) -> None:
-    """Put a new child, which begins with a key, into the node above the last one of a path; full nodes are halved."""
+    """Insert a new child, which begins with a key, into the node above the last one of a path; full nodes are split."""
     level = state[HEIGHT] - 1
     while True:
         if level < 0:
@@ -218,7 +218,7 @@ def _split(
         border = _border(keys, base, width)
         stay = _divide(keys, ordinals, base, width, entry * width, border)
         filled[U64(entry)], filled[U64(first[U64(leaf)])] = width - stay, stay
-        # A leaf that stays nearly full is left alone by what comes between the two.
+        # Keys between the two leaves do not go to a leaf that stays nearly full.
         if stay + stay > width:
             border = _largest(keys, base, stay) + 1
     elif key < keys[U64(base)]:
@@ -264,9 +264,9 @@ def insert_rows(
 ) -> int:
     """Put the rows from `start` on, which ascend, into their leaves.
 
-    All leaves are looked up first, one from the other, so that what is written into them can be asked for ahead. A row
-    whose leaf has been split since looks it up again. Returns the first row for which there might not be leaves,
-    entries or nodes enough, or how many rows there are. O(n * log(leaves)); a split reads its leaf some `SAMPLE` times.
+    All leaves are looked up first, each starting from the one before, so that the places to write can be prefetched. A
+    row whose leaf has been split since looks it up again. Returns the first row for which leaves, entries or nodes
+    might not suffice, or the number of rows. O(n * log(leaves)); a split reads its leaf some `SAMPLE` times.
     """
     keys, ordinals, filled, following = borrowed(keys), borrowed(ordinals), borrowed(filled), borrowed(following)
     first, last, behind, node_keys = borrowed(first), borrowed(last), borrowed(behind), borrowed(node_keys)

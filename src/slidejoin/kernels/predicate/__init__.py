@@ -1,1 +1,1 @@
-"""Keys of doubles, exact ends of ranges, hashes of text."""
+"""Order-preserving keys of doubles, exact bounds of ranges, hashes of text."""

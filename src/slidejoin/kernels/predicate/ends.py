@@ -1,8 +1,8 @@
-"""Exact ends of ranges of doubles: the largest one for which a rounded expression stays at or below a bound.
+"""Exact bounds of ranges of doubles: the largest double for which a rounded expression is at most a bound.
 
 A comparison such as ``l.x + 0.1 <= r.x`` holds, as written, for all l.x up to some double, since rounding keeps the
-order. That double is a few steps away from ``r.x - 0.1``, which is rounded itself. Each operation is undone alone, so
-that a step is one operation again: guess, look at the neighbours, and only where these do not tell bisect.
+order. That double is a few steps away from ``r.x - 0.1``, which is rounded itself. The operations are inverted one at a
+time, so that a check is one operation: guess, try the neighbours, and bisect only if that does not settle it.
 
 Keys are the order-preserving bits of doubles, see `slidejoin.kernels.predicate.doubles`.
 """
@@ -93,7 +93,7 @@ def _unplus(bounds: NDArray[np.float64], operands: NDArray[np.float64], m: int, 
     unsure = 0
     for i in range(m):
         bound, operand = bounds[U64(i)], operands[U64(i)]
-        # What rounds to the bound reaches half way to the next double: ``bound + half - operand``, whose error is below
+        # Sums up to half way to the next double round to the bound: ``bound + half - operand``, whose error is below
         # a step, since the difference and its error add up exactly.
         half = (value_of(key_of(bound) + 1) - bound) * 0.5
         near = bound - operand
@@ -168,7 +168,7 @@ def _compute(  # noqa: C901, PLR0912 - one branch for each instruction
 def _limit(
     op: int, bounds: NDArray[np.float64], start: int, m: int, lo: NDArray[np.int64], hi: NDArray[np.int64]
 ) -> None:
-    """Let ranges end at the keys of the bounds, or begin at those of their opposites."""
+    """Limit ranges to the keys of the bounds, or from those of their opposites on."""
     if op == TOP:
         for i in range(m):
             bound, at = bounds[U64(i)], U64(start + i)
@@ -206,7 +206,7 @@ def find_ends(  # noqa: C901, PLR0912 - one path through a program, seen whole
 ) -> int:
     """Write the range of keys of each probe that `code` describes: [lo, hi], both included; empty ones are [1, 0].
 
-    inputs (r, n) float64, what is known of each probe; code (c, 2) int64, an instruction and its input; constants (c,)
+    inputs (r, n) float64, the values of each probe; code (c, 2) int64, an instruction and its input; constants (c,)
     float64, the operands; lo and hi (n,) int64. Instructions work on one value for each probe, the bound:
 
     CONSTANT, INPUT: let it be the constant, or an input.
@@ -217,8 +217,8 @@ def find_ends(  # noqa: C901, PLR0912 - one path through a program, seen whole
     TOP: no key in the range is above the bound's; BOTTOM: none is below that of the bound's opposite.
 
     A bound that is NaN leaves nothing. Beside an infinite operand the opposite infinity gives NaN, and its key does not
-    belong to the range; returned is for how many probes that key cannot be told, which does not happen if TOP or BOTTOM
-    follows the UNPLUS_INPUT. O(n * c).
+    belong to the range; returns for how many probes that key is unknown, which does not happen if TOP or BOTTOM follows
+    the UNPLUS_INPUT. O(n * c).
     """
     odd = 0
     bounds, out, operands = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)

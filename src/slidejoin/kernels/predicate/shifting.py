@@ -1,4 +1,4 @@
-"""Ranges of keys around values: what a band asks for each probe."""
+"""The key ranges of band probes: ranges around values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Records: rows whose columns lie side by side."""
+"""Records: rows in row format, all columns of a row side by side."""

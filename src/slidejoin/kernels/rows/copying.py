@@ -1,4 +1,4 @@
-"""Writing at raw addresses: the one place that does, for rows whose columns lie side by side."""
+"""Copies and stores at raw addresses, for rows in row format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking rows out of columns that lie in pieces."""
+"""Gathering rows from columns that are in pieces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GUIDE_SHIFT = 10
 """The guide has an entry for every 1,024 rows: small beside the rows, and pieces are seldom smaller."""
 
 AHEAD = 16
-"""Rows ahead of which a value is asked for: those of stored rows are read at random."""
+"""Prefetch distance in rows: values of stored rows are read in random order."""
 
 
 @kernel(I64, I64, I64, OUT_I64)

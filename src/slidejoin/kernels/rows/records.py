@@ -1,7 +1,7 @@
-"""Rows as records: taking columns out of rows that lie side by side, and texts into words and out again.
+"""Records: gathering columns from rows in row format, and storing texts as words.
 
-A record has one place for each column. A row that is asked for is one or two cache lines then, however many of its
-columns are wanted; columns apart would be a line each.
+A record has one place for each column. Gathering a row then reads one or two cache lines, however many of its columns
+are wanted; separate columns would be a line each.
 
 A text (or binary) is two words of 64 bits in its record::
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SHORT", "TEXT", "gather_rows", "put_texts", "take_texts"]
 
 TEXT = 16
-"""Bytes of a text in its record; also the width that tells `gather_rows` a text."""
+"""Bytes of a text in its record; as a width it marks a text for `gather_rows`."""
 
 SHORT = 15
 """Bytes of a text that fit into its record."""
@@ -34,13 +34,13 @@ SHORT = 15
 LONG = 255
 
 BLOCK = 64
-"""Rows that are asked for together: while one block is copied, the next one is on its way from memory."""
+"""Rows prefetched together: while one block is copied, the next one is being fetched from memory."""
 
 LINE = 6
 """A cache line is ``2**LINE`` bytes."""
 
 AHEAD = 8
-"""Long texts ahead of which the bytes are asked for."""
+"""Prefetch distance, in long texts, of their bytes."""
 
 
 @inlined
@@ -99,7 +99,7 @@ def gather_rows(
     rows = np.empty(2 * BLOCK, np.int64)
     blocks = (ordinals.size + BLOCK - 1) // BLOCK
     for block in range(blocks + 1):
-        # The half of `rows` that the block before has not used.
+        # The half of `rows` that the previous block has not used.
         at = (block & 1) * BLOCK
         start = block * BLOCK
         for n in range(start, min(start + BLOCK, ordinals.size)):
@@ -123,8 +123,8 @@ def put_texts(
     """Write the texts from row `start` on into records; return the row at which the room for long ones was too small.
 
     offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them; target is the address of the
-    first row's text, in records of `stride` bytes. room (2,) int64: the addresses at which the memory for long texts
-    goes on, which is moved on, and ends. O(n + bytes).
+    first row's text, in records of `stride` bytes. room (2,) int64: the address of the next free byte for long texts,
+    which is advanced, and of the end. O(n + bytes).
     """
     for n in range(start, offsets.size - 1):
         begin = offsets[U64(n)]
@@ -171,7 +171,7 @@ def _take_texts(texts: NDArray[np.uint64], data: int, offsets: NDArray[np.int64]
         if length > SHORT:
             copy_bytes(data + at, np.int64(high), length)
         else:
-            # Always all sixteen bytes: the next text is written over what is too much.
+            # Always all sixteen bytes: the next text overwrites the excess.
             store_64(data + at, low >> U64(8) | high << U64(56))
             store_64(data + at + 8, high >> U64(8))
         at += length

@@ -1,4 +1,4 @@
-"""Comparing a batch of probes with blocks of keys, all of them: the nested loop of CellJoin, section 5."""
+"""Comparing every probe of a batch with every key of a block: the nested loop of CellJoin, section 5."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _write_hits(
         at = place + first_one(hits)
         hits &= hits - np.int64(1)
         ordinal = ordinals[U64(at)]
-        entries[U64(total)] = ordinal  # kept, or written over by the next
+        entries[U64(total)] = ordinal  # kept, or overwritten by the next
         which[U64(total)] = probe
         total += (at < past) & (low_seen <= ordinal) & (ordinal < high_seen)
     return total

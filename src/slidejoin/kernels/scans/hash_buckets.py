@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["NOTHING", "find_in_buckets", "free_windows", "insert_into_buckets"]
 
 NOTHING = -1
-"""In the place of a basic window: there is none."""
+"""Stands for no basic window."""
 
 SCATTER = 0x9E3779B97F4A7C15
-"""What keys are multiplied by: 2**64 over the golden ratio."""
+"""The multiplier of keys: 2**64 over the golden ratio."""
 
 AHEAD = 8
-"""Probes ahead of which a basic window is asked for, and twice as many ahead its number: the paper's second buffer."""
+"""Prefetch distance, in probes, of a basic window, and at twice that of its number: the paper's second buffer."""
 
 
 @kernel(
@@ -45,7 +45,8 @@ def insert_into_buckets(
 
     Bucket b's newest basic window is ``newest[b]``, or `NOTHING`, (buckets,) int32; basic window w has ``filled[w]``
     rows in places ``w * size`` and on of `keys` and `ordinals` int64, and ``older[w]`` comes behind it, int32.
-    ``free[: state[0]]`` are the empty ones. Returns the first row for which there was none, or how many rows. O(n).
+    ``free[: state[0]]`` are the empty ones. Returns the first row for which there was none, or the number of rows.
+    O(n).
     """
     n = new_keys.size
     for row in range(start, n):
@@ -84,7 +85,7 @@ def free_windows(
     first: int,
     last: int,
 ) -> None:
-    """Take back the basic windows of buckets first…last-1 whose rows have ordinals below `floor`.
+    """Free the basic windows of buckets first…last-1 whose rows have ordinals below `floor`.
 
     The others as in `insert_into_buckets`. O(last - first + their basic windows).
     """
@@ -94,7 +95,7 @@ def free_windows(
         prefetch(older, soon)
         prefetch(ordinals, soon * size)
         before, window = np.int64(NOTHING), np.int64(newest[U64(bucket)])
-        # Those behind one whose rows have all left are older still.
+        # Those behind one whose rows have all expired are older still.
         while window != NOTHING and ordinals[U64(window * size + filled[U64(window)] - 1)] >= floor:
             before, window = window, np.int64(older[U64(window)])
         if before == NOTHING:
@@ -123,7 +124,7 @@ def _read_bucket(
     found: Any,  # noqa: ANN401
     total: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Write the rows of a bucket with keys low…high that are seen; return how many there are then, -1 for no room."""
+    """Write the rows of a bucket with keys low…high that are seen; return the new total, -1 for no room."""
     while window != NOTHING:
         base, rows = window * size, filled[U64(window)]
         if ordinals[U64(base + rows - 1)] < low_seen:
@@ -133,7 +134,7 @@ def _read_bucket(
             break
         for place in range(base, base + rows):
             key, ordinal = keys[U64(place)], ordinals[U64(place)]
-            found[U64(total)] = ordinal  # kept, or written over by the next
+            found[U64(total)] = ordinal  # kept, or overwritten by the next
             total += (low <= key) & (key <= high) & (low_seen <= ordinal) & (ordinal < high_seen)
         window = np.int64(older[U64(window)])
     return total

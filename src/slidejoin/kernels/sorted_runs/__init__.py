@@ -1,1 +1,1 @@
-"""Sorted runs."""
+"""Kernels of sorted runs."""

@@ -1,8 +1,8 @@
-"""Counting the rows of a run that came at a certain time or later, between two places, without looking at each.
+"""Counting the rows between two places of a run that arrived at or after a given time, without reading each of them.
 
-A run's rows are put into 64 classes by when they came. For every 64 places it is written down how many rows of each
-class or a later one lie before them; the rows of one class, which alone have to be looked at, stand side by side. So a
-count takes nearly as long for a range of thousands of rows as for one of a hundred.
+A run's rows are divided into 64 classes by arrival. For every 64 places a histogram says how many rows of each class or
+a later one precede them; the rows of the one class that has to be read are stored side by side. So a range of thousands
+of rows is counted nearly as fast as one of a hundred.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ __all__ = [
 
 CLASSES = 64
 GROUP = 64
-"""Places that share an entry: as many classes, of one byte each, are compared at once."""
+"""Places of a group; so many classes, of one byte each, are compared at once."""
 
 OUT_U8 = types.Array(types.uint8, 1, "C")
 OFFSETS = 16
-"""Offsets that are compared at once; as many are read."""
+"""Offsets compared and read at once."""
 
 BYTES = ir.VectorType(ir.IntType(8), GROUP)
 HALVES = ir.VectorType(ir.IntType(32), OFFSETS)
@@ -53,12 +53,12 @@ WORD = ir.IntType(64)
 
 
 def groups_of(size: int) -> int:
-    """Return how many groups so many places have, and one for what is behind the last."""
+    """Return how many groups so many places have, and one more for the end."""
     return size // GROUP + 2
 
 
 def class_shift(rows: int) -> int:
-    """Return by how many bits offsets below `rows` are cut so that they are classes.
+    """Return by how many bits offsets below `rows` are shifted to give classes.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def fill_ages(
     offsets: NDArray[np.uint32],
     begins: NDArray[np.int64],
 ) -> None:
-    """Write what `count_from` reads of the `size` words at an address, whose offsets less `shift` bits are classes.
+    """Build the arrays of `count_from` for the `size` words at an address; an offset >> `shift` is a class.
 
     `codes` (groups * 64,) uint8 takes each place's class, `younger` (groups * 65,) uint32 for each group and class how
     many rows before the group are of that class or more, `offsets` (size,) uint32 those of one class after the other
@@ -178,7 +178,7 @@ def _before(codes: int, younger: int, place: Any, code: Any) -> tuple[Any, Any]:
 
 @inlined
 def ask_for_ages(ages: int, start: Any, end: Any, low: Any) -> None:  # noqa: ANN401 - int64
-    """Ask for what `count_from` reads first, ahead of its use: both ends of a wide range have lines of their own."""
+    """Prefetch what `count_from` reads first: both ends of a wide range are on different lines."""
     codes, younger, code = load_key(ages), load_key(ages + 8), low >> load_key(ages + 32)
     ask_for(codes + (start >> 6 << 6))
     ask_for(codes + (end >> 6 << 6))
@@ -190,7 +190,7 @@ def ask_for_ages(ages: int, start: Any, end: Any, low: Any) -> None:  # noqa: AN
 def count_from(ages: int, start: Any, end: Any, low: Any) -> Any:  # noqa: ANN401 - int64
     """Return how many of the places start…end-1 have an offset of `low` or more; `low` is an offset of the run.
 
-    `ages` is the address of five int64: the addresses of what `fill_ages` wrote, and its shift.
+    `ages` is the address of five int64: the addresses of the arrays of `fill_ages`, and its shift.
     """
     codes, younger, offsets, begins = load_key(ages), load_key(ages + 8), load_key(ages + 16), load_key(ages + 24)
     code = low >> load_key(ages + 32)

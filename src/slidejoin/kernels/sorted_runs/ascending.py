@@ -1,8 +1,7 @@
-"""Finding the few matches of probes that come in the order of their own keys, around which their ranges lie.
+"""Finding few matches for probes that are sorted by their own keys, with ranges around those keys.
 
-The rows of a push are sorted once, for their own side's index; in the same order they probe the other side's. So what
-they ask is read from one end to the other, like the directories of the runs, and nothing but what each probe found has
-to be put back into arrival order.
+The rows of a push are sorted once, for their own side's index, and probe the other side's in the same order. So probes
+and the directories of the runs are read sequentially, and only the matches have to be put back into arrival order.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BOTH", "FULL", "find_ascending", "gather_spots", "keep_between"]
 
 BOTH = 2 * LANES
-"""Words that are compared at once: two lines of a cache."""
+"""Words compared at once: two cache lines."""
 
 LOW_HALF = 0xFFFFFFFF
 FULL = 1 << 8
@@ -112,7 +111,7 @@ def keep_rest(
     end: int,
     room: int,
 ) -> int:
-    """Keep the rest of a range that may not end in the two lines at `place`; return where what is kept ends.
+    """Write the rest of a range that may not end in the two lines at `place`; return the end of the output.
 
     -1 if there may be more than there is `room` for; `top` is behind all words of the run. O(matches + log(rows)).
     """
@@ -148,11 +147,11 @@ def find_ascending(
 ) -> int:
     """Write the matches of all probes as positions, ``(ordinal + 1) % 2**32``, those of one probe side by side.
 
-    `table` (runs, FIELDS) int64 of runs whose words tell whole keys. `probes` (n,) uint64 are words of such a run with
-    the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `rank` (n,) int64
-    and `view` say which rows it sees, see `kernels.probing_cells`. `kept` (room,) uint32 takes the positions, `spots`
-    (n,) uint64 for each probe in arrival order where they begin, and how many they are, in its halves. Returns how many
-    there are in all, or -1 if there may be more than places. Expected O(runs * n) plus candidates.
+    `table` (runs, FIELDS) int64 of runs whose words contain whole keys. `probes` (n,) uint64 are words of such a run
+    with the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `rank` (n,)
+    int64 and `view` say which rows it sees, see `kernels.cells.probing`. `kept` (room,) uint32 takes the positions,
+    `spots` (n,) uint64 for each probe in arrival order where they begin, and how many they are, in its halves. Returns
+    how many there are in all, or -1 if there may be more than places. Expected O(runs * n) plus candidates.
     """
     runs = table.shape[0]
     aims = np.zeros((2 * runs * AIMS, BLOCK), np.uint32)
@@ -173,7 +172,7 @@ def find_ascending(
         aim_around(
             table, probes, begin + BLOCK, min(BLOCK, max(0, n - begin - BLOCK)), origin, below, above, aims, 1 - turn
         )
-        # What a probe reads is asked for a block ahead, between two others: looking up and waiting overlap.
+        # What a probe reads is prefetched one block ahead: lookups and cache misses overlap.
         for t in range(size):
             i = probes[U64(begin + t)] & U64(LOW_HALF)
             seen_to = arrived + rank[i] - (0 if own else np.int64(i))

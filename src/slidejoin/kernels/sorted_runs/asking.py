@@ -1,4 +1,4 @@
-"""Sorted runs asked by a small push: from its keys to the positions of all matches in one call."""
+"""A small push against sorted runs: from its keys to the positions of all matches in one call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ask_runs(
     of ``keys[i]``, (n,) int64 within ±CALM; `rank` (n,) int64 and `view` tell which rows it sees, see
     `slidejoin.kernels.cells.probing`. `sorted_words` (n,) uint64 have in their lower halves the probes in order of
     their keys, from `first_row` on. `kept` (places,) uint32 is scratch, and `found`, as large, takes the positions;
-    counts (n,) int32 how many each probe has. Returns how many there are, or -1 if there may be more than places.
+    counts (n,) int32 how many each probe has. Returns their total, or -1 if the room may not suffice.
     Expected O(k * runs * n) plus candidates.
     """
     n, runs = keys.size, table.shape[0]

@@ -1,7 +1,7 @@
-"""The insertion buffer of sorted runs: rows of small pushes, sorted where they lie (PanJoin, section III-D).
+"""The insertion buffer of sorted runs: rows of small pushes, sorted in place (PanJoin, section III-D).
 
-A run of its own for each small push costs more to make, and to merge soon after, than its rows are worth. So these are
-put in order among those that came shortly before them, and become a run once there are enough.
+A separate run for each small push would cost more to build, and to merge soon after, than it saves. So these rows are
+merged into those that arrived shortly before, and become a run once there are enough.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["BUFFER", "COMING", "COMING_HIGH", "COMING_LOW", "HIGH", "LOW", "ROWS", "merge_coming", "sort_coming"]
 
 ROWS, LOW, HIGH, COMING, COMING_LOW, COMING_HIGH, BUFFER = range(7)
-"""Of a buffer: how many ROWS are in it, their smallest and largest key; how many are COMING, and the smallest and the
-largest key then. And how many such numbers there are."""
+"""The state of a buffer: its ROWS, their smallest and largest key; the rows COMING, and the smallest and largest key
+with them. BUFFER is the size of the state."""
 
 MOST_APART = (1 << 32) - 2
-"""How far keys may lie apart: the word behind the largest has to fit as well."""
+"""How far apart keys may be: the word behind the largest has to fit as well."""
 
 FEW = 96
 """Rows up to which they are inserted one by one: 4 µs for so many, and a radix sort clears its counters first."""
@@ -34,7 +34,7 @@ FEW = 96
 
 @inlined
 def _insert_each(keys: NDArray[np.int64], low: int, row: int, words: NDArray[np.uint64]) -> None:
-    """Write the words of keys in ascending order, each put in its place among those before it."""
+    """Write the words of keys in ascending order, by insertion sort."""
     for i in range(keys.size):
         word = (U64(int(keys[U64(i)]) - int(low)) << U64(32)) | U64(row + i)
         j = i
@@ -53,10 +53,10 @@ def sort_coming(
     words: NDArray[np.uint64],
     spare: NDArray[np.uint64],
 ) -> bool:
-    """Sort the keys (n,) int64 that come next; tell whether they fit: within ±`reach`, and near those that are here.
+    """Sort the next keys, (n,) int64; tell whether they fit: within ±`reach`, and near the stored ones.
 
     state (BUFFER,) int64 of the buffer; `words` and `spare` (n,) uint64, of which the first takes the keys'
-    words, as they will be in the buffer. `nothing` (0,) int32. Nothing of the buffer is changed but what is COMING.
+    words, as they will be in the buffer. `nothing` (0,) int32. Nothing of the buffer is changed but COMING.
     O(n log(n)) for few, O(n) for many.
     """
     n = keys.size
@@ -96,10 +96,10 @@ def merge_coming(
     words: NDArray[np.uint64],
     directory: NDArray[np.uint32],
 ) -> None:
-    """Put the words that `sort_coming` left into the buffer's, and make its directory anew, of the given step.
+    """Merge the words that `sort_coming` left into the buffer's, and rebuild its directory, with the given step.
 
     `words` has room for all and PAD more, `directory` is as `searching.mark_directory` wants it, but
-    for its content. From the end on, so that nothing has to be moved out of the way. O(rows).
+    for its content. Backwards from the end, so that the merge is in place. O(rows).
     """
     rows, n, low = state[ROWS], state[COMING], state[COMING_LOW]
     if n == 0:

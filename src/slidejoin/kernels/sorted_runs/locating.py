@@ -1,7 +1,7 @@
-"""Where the ranges of a block of probes begin and end in sorted runs.
+"""Finding where the ranges of a block of probes begin and end in sorted runs.
 
-One run after the other, so that what describes it stays in registers; for few probes at a time, so that what was asked
-for while the block before was searched is still in a near cache.
+One run after the other, so that its parameters stay in registers; for few probes at a time, so that what was prefetched
+while the block before was searched is still in a near cache.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ LINES = 2 * LANES
 READY = 1
 
 FEW_SLOW = 2
-"""A part of 2**-2 of a block whose ends lie behind the lines of their starts: from there on ends are asked for too."""
+"""If this fraction, 2**-2, of the ends of a block are behind the lines of their starts, ends are prefetched too."""
 LINES = 2 * LANES
 
 
@@ -102,7 +102,7 @@ def aim_around(
 
 @inlined
 def guess(words: Any, directory: Any, step: Any, bound: Any) -> Any:  # noqa: ANN401 - int64, the last two uint64
-    """Return the beginning of the line where the directory begins the bucket of a word, and ask for it and the next."""
+    """Return the line of the first word of a bucket by the directory, and prefetch it and the next."""
     place = np.int64(load_32(directory + (np.int64(U64(bound) >> step) << 2))) & -LANES
     ask_for(words + (place << 3))
     ask_for(words + (place << 3) + 64)
@@ -133,10 +133,10 @@ def locate(
     ends: NDArray[np.uint32],
     column: int,
 ) -> int:
-    """Write the places where ranges of a block begin and end in a run, and look up where those of the next one begin.
+    """Write the places where ranges of a block begin and end in a run, and start the lookup of the next block.
 
     Aims are at lines `at`, of the next block at `soon`; `far` tells whether ends were looked up too. Returns for how
-    many probes the end was not in the lines that were asked for.
+    many probes the end was not in the prefetched lines.
     """
     words, directory, step = table[r, WORDS_AT], table[r, DIRECTORY], table[r, STEP]
     top = (U64(int(table[r, LARGEST]) - int(table[r, SMALLEST])) >> U64(table[r, SHIFT])) + U64(1)
@@ -178,7 +178,7 @@ def refine(
     ends: NDArray[np.uint32],
     column: int,
 ) -> None:
-    """Bring places in a run whose words lack the lower bits of keys to where the whole keys of ranges begin and end."""
+    """Refine places by whole keys, in a run whose words lack the lower bits of keys."""
     words, directory, step, keys = table[r, WORDS_AT], table[r, DIRECTORY], table[r, STEP], table[r, KEYS]
     smallest, largest = table[r, SMALLEST], table[r, LARGEST]
     first, past = U64(at + FIRST), U64(at + PAST)
@@ -262,7 +262,7 @@ def locate_block(
     for column in range(columns):
         at, soon, r = (2 * column + turn) * AIMS, (2 * column + 1 - turn) * AIMS, column % runs
         slow = locate(table, r, size, state[column] == READY, aims, at, soon, starts, ends, column)
-        # Once ends lie far from starts they are asked for ahead too, from the next block on.
+        # Once ends are far from starts they are prefetched too, from the next block on.
         if state[column] > 0 or slow > size >> FEW_SLOW:
             ask_ahead(table, r, size, 1, aims, soon)
             state[column] = READY

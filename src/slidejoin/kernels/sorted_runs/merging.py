@@ -1,4 +1,4 @@
-"""Merging two sorted runs of neighbouring sub-windows into one, a stretch of the result at a time."""
+"""Merging two sorted runs of neighbouring sub-windows into one, part by part of the result."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _rest(
     end: int,
     out: NDArray[np.uint64],
 ) -> None:
-    """Write places o…end-1 of the result; `i` rows of a have gone before, those below `end_a` may follow."""
+    """Write places o…end-1 of the result; `i` rows of a are merged already, those below `end_a` may follow."""
     while i < end_a and o - i < end - end_a:
         x, y = a[U64(i)] + up_a, b[U64(o - i)] + up_b
         out[U64(o)] = min(x, y)
@@ -86,9 +86,9 @@ def merge_words(
 
     a and b hold `na` and `nb` uint64 words in ascending order; `up_a` and `up_b` move them to the result's smallest key
     and first row, after which no two words are equal: equal keys differ in their rows, the older run's first. The
-    stretch is cut in four by binary search (merge path), and the four are written in turns, because one merge without
-    a branch waits for its own last comparison: 1.1 ns a row for four, 2.4 for one, 4.7 with a branch.
-    O(last - first + log(na + nb)).
+    stretch is divided into four by binary search (merge path), and the four merges are interleaved, because one merge
+    without a branch waits for its own last comparison: 1.1 ns a row for four, 2.4 for one, 4.7 with a branch. O(last -
+    first + log(na + nb)).
     """
     quarter = (last - first) // 4
     o0, o1, o2, o3 = first, first + quarter, first + 2 * quarter, first + 3 * quarter
@@ -134,7 +134,7 @@ def merge_words(
 def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArray[np.uint64]) -> int:
     """Write those of the first `size` words whose offset is `cut` or more, less `cut`; return how many.
 
-    `out` has room for all: what is left out is written over, so that no branch depends on it. O(size).
+    `out` has room for all: dropped words are overwritten, so that no branch depends on them. O(size).
     """
     kept: Any = np.int64(0)
     # Eight are written at a time, for which there is room where as many were read.
@@ -153,7 +153,7 @@ def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArra
 
 @inlined
 def _below(b: NDArray[np.uint64], nb: int, up_b: np.uint64, j: int, bound: np.uint64) -> int:
-    """Return the first place from `j` on whose word, moved up, is not below the bound: near, so in growing strides."""
+    """Return the first place from `j` on whose word, moved up, is not below the bound, by a galloping search."""
     low, stride = j, 64
     high = min(low + stride, nb)
     while high < nb and b[U64(high - 1)] + up_b < bound:
@@ -190,10 +190,10 @@ def merge_kept(
 ) -> None:
     """Merge as `merge_words` does, but without the rows of a whose offset is below `cut`, and mark the directory.
 
-    done (3,) int64 says how many words of a, of b and of the result went before; it is moved on by `rows` words of the
-    result or more, or to the end. What stays of a goes by way of `tile` (t,) uint64, which lies in a cache near by, and
-    the directory (`searching.mark_directory`) is marked while the words are still there: 2.3 ns a row
-    of the result where three passes take 2.8. O(rows + t).
+    done (3,) int64 holds how many words of a, of b and of the result are done; it is advanced by `rows` words of the
+    result or more, or to the end. The remaining words of a pass through `tile` (t,) uint64, which stays in a near
+    cache, and the directory (`searching.mark_directory`) is marked while the words are still there: 2.3 ns a row of the
+    result where three passes take 2.8. O(rows + t).
     """
     i, j, o = done[0], done[1], done[2]
     last = o + rows
@@ -231,7 +231,7 @@ def merge_wide(
 ) -> int:
     """Write places first…last-1 of two merged runs whose words hold only the upper bits of the keys' distances.
 
-    Keys (m,) int64 decide, a's first on ties; words are made anew: the distance from `smallest` less its `shift` lowest
+    Keys (m,) int64 decide, a's first on ties; words are rebuilt: the distance from `smallest` less its `shift` lowest
     bits, and the row's offset, b's moved up by `border`. `i` rows of a have gone before; returns how many have then.
     O(last - first).
     """

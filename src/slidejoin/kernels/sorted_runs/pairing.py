@@ -1,4 +1,4 @@
-"""Searching sorted runs for probes with few matches each: these are written down at once, ranges are not kept."""
+"""Probing sorted runs where probes have few matches each: matches are written at once, ranges are not kept."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def keep_block(
     places: NDArray[np.int32],
     counts: NDArray[np.int32],
 ) -> int:
-    """Keep the matches of a block of probes that are checked by ordinals at most; return the cursor behind them.
+    """Write the matches of a block of probes that need no check but by ordinals; return the next cursor.
 
-    As `find_few`, from place `cursor` of `kept` on, -1 if there may be more than places.
+    As `find_few`, from place `cursor` of `kept` on; -1 if the room may not suffice.
     """
     columns, runs, first_at = starts.shape[0], table.shape[0], np.int64(kept.ctypes.data)
     room: Any = first_at + ((kept.size - LANES) << 2)
@@ -105,7 +105,7 @@ def keep_block_checked(
     places: NDArray[np.int32],
     counts: NDArray[np.int32],
 ) -> int:
-    """Do the same, whatever is checked of candidates."""
+    """Do the same, with any checks of candidates."""
     columns, runs, room = starts.shape[0], table.shape[0], kept.size - LANES
     for t in range(size):
         i = U64(order[U64(begin + t)])
@@ -152,10 +152,10 @@ def find_few(
 ) -> int:
     """Write the matches of all probes as positions, ``(ordinal + 1) % 2**32``, those of one probe side by side.
 
-    `table`, lo and hi, and `order` are those of `kernels.ranging.find_ranges`; `seen_from`, `seen_to`, `lows`, `highs`
-    and `dims` those of `count_matches`. `kept` (room,) uint32 takes the positions, `places` and `counts` (n,) int32 for
-    each probe, in their own order, where they begin and how many they are. Returns how many there are, or -1 if there
-    may be more than places. Expected O(k * runs * n) plus candidates.
+    `table`, lo and hi, and `order` as in `kernels.sorted_runs.ranging.find_ranges`; `seen_from`, `seen_to`, `lows`,
+    `highs` and `dims` as in `count_matches`. `kept` (room,) uint32 takes the positions, `places` and `counts` (n,)
+    int32 for each probe, in their own order, where its positions begin and how many they are. Returns their total, or
+    -1 if the room may not suffice. Expected O(k * runs * n) plus candidates.
     """
     n, columns = order.size, table.shape[0] * lo.shape[0]
     asked, aims = np.empty((2, BLOCK), np.int64), np.zeros((2 * columns * AIMS, BLOCK), np.uint32)

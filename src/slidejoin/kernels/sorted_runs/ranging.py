@@ -1,4 +1,4 @@
-"""Finding ranges of matches in sorted runs, and counting what is in them."""
+"""Finding the ranges of matches in sorted runs, and counting the rows in them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["count_matches", "find_ranges"]
 
 SHORT = 4 * LANES
-"""Rows up to which looking at each is faster than counting by ages."""
+"""Rows up to which checking each is faster than counting by ages."""
 
 AHEAD = 6
-"""Probes ahead of which what tells ages is asked for."""
+"""Prefetch distance, in probes, of the data for ages."""
 
 
 @kernel(I64_2D, I64_2D, I64_2D, I32, OUT_I64_2D, OUT_I64)
@@ -70,7 +70,7 @@ def find_ranges(
 
 @inlined
 def _ask_ahead(table: Any, ranges: Any, line: Any, i: Any, seen_from: Any, seen_to: Any) -> None:  # noqa: ANN401
-    """Ask for what tells ages in the wide ranges of probe i, which are a line of `ranges`."""
+    """Prefetch the data for ages in the wide ranges of probe i, which are a line of `ranges`."""
     runs, r = table.shape[0], U64(0)
     for column in range(ranges.shape[1]):
         if table[r, CHECKS] == CHECK_SEEN and table[r, AGES] != 0:
@@ -102,7 +102,7 @@ def count_matches(  # noqa: C901, PLR0912 - one loop over what is checked of can
     """Write how many matches each probe has; counts (n,) int64 in the probes' own order, like the arrays after `order`.
 
     A run whose CHECKS are 0 is counted by its range alone (PanJoin, III-D); of others each candidate j of probe i needs
-    ``seen_from[i] <= ordinal < seen_to[i]``, which AGES tell without looking at each, and dimension ``dims[p]`` in one
+    ``seen_from[i] <= ordinal < seen_to[i]``, which AGES decide without checking each, and dimension ``dims[p]`` in one
     of the ranges [lows[p, i], highs[p, i]]. O(k * runs * n), plus candidates in runs that have no ages.
     """
     runs, columns, by_ages = table.shape[0], ranges.shape[1], False

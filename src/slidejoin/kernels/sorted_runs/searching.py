@@ -1,4 +1,4 @@
-"""What is read of sorted runs: their lines in a table, directories, single places."""
+"""How runs are described to kernels and searched: the table of runs, directories, single places."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = [
 Addresses of the words, of the directory (uint32), of whole keys (int64, 0 if the words hold them), of the further
 dimensions; how many rows have a key; smallest and largest key; bits that words lack at the end of a key; the same of
 the directory's buckets; the run's first ordinal, the ordinals it spans; dimensions; what to check of a candidate;
-the address of what `kernels.ages` reads, 0 if there is none.
+the address of what `kernels.sorted_runs.ages` reads, 0 if there is none.
 """
 FIELDS = 14
 
 CHECK_SEEN, CHECK_AUX = 1, 2
-"""What is checked of a candidate: that the probe may see its ordinal; that it passes the further dimensions."""
+"""Checks of a candidate: that the probe sees its ordinal; that it passes the further dimensions."""
 
 
 @kernel(WORDS, types.int64, types.int64, types.int64, OUT_U32)

@@ -1,7 +1,8 @@
-"""Counting the matches of probes that come in the order of their own keys, around which their ranges lie.
+"""Counting the matches of probes that are sorted by their own keys, with ranges around those keys.
 
-Where a range begins and where it ends are two ascending sequences, each read from one end of a run to the other. What a
-run of which every probe sees every row adds is known at once; of others the range is kept, see `kernels.seeing`.
+The beginnings and the ends of the ranges are two ascending sequences, so a run is read sequentially for each. The count
+of a run whose rows are all visible to every probe is the length of the range; for other runs the range is kept, see
+`kernels.sorted_runs.visibility`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def tally(
 ) -> None:
     """Write how many rows lie in the ranges of all probes, in runs without checks, and the ranges in those with them.
 
-    `table` (runs, FIELDS) int64 of runs whose words tell whole keys. `probes` (n,) uint64 are words of such a run with
-    the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `counts` (n,)
-    int64 and `ranges` (checked runs, n) uint64, ``start << 32 | end``, are in arrival order. Expected O(runs * n).
+    `table` (runs, FIELDS) int64 of runs whose words contain whole keys. `probes` (n,) uint64 are words of such a run
+    with the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `counts`
+    (n,) int64 and `ranges` (checked runs, n) uint64, ``start << 32 | end``, are in arrival order. Expected O(runs * n).
     """
     runs = table.shape[0]
     aims, state = np.zeros((2 * runs * AIMS, BLOCK), np.uint32), np.zeros(runs, np.int64)
@@ -58,7 +59,7 @@ def tally(
         for r in range(runs):
             at, soon = (2 * r + turn) * AIMS, (2 * r + 1 - turn) * AIMS
             slow = locate(table, r, size, state[r] != 0, aims, at, soon, starts, ends, 0)
-            # Once ends lie far from starts they are asked for ahead too, from the next block on.
+            # Once ends are far from starts they are prefetched too, from the next block on.
             if state[r] != 0 or slow > size >> 2:
                 ask_ahead(table, r, size, 1, aims, soon)
                 state[r] = 1

@@ -1,9 +1,9 @@
-"""Which rows of a run are seen as one probe after the other comes, and how many of those lie before a place.
+"""A bitmap of the rows of a run that the current probe sees, with prefix counts.
 
-Every place of a run has a bit, set while its row is seen. Probes in the order of their arrival see ever newer rows:
-each row enters once and leaves once. What lies before a place is counted on four levels: the bits of its word, words
-of 64 bits, stretches of 64 words, and 64 of those. On each level it is written down how many come before, so that a
-change adds to a few vectors and a count reads four numbers, whatever the size of the run.
+Every place of a run has a bit, set while its row is seen. Probes in arrival order see ever newer rows: each row enters
+once and leaves once. The seen rows before a place are counted on four levels: the bits of its word, words of 64 bits,
+stretches of 64 words, and 64 of those. Each level keeps prefix counts, so a change adds to a few vectors and a count
+reads four numbers, whatever the size of the run.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["COME", "GONE", "NOWHERE", "WIDTH", "count_in_turns", "place_rows", "see_rows"]
 
 WIDTH = 64
-"""Entries of a level that one of the level above stands for."""
+"""Entries of a level for each entry of the level above."""
 
 NOWHERE = (1 << 32) - 1
 """The place of a row without a key."""
 
 GONE, COME = range(2)
-"""What a state says: the first row that has not left, and the first one that has not entered."""
+"""The state: the first row that has not left, and the first one that has not entered."""
 
 OUT_U16 = types.Array(types.uint16, 1, "C")
 
@@ -82,7 +82,7 @@ add_to_words, add_to_stretches = _make_add_after(16, ctypes.c_uint16), _make_add
 
 @kernel(types.int64, types.int64, OUT_U32)
 def place_rows(words: int, size: int, places: NDArray[np.uint32]) -> None:
-    """Write where each row of a run stands among its `size` words at an address; rows without a key are `NOWHERE`.
+    """Write the place of each row of a run among its `size` words at an address; `NOWHERE` for rows without a key.
 
     `places` (rows,) uint32. O(rows).
     """
@@ -126,7 +126,7 @@ def see_rows(
     stretches: NDArray[np.uint32],
     large: NDArray[np.uint32],
 ) -> None:
-    """Let exactly the rows ``gone <= row < come`` be seen: write all levels anew from the run's words. O(size)."""
+    """Set the bits of exactly the rows ``gone <= row < come``: rebuild all levels from the run's words. O(size)."""
     before_large: Any = U64(0)
     before_stretch: Any = U64(0)
     before_word: Any = U64(0)
@@ -167,7 +167,7 @@ def count_in_turns(
     """Add to `counts` (n,) int64 how many rows of a run each probe sees in its range, probes in arrival order.
 
     `ranges` (n,) uint64 are the places where ranges begin and end, 32 bits each; `rank` (n,) int64 and `view` say which
-    rows a probe sees, see `kernels.probing_cells`; `base` is the ordinal of the run's first row. Rows that are seen by
+    rows a probe sees, see `kernels.cells.probing`; `base` is the ordinal of the run's first row. Rows that are seen by
     the levels and `state` have neither entered nor left too far for the first probe. O(n + rows that enter or leave).
     """
     arrived, size, slide, own = int(view[ARRIVED]), int(view[SIZE]), int(view[SLIDE]), int(view[OWN])

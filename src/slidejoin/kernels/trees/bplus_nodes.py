@@ -1,10 +1,10 @@
-"""The nodes of a B+-tree in arrays, and the way down to a leaf (PIM-Tree, section 2.2.1).
+"""The nodes of a B+-tree in arrays, and the descent to a leaf (PIM-Tree, section 2.2.1).
 
-Node v has ``sizes[v]`` entries in places ``v * fan_out`` and on of `keys`, `values` and `children`. An entry of a leaf
-is a row's key and ordinal, in ascending order of both, so that equal keys are told apart; its child is not looked at.
-An entry of an inner node is a child and the smallest entry that may be in it; that of the first child is not looked at.
-Behind the last node there are `KEY_LANES` places more, since entries are compared so many at a time. Leaves are linked
-both ways by `following` and `before`. All arrays that kernels take have been through `vectors.borrowed`.
+Node v has ``sizes[v]`` entries from place ``v * fan_out`` of `keys`, `values` and `children`. An entry of a leaf is a
+row's key and ordinal, in ascending order of both, which makes equal keys distinct; its child is ignored. An entry of an
+inner node is a child and the smallest entry that may be in it, which is ignored for the first child. The last node is
+followed by `KEY_LANES` spare places, since so many entries are compared at once. Leaves are linked both ways by
+`following` and `before`. All arrays that kernels take have been through `vectors.borrowed`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ by the beginning of the array of their numbers."""
 
 NOTHING = -1
 HIGHEST = 64
-"""Levels beyond what any tree has."""
+"""More levels than any tree has."""
 
 TOGETHER = 16
-"""Rows that look for their leaves together, so that memory fetches nodes for all of them at once."""
+"""Rows whose leaves are looked up together, so that the cache misses on nodes overlap."""
 
 KEYS_A_LINE = 8
 
@@ -55,7 +55,7 @@ def place_in_node(
     value: Any,  # noqa: ANN401
     first: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Return how many entries of a node are not larger than that key and ordinal; the first `first` are not looked at.
+    """Return how many entries of a node are not larger than that key and ordinal; the first `first` are ignored.
 
     `first` is 1 for inner nodes and 0 for leaves. O(fan_out / KEY_LANES), and O(log(fan_out)) more for equal keys.
     """
@@ -89,7 +89,7 @@ def descend(
     value: Any,  # noqa: ANN401
     path: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Return the leaf for an entry; `path` takes the nodes on the way there, (HIGHEST,) int64."""
+    """Return the leaf for an entry; `path` takes the nodes of the descent, (HIGHEST,) int64."""
     node = state[ROOT]
     for level in range(state[HEIGHT]):
         path[U64(level)] = node
@@ -116,7 +116,7 @@ def descend_together(
 ) -> None:
     """Find the leaves for so many entries, which begin at those places, level by level.
 
-    What the next level needs is asked for while the others descend; at the end, the leaves' keys and ordinals.
+    The nodes of the next level are prefetched while the others descend; at the end, the leaves' keys and ordinals.
     """
     for j in range(count):
         leaves[U64(j)] = state[ROOT]

@@ -1,4 +1,4 @@
-"""Ranges in a B+-tree: the place where each begins, then the leaves from there on (PIM-Tree, section 2.2.1)."""
+"""Range scans of a B+-tree: find the first entry, then scan the linked leaves (PIM-Tree, section 2.2.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["read_leaves", "scan_leaves", "search_leaves"]
 
 AHEAD = 8
-"""Probes ahead of which the first ordinals of a range are asked for."""
+"""Prefetch distance, in probes, of the first ordinals of a range."""
 
 
 @kernel(

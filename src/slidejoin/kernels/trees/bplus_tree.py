@@ -1,7 +1,7 @@
 """Insert into a B+-tree and delete from it, one row after the other; see `kernels.trees.bplus_nodes` for nodes.
 
-Rows are looked up in groups, so that their leaves are on the way from memory together; each is then inserted, or
-deleted, by itself, in the leaf that was found. Two rows of a group meet only where a leaf is split between them.
+Rows are looked up in groups, so that the cache misses on their leaves overlap; each is then inserted, or deleted, by
+itself, in the leaf that was found. Two rows of a group affect each other only where a leaf is split between them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _insert_and_split(
 ) -> int:
     """Insert a row whose leaf is full; return the leaf that was split off, which follows that one.
 
-    Full nodes are split in halves, but for the last ones of the tree: an entry that comes behind all others begins a
-    node of its own, so that ascending keys leave full nodes behind.
+    Full nodes are split in halves, but for the last ones of the tree: an entry behind all others begins a new node, so
+    that ascending keys leave full nodes behind.
     """
     path: Any = np.empty(HIGHEST, np.int64)
     node = descend(keys, values, children, sizes, state, fan_out, key, value, path)
@@ -77,7 +77,7 @@ def _insert_and_split(
                 following[U64(node)], before[U64(fresh)], following[U64(fresh)] = fresh, node, behind
                 if behind != NOTHING:
                     before[U64(behind)] = fresh
-            # What belongs between the halves stays with the first, so that the second begins with what it began with.
+            # An entry between the halves stays in the first, so that the second keeps its first entry.
             if place > half or half == size:
                 into, place = fresh, place - half
         base, size = into * fan_out, np.int64(sizes[U64(into)])
@@ -115,7 +115,7 @@ def insert_entries(
     new_values: NDArray[np.int64],
     start: int,
 ) -> int:
-    """Insert the rows from `start` on. Returns the first for which free nodes might not do, or how many rows there are.
+    """Insert the rows from `start` on. Returns the first for which free nodes might not suffice, or the number of rows.
 
     ``following[v]`` and ``before[v]``, int32, are the leaves beside leaf v. O(n log(rows)).
     """
@@ -165,7 +165,7 @@ def _delete_and_free(
     key: int,
     value: int,
 ) -> None:
-    """Delete the only row of a leaf that is not the root, and take back the nodes that are empty then."""
+    """Delete the only row of a leaf that is not the root, and free the nodes that become empty."""
     path: Any = np.empty(HIGHEST, np.int64)
     node = descend(keys, values, children, sizes, state, fan_out, key, value, path)
     ahead, behind = np.int64(before[U64(node)]), np.int64(following[U64(node)])
@@ -208,7 +208,7 @@ def delete_entries(
     old_keys: NDArray[np.int64],
     old_values: NDArray[np.int64],
 ) -> None:
-    """Delete rows, which are there; nodes are taken back when they are empty. The others as in `insert_entries`.
+    """Delete existing rows; empty nodes are freed. The other arguments as in `insert_entries`.
 
     O(n log(rows)).
     """

@@ -1,4 +1,4 @@
-"""Ranges in a chain of sub-indexes: in an archived one that is sorted, and put together from all of them."""
+"""Range scans of a chain of sub-indexes: scan a sorted archived one, and merge the results of all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["scan_sorted", "weave_links"]
 
 AHEAD = 8
-"""Probes ahead of which the first rows of a range are asked for."""
+"""Prefetch distance, in probes, of the first rows of a range."""
 
 
 @kernel(
@@ -76,11 +76,11 @@ def weave_links(
     found: NDArray[np.int64],
     total: int,
 ) -> int:
-    """Put what all links found for probes first…last-1 side by side, probe after probe, into `found` from `total` on.
+    """Concatenate the results of all links for probes first…last-1, probe by probe, into `found` from `total` on.
 
     Link k found ``counts[k, i]`` rows of probe i, (links, n) int64, which stand in `entries` from ``starts[k]`` on,
-    (links,) int64, one probe after the other; `starts` are moved. Their sums go into `all_counts` (n,) int64. Returns
-    how many rows there are then in `found`. O(rows found + probes * links).
+    (links,) int64, one probe after the other; `starts` are advanced. The sums are written to `all_counts` (n,) int64.
+    Returns the new number of rows in `found`. O(rows found + probes * links).
     """
     all_found: Any = total
     for i in range(first, last):

@@ -2,8 +2,8 @@
 
 Leaves are stretches of `fan_out` - 1 of the sorted keys. An inner node has as many keys, each the largest below one of
 its children; the last child needs none. Node b's children are the nodes ``b * fan_out`` to ``(b + 1) * fan_out - 1`` of
-the next level. A node takes whole cache lines, filled up by the largest number there is, so that all keys of a line
-are compared at once and what fills it up is never below a bound.
+the next level. A node takes whole cache lines, padded with the largest int64, so that all keys of a line are compared
+at once and padding is never below a bound.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LANES = 8
 
 MOST_LEVELS = 64
 BATCH = 16
-"""Searches that go down a tree together: what the next level of each will read is asked for before it is read."""
+"""Searches that descend together: the nodes of the next level are prefetched."""
 
 
 def _make_count_below() -> Callable[[Any, Any], Any]:
@@ -85,15 +85,15 @@ def fill_inner(
     last: int,
     inner: NDArray[np.int64],
 ) -> None:
-    """Write what leaves first…last-1 give to the inner nodes (Algorithm 3): stretches in any order, O(last - first).
+    """Fill the inner nodes from leaves first…last-1 (Algorithm 3): stretches in any order, O(last - first).
 
     keys (size and more,) int64 ascend; `starts` (levels + 1,) int64 holds the first node of each level, the root's
-    level first, and the number of all. `inner` (nodes * width,) int64 is filled up beforehand.
+    level first, and the number of all. `inner` (nodes * width,) int64 is padded beforehand.
     """
     slots, levels = fan_out - 1, starts.size - 1
     width = (slots + LANES - 1) // LANES * LANES
     leaves = (size + slots - 1) // slots
-    # Whatever is larger than all separators goes to the last child, whose own largest key nobody asks for.
+    # Bounds larger than all separators go to the last child, whose own largest key is not needed.
     for leaf in range(first, min(last, leaves - 1)):
         node, largest = leaf, keys[U64((leaf + 1) * slots - 1)]
         for up in range(levels):
@@ -162,7 +162,7 @@ def find_places(
 ) -> None:
     """Find for bounds begin…end-1 the first place with a key >= the bound, the number of keys if there is none.
 
-    `keys`, with a node's width of filling behind the last, and the others as in `fill_inner`; `bounds` (n,) int64,
+    `keys`, with a node's width of padding behind the last, and the others as in `fill_inner`; `bounds` (n,) int64,
     `places` (end - begin,) int64. O((end - begin) * log(keys)).
     """
     _find(keys, keys, inner, starts, fan_out, bounds, begin, end, -1, places, places)
@@ -182,9 +182,9 @@ def find_passing(
     passed: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> None:
-    """Find places as `find_places` does, and for each which node at a depth is passed on the way.
+    """Find places as `find_places` does, and for each the node at a depth on the descent.
 
-    What `values` have in these places is asked for, which is read next.
+    The `values` at these places, which are read next, are prefetched.
     `passed` (end - begin,) int64 is not written where the tree has no inner nodes as deep.
     """
     _find(keys, values, inner, starts, fan_out, bounds, begin, end, depth, passed, places)

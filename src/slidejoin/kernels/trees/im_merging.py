@@ -1,6 +1,6 @@
 """Merge an immutable tree and the B+-trees beside it into the next immutable tree (PIM-Tree, sections 3.2 and 4.2).
 
-The first as in `slidejoin.kernels.trees.css_tree`, the others as in `slidejoin.kernels.trees.subindexes`.
+Their layouts: `slidejoin.kernels.trees.css_tree` and `slidejoin.kernels.trees.subindexes`.
 """
 
 from __future__ import annotations

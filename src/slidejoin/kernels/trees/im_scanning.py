@@ -1,6 +1,6 @@
 """Scan ranges in an immutable tree and in the B+-trees beside it, from where they begin (PIM-Tree, 3.2 and 3.3).
 
-The first as in `slidejoin.kernels.trees.css_tree`, the others as in `slidejoin.kernels.trees.subindexes`.
+Their layouts: `slidejoin.kernels.trees.css_tree` and `slidejoin.kernels.trees.subindexes`.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def _scan_leaves(
     found: Any,  # noqa: ANN401
     total: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Add what is seen of keys up to `high` from a leaf's slot on; return how many are found then, -1 without room."""
+    """Add the seen rows with keys up to `high` from a leaf's slot on; return the new total, -1 without room."""
     keys, values, width, largest = line[KEYS], line[VALUES], line[WIDTH], np.int64(FILLING)
     while leaf != NOTHING:
         at, past = leaf * width + slot, (leaf + 1) * width
-        # What fills a node up is larger than any other key: how full it is need not be read, but for such a key itself.
+        # Padding is larger than any other key: the size of a node need not be read, except for that key itself.
         if high == largest:
             past = leaf * width + load_key(line[SIZES] + leaf * 8)
         key = np.int64(0)
@@ -118,7 +118,7 @@ def scan_some(
     result: Any,  # noqa: ANN401
     noted: Any,  # noqa: ANN401
 ) -> None:
-    """Find the rows of probes first…last-1 behind the places that are noted."""
+    """Scan the rows of probes first…last-1 from the noted places on."""
     total: Any = result[1]
     pieces = lo.shape[0]
     for i in range(first, last):

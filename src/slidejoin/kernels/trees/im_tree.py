@@ -1,7 +1,7 @@
-"""Ranges in an immutable tree and in the B+-trees beside it: find where they begin in each, then scan them.
+"""Range scans of an immutable tree and the B+-trees beside it: find the first entries, then scan.
 
-The first as in `kernels.trees.css_tree`, the others as in `kernels.trees.subindexes` (PIM-Tree, sections 3.2
-and 3.3). A few probes at a time, so that what their searches asked for is still near when it is scanned.
+Their layouts: `kernels.trees.css_tree` and `kernels.trees.subindexes` (PIM-Tree, sections 3.2 and 3.3). A few probes at
+a time, so that what their searches prefetched is still cached when it is scanned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["PROBES", "answer_some", "walk_both"]
 
 PROBES = 64
-"""That are searched for before any is scanned: what is asked for by then stays in the nearer caches."""
+"""Probes that are searched before any is scanned: what is prefetched by then stays in the nearer caches."""
 
 SEARCH, SCAN = range(2)
 """Nanoseconds spent, (2,) int64."""
@@ -99,10 +99,10 @@ def answer_some(
     noted: NDArray[np.int64],
     spent: NDArray[np.int64],
 ) -> None:
-    """Find the rows of probes first…last-1, all searched for before any is scanned.
+    """Find the rows of probes first…last-1: search for all, then scan.
 
     The immutable tree's arrays and `depth` as in `kernels.trees.css_tree.find_passing`; pools (p, FIELDS), which
-    may be none; lo and hi (k, n), seen_from and seen_to (n,) as in `slidejoin.index.protocol.Probes`. `noted`
+    may be none; lo and hi (k, n), seen_from and seen_to (n,) as in `slidejoin.index.probe.Probes`. `noted`
     (2 + k * (1 + 2 * p), last - first or more) is written: nodes passed, places in the immutable tree, leaves and slots
     in the others. `result` (2,) holds how many rows are in `found`, and takes the first probe that is not answered, see
     `slidejoin.index.structure.Structure.walk`, and how many are found then; `spent` (2,) is added to.
@@ -158,7 +158,7 @@ def walk_both(
 ) -> None:
     """Answer probes begin…end-1, `PROBES` after `PROBES`, up to the first for which there is no room.
 
-    As `answer_some` does, which says what all of these are.
+    The arguments are those of `answer_some`.
     """
     pieces = lo.shape[0]
     noted: Any = np.zeros((2 + pieces * (1 + 2 * pools.shape[0]), PROBES), np.int64)

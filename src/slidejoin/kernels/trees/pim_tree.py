@@ -1,8 +1,8 @@
 """Probes of a PIM-Tree shared by threads, task by task in the order of arrival (PIM-Tree, section 4.1).
 
-A task is a few probes. Whoever is free takes the next one, answers it into memory of its own, and marks it; then,
-unless another thread is just doing so, it hands on all tasks at the head of the queue that are done, in their order. So
-a slow task stops nobody, and the answer is the one that a single thread gives.
+A task is a few probes. A free thread takes the next task, writes its answer into memory of its own, and marks it done;
+then, unless another thread is doing so, it hands on all finished tasks at the head of the queue, in their order. So a
+slow task blocks no other thread, and the result is the same as with a single thread.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "QUEUE", "TASK", "TOTAL", "do_tasks", "hand_on"]
 
 NEXT, LOCK, HEAD, TOTAL, STOPPED, QUEUE = range(6)
-"""The shared queue, (QUEUE,) int64: the next task to take; whether somebody hands results on; the first task that is
-not handed on; rows that are; whether there was no room for a task, so that all stop."""
+"""The shared queue, (QUEUE,) int64: the next task to take; whether a thread is handing results on; the first task that
+is not handed on; rows handed on; whether there was no room for a task, so that all stop."""
 
 STATUS, OFFSET, COUNT, AT, TASK = range(5)
-"""A task in the queue, int64: where it stands; the place of its rows in the memory of the thread that found them, how
+"""A task in the queue, int64: its status; the place of its rows in the memory of the thread that found them, how
 many they are, and the address of that memory."""
 
 AVAILABLE, ACTIVE, COMPLETED = range(3)
-"""Where a task stands."""
+"""The status of a task."""
 
 
 @inlined

@@ -1,12 +1,12 @@
-"""B+-trees that rows only come into, all their nodes in one pool, all their leaves in one list (PIM-Tree, 3.2 and 3.3).
+"""Insert-only B+-trees with all nodes in one pool and all leaves in one list (PIM-Tree, 3.2 and 3.3).
 
-Node v has ``sizes[v]`` entries in places ``v * width`` and on of `keys` and `values`, int64, where `width` is its room,
-whole cache lines; behind them stands the largest key there is, which is never below a bound. An entry of a leaf is a
-key and an ordinal. An entry of an inner node is the largest key that may be in a child, and the child; that of the last
-child is never looked at. Equal keys may lie in several leaves; searches come to the first and go on by ``following``.
+Node v has ``sizes[v]`` entries from place ``v * width`` of `keys` and `values`, int64, where `width` is its capacity,
+whole cache lines; the rest is padded with the largest int64, which is never below a bound. An entry of a leaf is a key
+and an ordinal. An entry of an inner node is the largest key that may be in a child, and the child; the last child's key
+is ignored. Equal keys may be in several leaves; searches find the first and continue by ``following``.
 
 Nodes 0, 1, … are the first leaves of tree 0, 1, …, and stay so: a node that is split keeps its first part. Each tree
-has a root and a height, the levels above the leaves. Nodes are taken one after the other and given back all together.
+has a root and a height, the levels above the leaves. Nodes are allocated one by one and freed all together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["FILLING", "NOTHING", "find_leaves", "insert_ascending", "take_leaves
 
 NOTHING = -1
 HIGHEST = 64
-"""Levels beyond what any tree has."""
+"""More levels than any tree has."""
 
 FILLING = np.int64(np.iinfo(np.int64).max)
 
@@ -96,7 +96,7 @@ def _hang(
         while at > node * width + slot + 1:
             keys[U64(at)], values[U64(at)] = keys[U64(at - 1)], values[U64(at - 1)]
             at -= 1
-        # What was the largest key of the child that was split is that of the new one.
+        # The former largest key of the split child is that of the new one.
         keys[U64(at)], values[U64(at)] = keys[U64(at - 1)], child
         keys[U64(at - 1)] = largest
         sizes[U64(node)] += 1
@@ -123,7 +123,7 @@ def _go_down(
     path: Any,  # noqa: ANN401
     slots: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Return the first leaf that a key may be in, and write down the way; `at` is the address of the keys."""
+    """Return the first leaf that a key may be in, and record the path; `at` is the address of the keys."""
     for level in range(height):
         slot = slot_below(at + node * width * 8, lines, key)
         path[U64(level)], slots[U64(level)] = node, slot
@@ -133,7 +133,7 @@ def _go_down(
 
 @inlined
 def _ask_for(keys_at: Any, values_at: Any, width: Any, lines: Any, node: Any, whole: Any) -> None:  # noqa: ANN401
-    """Ask for a node's keys and, if `whole`, for what goes with them."""
+    """Prefetch a node's keys and, if `whole`, their values."""
     for line in range(lines):
         prefetch_at(keys_at + node * width * 8 + line * 64)
     if whole:
@@ -159,7 +159,7 @@ def _go_down_together(
     levels: Any,  # noqa: ANN401
     whole: Any,  # noqa: ANN401
 ) -> None:
-    """Find the first leaves for bounds low…low+count-1, at most BATCH, and ask for their keys; `whole`: and ordinals.
+    """Find the first leaves for bounds low…low+count-1, at most BATCH, and prefetch their keys; `whole`: and ordinals.
 
     The route of the first one is in place low - offset.
     """
@@ -202,7 +202,7 @@ def insert_ascending(
     """Insert rows begin…end-1, best by ascending key, each into the tree that `routes` (n,) int64 names.
 
     `pool` (2,) int64 holds the first node that is free and the one behind the last. Returns the first row for which
-    these might not do, else `end`. O(n log(rows)).
+    these might not suffice, else `end`. O(n log(rows)).
     """
     width = (fan_out + LANES - 1) // LANES * LANES
     lines, last = width // LANES, np.int64(NOTHING)
@@ -228,7 +228,7 @@ def insert_ascending(
             if size == fan_out:
                 if pool[1] - pool[0] < heights[U64(tree)] + 2:
                     return row
-                # Rows that come one behind or before the other leave full nodes.
+                # Rows in ascending or descending order leave full nodes.
                 cut = size >> 1
                 if leaf == last:
                     cut = size if place == size else np.int64(0) if place == 0 else cut
@@ -297,7 +297,7 @@ def take_leaves(
     to_values: NDArray[np.int64],
     state: NDArray[np.int64],
 ) -> None:
-    """Take so many rows out of leaves, and what the last of these has besides; the leaves stay, empty.
+    """Take so many rows out of leaves, and the rest of the last leaf; the leaves stay, empty.
 
     `state` (2,) int64 holds the first leaf, and takes the one behind the last, NOTHING if there is none, and how many
     rows were taken. O(rows + leaves).

@@ -1,8 +1,8 @@
-"""The fused path: a push of one comparison of whole numbers, in a few kernel calls.
+"""The fused path: a push of a join on one integer comparison, in a few kernel calls.
 
-The general path decides anew for each push what a plan leaves open: filters, further terms, times, keys that do not
-fit. That costs some 500 µs a push whatever its size. Here all of it is decided once; a push that does not fit is not
-accepted. The steps are the same: insert, probe, weave; tests push everything both ways.
+The general path decides for each push what a plan leaves open: filters, further terms, times, keys out of range. That
+costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
+accepted. The steps are the same: insert, probe, weave; tests run every push through both paths.
 
 Three fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
 and small ones through sorted runs (`sorted_runs`).
@@ -44,7 +44,7 @@ class FusedPath:
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
-        """Tell whether everything that is left out here is absent."""
+        """Tell whether the plan needs nothing that the fused path does not support."""
         return plain(parts.plan) and (FusedCells.serves(parts) or FusedRuns.serves(parts))
 
     def accepts(self, batch: PushBatch) -> bool:
@@ -58,7 +58,7 @@ class FusedPath:
         return False
 
     def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
-        """Take the rows of the batch that was accepted last, and return what they produce."""
+        """Process the batch that was accepted last, and return what it produces."""
         fused, self._accepting = self._accepting, None
         if fused is None:
             msg = "run takes a batch that was accepted just before"
@@ -71,6 +71,6 @@ class FusedPath:
         return bool(self._missing)
 
     def account(self) -> None:
-        """Count the time of each step since it was last asked for."""
+        """Add the time of each step since the last call."""
         if self._cells is not None:
             self._cells.account()

@@ -1,4 +1,4 @@
-"""Fused pushes through tables of cells: one band or equality of whole numbers, in count or time windows."""
+"""Fused pushes through cell tables: one integer band or equality, in count or time windows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", sli
 
 
 class Accepted(NamedTuple):
-    """What was learnt of a batch when it was accepted.
+    """What `accepts` has found out about a batch.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class FusedCells(FusedPush):
         super().__init__(parts, self._plain)
         self._largest = slice_rows(plan, 0, {})
         self.work = np.zeros(WORK, np.int64)
-        """The work of a push as kernels read it, see `slidejoin.kernels.fused.work`."""
+        """The work array of a push for kernels, see `slidejoin.kernels.fused.work`."""
         self._words = memoryview(self.work.data)  # items of it are set in a third of the time
         self._address = address_of(self.work)
         self.probe_sides: dict[Side, ProbeSide] = {}
@@ -115,12 +115,12 @@ class FusedCells(FusedPush):
                 self.work[one.at + AFTER] = plan.scope.length(role)
         self.work[COUNTING] = self._counting
         self.expected = 0
-        """Pairs of the last push: there will be about as many in the next one."""
+        """Pairs of the last push, an estimate for the next one."""
         self._accepted: Accepted | None = None
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
-        """Tell whether what is left out here is absent, of a plan that is `plain`."""
+        """Tell whether a plan that is `plain` needs nothing that is not supported here."""
         plan = parts.plan
         return (
             parts.algorithm == "band_cells"
@@ -161,7 +161,7 @@ class FusedCells(FusedPush):
         return helper
 
     def _tables(self, batch: PushBatch) -> dict[Side, BandCells]:
-        """Return the tables of both sides; nothing if they, or so many rows, need another table first."""
+        """Return the tables of both sides; nothing if they need to be replaced first, also for so many rows."""
         tables: dict[Side, BandCells] = {}
         for side in SIDES:
             window, rows = self._parts.windows[side], batch.rows_of(side)
@@ -184,7 +184,7 @@ class FusedCells(FusedPush):
             self._look_at(role, tables[other(role)], first)
         try:
             shared = helper is not None and helper.begin(self.work, self._address, keys["left"], keys["right"])
-            # What is done here in Python is done while the helper inserts.
+            # This Python code runs while the helper inserts.
             arrivals = arrivals or self._arrange(batch, by)
             now = stats.since("arrive", start)
             self._hold_rows(batch.columns, keys, tables, times, first)
@@ -208,7 +208,7 @@ class FusedCells(FusedPush):
         times: dict[Side, NDArray[np.int64]] | None,
         first: dict[Side, int],
     ) -> None:
-        """Take rows, without their keys but with their event times."""
+        """Store rows without their keys, but with their event times."""
         words = self._words
         if times is None:
             for side in SIDES:
@@ -225,7 +225,7 @@ class FusedCells(FusedPush):
             words[self.probe_sides[side].at + TIMES] = address_of(own)
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
-        """Write down where the table lies that one side's probes look into, and what was before them."""
+        """Set the address of the table that one side's probes search, and the numbers of rows before them."""
         one, words, stored = self.probe_sides[role], self._words, other(role)
         one.look_at(table, words)
         one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
@@ -240,7 +240,7 @@ class FusedCells(FusedPush):
         return memory.take(places), memory.take(places)
 
     def account(self) -> None:
-        """Count the time of each step since it was last asked for, of both threads together."""
+        """Add the time of each step since the last call, of both threads together."""
         took, seconds = self._words[TOOK : TOOK + PARTS].tolist(), self._parts.stats.seconds
         self.work[TOOK : TOOK + PARTS] = 0
         for name, parts in STEPS:
@@ -257,7 +257,7 @@ class FusedCells(FusedPush):
         keys: dict[Side, NDArray[np.int64]],
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> pa.Table:
-        """Put out what the kernel wrote, or go on where it had to stop."""
+        """Output the pairs of the kernel, or continue where it had to stop."""
         pairs = self._words[WOVEN]
         if pairs < 0:
             return self.go_on(columns, arrivals, first, tables, keys)
@@ -269,7 +269,7 @@ class FusedCells(FusedPush):
             marks = room[1].view(np.bool_)[: room[0].size]
             out = self._counts(room[0], columns, arrivals, marks)
         else:
-            # Who keeps a table keeps all memory behind it.
+            # A reference to a table keeps all its memory.
             few = 2 * pairs < room[0].size
             left, right = (places[:pairs].copy() if few else places[:pairs] for places in room)
             out = self._output.table(left, right)
@@ -288,7 +288,7 @@ class FusedCells(FusedPush):
         tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
     ) -> pa.Table:
-        """Go on where the kernel had to stop: insert what is not yet, look again for what had no room, put it out."""
+        """Continue where the kernel had to stop: insert remaining rows, repeat probes that had no room, output."""
         words = self._words
         unfinished = words[WOVEN] == UNFINISHED
         for role in SIDES:
@@ -309,7 +309,7 @@ class FusedCells(FusedPush):
         return out
 
     def _found(self, push: Push, first: dict[Side, int]) -> PositionCandidates:
-        """Return what was found as candidates yet to be written, in bounded parts: there was no room for all."""
+        """Return the matches as candidates to be written in bounded parts: there was no room for all."""
         parts = self._parts
         found = {role: one.joined(self._words) for role, one in self.probe_sides.items()}
         sides = {

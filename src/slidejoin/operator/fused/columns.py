@@ -1,4 +1,4 @@
-"""What one side brings to a small push: where its columns, its window and its records lie, and room for results."""
+"""The column, window and record addresses of one side of a small push, and room for its results."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["AT", "ColumnAddresses", "ResultBlock", "SmallPushSide"]
 
 AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
-"""Where the numbers of a side begin, see `slidejoin.kernels.fused.small_push`."""
+"""Where the fields of a side begin, see `slidejoin.kernels.fused.small_push`."""
 
 ColumnAddresses: TypeAlias = "list[tuple[int, int, tuple[int, ...]]]"
-"""Columns that are looked at: the place of each, the bytes of a value, and where its address is written down."""
+"""Columns that are read: the place of each, the bytes of a value, and where its address is stored."""
 
 
 class SmallPushSide:
-    """What one side brings to small pushes: where its columns lie, its window and its records."""
+    """One side of small pushes: the addresses of its columns, its window and its records."""
 
     def __init__(
         self, side: Side, parts: JoinParts, key: str, words: memoryview, role: ProbeSide, work: memoryview
@@ -53,7 +53,7 @@ class SmallPushSide:
         plan, window = parts.plan, parts.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
         schema = plan.schema(side)
-        # For each column that is looked at: its place, the bytes of a value, and where its address is written down.
+        # For each column that is read: its place, the bytes of a value, and where its address is stored.
         self._places: dict[int, tuple[int, list[int]]] = {}
         self._want(schema, key, KEY)
         records = self.payload.records
@@ -63,7 +63,7 @@ class SmallPushSide:
             words[self._at + at + 1], words[self._at + at + 2] = offset, column.dtype.itemsize
         words[self._at + KEPT], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
         self.columns = self.ordered(None)
-        # The table that the other side's probes look into, and the words of the work that say where it lies.
+        # The table that the other side's probes search, and the words of the work with its addresses.
         self._role, self._work = role, work
         self._slots = self._pool = np.empty(0, np.uint32)
         self._ring = np.empty(0, np.int64)
@@ -76,14 +76,14 @@ class SmallPushSide:
         wanted.append(self._at + at)
 
     def ordered(self, by: int | None) -> ColumnAddresses:
-        """Return the columns to be looked at, with the one in place `by` that rows are sorted by; see `look`."""
+        """Return the columns to read, with the one in place `by` that rows are sorted by; see `look`."""
         found = {place: (width, list(ats)) for place, (width, ats) in self._places.items()}
         if by is not None:
             found.setdefault(by, (8, []))[1].append(self._at + BY)
         return [(place, width, tuple(ats)) for place, (width, ats) in found.items()]
 
     def look(self, table: pa.Table, rows: int, columns: ColumnAddresses) -> bool:
-        """Write down where all lies that a push of these rows needs; return False if it does not fit."""
+        """Set all addresses that a push of these rows needs; return False if it does not fit."""
         words, at, window, payload = self._words, self._at, self.window, self.payload
         index, seen = cell_table(window.index), window.rows_seen
         if index is None or index.wide or index.is_full(seen + rows):
@@ -116,13 +116,13 @@ class SmallPushSide:
         return cell_table(self.window.index)
 
     def inserted(self, rows: int) -> None:
-        """Take notice of the rows that the kernel has inserted."""
+        """Count the rows that the kernel has inserted."""
         table = self.table
         if table is not None:
             table.inserted(rows)
 
     def finds(self) -> bool:
-        """Write down where records are found by their ordinals; return False if columns may have NULLs."""
+        """Set the addresses of the records by ordinal; return False if columns may have NULLs."""
         directory = self.payload.directory
         ring = directory.ring
         if ring is None or not directory.whole:

@@ -1,4 +1,4 @@
-"""What fused pushes do alike: putting rows in order, keeping them, and putting out what they found."""
+"""The steps that all fused pushes share: order the rows, store them, output the matches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_TIMES: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
 
 
 class FusedPush:
-    """What all fused pushes are made of.
+    """The base class of all fused pushes.
 
     `kernels` are those that it calls and the general path does not.
 
@@ -57,16 +57,16 @@ class FusedPush:
         self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit)
         held = {side: parts.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
-        # Used again for every push: fresh memory costs a page fault for each 4 KiB.
+        # Reused for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
     def _rising(self, batch: PushBatch) -> tuple[bool, SortValues]:
-        """Tell whether both sides come in order, and return the values that they are sorted by; None without."""
+        """Tell whether both sides are sorted, and return the values that they are sorted by; None without."""
         by = None if batch.order_by is None else self._places.sort_values(batch.columns, batch.order_by)
         return by is None or rise(by), by
 
     def _arrange(self, batch: PushBatch, by: SortValues) -> Arrivals:
-        """Put rows in order whose sort values rise."""
+        """Merge sides whose sort values ascend."""
         most = max(batch.left_rows, batch.right_rows)
         if by is not None and self._ranks[0].size < most:
             self._ranks = (np.empty(2 * most, np.int64), np.empty(2 * most, np.int64))
@@ -74,7 +74,7 @@ class FusedPush:
         return merge(batch.left_rows, batch.right_rows, by, (left[: batch.left_rows], right[: batch.right_rows]))
 
     def _hold(self, side: Side, columns: BatchColumns, first: int, time_max: int | None) -> None:
-        """Take the rows of one side, without their keys."""
+        """Store the rows of one side, without their keys."""
         window, values = self._parts.windows[side], self._places.held(side, columns)
         if values:
             window.hold_values(values, columns.rows, first, time_max)
@@ -88,14 +88,14 @@ class FusedPush:
         arrivals: Arrivals,
         marks: NDArray[np.bool_],
     ) -> pa.Table:
-        """Put out the number of pairs of each arrival, (n,) int64; `marks` (n,) bool tell the left ones."""
+        """Output the number of pairs of each arrival, (n,) int64; `marks` (n,) bool are True for left rows."""
         tables = {side: columns[side].kept for side in SIDES} if self._counted_columns else {}
         parts = self._parts
         found = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
         return together(found, parts.plan.layout.schema)
 
     def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
-        """Put out what was found in parts."""
+        """Output matches that were found in parts."""
         if self._counting:
             tables = list(self._output.counts(map(self._output.counted, found), push.tables, push.arrivals))
         else:
@@ -104,12 +104,12 @@ class FusedPush:
 
 
 def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:
-    """Return rows as the general path has them, for what is done by its means."""
+    """Return the rows in the form of the general path, for the steps that use it."""
     return Push({side: columns[side].kept for side in SIDES}, NO_TIMES, arrivals)
 
 
 def plain(plan: Plan) -> bool:
-    """Tell whether what any fused push leaves out is absent, but for what it asks of the comparison itself."""
+    """Tell whether a plan needs nothing that no fused push supports; the comparison itself is checked by each."""
     config, bound = plan.config, plan.bound
     return (
         not config.self_join

@@ -1,4 +1,4 @@
-"""Event times of a fused push: taken as they lie in memory, where no row is late."""
+"""Event times of a fused push: read in place from Arrow memory, provided that no row is late."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGEST = int(np.iinfo(np.int64).max)
 
 
 class EventTimes:
-    """What a time window needs of a push beside its keys."""
+    """The event times of a push, which a time window needs beside the keys."""
 
     def __init__(self, plan: Plan, scope: Scope) -> None:
         self._places = {side: plan.schema(side).get_field_index(scope.columns(side)[0]) for side in SIDES}
@@ -36,7 +36,7 @@ class EventTimes:
 
     @staticmethod
     def serves(plan: Plan, scope: Scope) -> bool:
-        """Tell whether event times are ticks as they lie in memory, and lengths in reach."""
+        """Tell whether event times are ticks in memory, and lengths in reach."""
         if not isinstance(scope, TimeScope):
             return False
         kinds = [plan.schema(side).field(scope.window.on(side)).type for side in SIDES]

@@ -1,4 +1,4 @@
-"""A second thread for work that is done in less time than the interpreter takes to hand it over."""
+"""The partner thread: a second thread for work that is shorter than a hand-over through the interpreter."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["Partner", "partner"]
 
 PATIENCE = 200_000
-"""Nanoseconds for which a mailbox is looked at after it was last needed: waking a thread takes 50,000."""
+"""Nanoseconds for which a mailbox is polled after its last use: waking a thread takes 50,000."""
 
 
 class Partner:
-    """Does its share of a push, see `slidejoin.kernels.fused.pushing`.
+    """A second thread that does a share of a push, see `slidejoin.kernels.fused.pushing`.
 
-    The thread sleeps until it is roused, looks at its mailbox for a while, and sleeps again, all without the
-    interpreter's lock. Who has work does it alone if the partner sleeps, or works for somebody else.
+    The thread sleeps until it is roused, polls its mailbox for a while, and sleeps again, all without the interpreter's
+    lock. If the partner sleeps or works for another join, the caller does the work alone.
     """
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Partner:
         self._reads, self._writes = os.pipe()
         self._thread = Thread(target=self._serve, name="slidejoin-partner", daemon=True)
         self._thread.start()
-        # It may still be looking when the interpreter ends, and its memory goes.
+        # It may still be polling when the interpreter ends and its memory is freed.
         atexit.register(self.close)
 
     def rouse(self) -> None:
-        """Wake the thread, so that it looks at its mailbox in some 50 µs; nothing if it does."""
+        """Wake the thread, so that it polls its mailbox in some 50 µs; do nothing if it is awake."""
         words = self._words
         words[ROUSED] += 1
         if not words[AWAKE]:
@@ -51,34 +51,34 @@ class Partner:
     def begin(
         self, work: NDArray[np.int64], address: int, left_keys: NDArray[np.int64], right_keys: NDArray[np.int64]
     ) -> bool:
-        """Begin to insert rows, and go on with what is open of the work, which lies at `address`, until `end`.
+        """Begin to insert rows, and continue with open parts of the work at `address`, until `end`.
 
-        Returns False, and does nothing, if it works for somebody else.
+        Returns False, and does nothing, if it works for another join.
         """
         if not self._lock.acquire(blocking=False):
             return False
         self._for, self._words[ADDRESS] = work, address
         begin(work, self._mailbox, left_keys, right_keys)
-        # What came between may have taken longer than it looks: it would sleep through a push that is posted meanwhile.
+        # More time than it polls may have passed: it would sleep through a push that is posted meanwhile.
         self.rouse()
         return True
 
     def end(self, work: NDArray[np.int64]) -> None:
-        """Leave the work if it was begun; nothing otherwise, so that an interrupt may come at any point of a push."""
+        """Leave the work if it was begun, else do nothing: an interrupt may come at any point of a push."""
         if self._for is work:
             end(work, self._mailbox)
             self._for = None
             self._lock.release()
 
     def close(self) -> None:
-        """End the thread; from then on, whoever has work does it alone."""
+        """End the thread; from then on callers do all work alone."""
         if self._thread.is_alive():
             self._words[CLOSED] = 1
             os.write(self._writes, b"!")
             self._thread.join()
 
     def forget(self) -> None:
-        """Close what a forked process has of a partner whose thread is not in it."""
+        """Close the copy of a partner in a forked process, which does not have its thread."""
         atexit.unregister(self.close)
         os.close(self._reads)
         os.close(self._writes)

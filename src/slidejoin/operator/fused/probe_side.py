@@ -1,4 +1,4 @@
-"""What the probes of one side need in fused pushes through cells, kept from push to push."""
+"""The probe parameters of one side in fused pushes through cell tables, kept from push to push."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProbeSide:
         self._table: tuple[NDArray[Any], ...] = ()
 
     def look_at(self, index: BandCells, words: memoryview) -> None:
-        """Write down where the table lies that is probed."""
+        """Set the address of the probed table."""
         known = self._table
         table: tuple[NDArray[Any], ...] = (index.slots, index.pool, index.state)
         if known and all(map(is_, table, known)):
@@ -42,7 +42,7 @@ class ProbeSide:
             words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
 
     def make_room(self, probes: int, words: memoryview) -> None:
-        """Make room for answers: four a probe, or what was needed before."""
+        """Make room for matches: four a probe, or as many as were needed before."""
         found, places = self.found, 4 * probes + 2 * STRETCHES * MARGIN
         if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
             found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
@@ -51,7 +51,7 @@ class ProbeSide:
             words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
 
     def learn(self, words: memoryview) -> None:
-        """Make more room the next time if there was too little for what was found."""
+        """Make more room the next time if there was too little."""
         asked = words[self.at + PROBES + 1]
         done, total = (sum(words[self.at + name : self.at + name + STRETCHES]) for name in (DONE, TOTAL))
         if 0 < done < asked:
@@ -60,7 +60,7 @@ class ProbeSide:
             words[self.at + VIEWED] = 0
 
     def joined(self, words: memoryview) -> FoundPositions:
-        """Return what the probes found, of all stretches side by side; all were answered."""
+        """Return the matches of the probes, all stretches concatenated; all were answered."""
         end, found = 0, self.found
         for stretch in range(STRETCHES):
             total, beyond = words[self.at + TOTAL + stretch], words[self.at + BEYOND + stretch]

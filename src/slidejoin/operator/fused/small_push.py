@@ -1,8 +1,8 @@
-"""Fused pushes of a few rows: what `cells` does in Python, done by addresses.
+"""Fused pushes of a few rows: what `cells` does in Python, done by kernels on addresses.
 
-A push of sixteen rows spends two microseconds on its rows and forty on calls. Here each column is asked once where it
-lies, one kernel does the rest (`kernels.fused.small_push`), and the result is cut from a table that was made for many.
-What does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
+A push of sixteen rows spends two microseconds on its rows and forty on calls. Here the address of each column is taken
+once, one kernel does the rest (`kernels.fused.small_push`), and the result is a slice of a preallocated table. Whatever
+does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 __all__ = ["SmallPush"]
 
 MOST_ROWS = 1 << 10
-"""Rows of a push that is small: larger ones need more room for results than is kept for others."""
+"""Most rows of a small push: larger ones need more room for results than is preallocated."""
 
 BLOCK_PLACES = 1 << 12
-"""Pairs of a table from which results are cut: who keeps one of them keeps up to 64 KiB for two columns."""
+"""Pairs of a table from which results are sliced: each of them keeps up to 64 KiB for two columns alive."""
 
 
 class SmallPush:
@@ -65,7 +65,7 @@ class SmallPush:
     ----------
     parts : JoinParts
     cells : FusedCells
-        Whose work is shared, and who goes on where the kernel has to stop.
+        Its work is shared, and it continues where the kernel has to stop.
     """
 
     kernels = (order_small, push_small)
@@ -85,7 +85,7 @@ class SmallPush:
         self._ordinals = np.empty((2, BLOCK_PLACES), np.int64)
         if self._gathers:
             words[WRITTEN], words[WRITTEN + 1] = map(address_of, self._ordinals)
-        # Where the address of each column that is put out is written down.
+        # Where the address of each output column is stored.
         self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
         self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
         self._block = ResultBlock(plan.layout.schema, self._dtypes, 1)
@@ -97,7 +97,7 @@ class SmallPush:
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
-        """Tell whether everything that small pushes leave out is absent, of a join that `FusedCells` serves."""
+        """Tell whether a join that `FusedCells` serves needs nothing that small pushes do not support."""
         plan = parts.plan
         if plan.scope is not None or plan.config.output == "count":
             return False
@@ -117,7 +117,7 @@ class SmallPush:
     # -- accept ------------------------------------------------------------------------------------------------------
 
     def accepts(self, batch: PushBatch) -> bool:
-        """Tell whether the rows are few and in order, without NULLs, and fit in where the newest ones are."""
+        """Tell whether the rows are few and in order, without NULLs, and fit behind the newest ones."""
         rows, by = batch.rows, batch.order_by
         if not 0 < rows <= self._most_rows or self._places(rows) > BLOCK_PLACES:
             return False
@@ -140,7 +140,7 @@ class SmallPush:
         return min(expected + expected // 8 + rows, self._parts.limit.rows)
 
     def _look_up(self, batch: PushBatch) -> tuple[ColumnAddresses, ColumnAddresses] | None:
-        """Return which columns are looked at in pushes that are sorted by one; None if these do not fit."""
+        """Return which columns are read in pushes that are sorted by one; None if these do not fit."""
         found, name = None, batch.order_by
         if name is not None:
             places = plain_places(batch.tables, name)
@@ -169,7 +169,7 @@ class SmallPush:
         return out
 
     def _aim(self, places: int, *, ordered: bool) -> None:
-        """Write down where so many pairs go, and how they are ordered."""
+        """Set where so many pairs go, and how they are ordered."""
         words, work, block = self._words, self._work_words, self._block
         if block.used + places > block.places:
             block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, BLOCK_PLACES)
@@ -183,7 +183,7 @@ class SmallPush:
             self._roomy = True
 
     def _go_on(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
-        """Go on where the kernel had to stop, with rows that are kept already."""
+        """Continue where the kernel had to stop, with rows that are stored already."""
         lefts, rights = batch.left_rows, batch.right_rows
         ranks = self._ranks[0][:lefts].copy(), self._ranks[1][:rights].copy()
         arrivals = Arrivals(numbers(lefts), numbers(rights), *ranks, straight=True)
@@ -192,7 +192,7 @@ class SmallPush:
 
 
 def _output_columns(plan: Plan, parts: JoinParts, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
-    """Write down where the columns stand in records that are put out; return where their addresses go, and types."""
+    """Set the places in records of the output columns; return where their addresses go, and their types."""
     counts, out, dtypes = dict.fromkeys(SIDES, 0), [], []
     for side, name, _ in plan.layout.columns:
         records = parts.windows[side].payload.records

@@ -1,8 +1,8 @@
-"""Fused pushes through sorted runs: one comparison of whole numbers, in count windows, by few rows at once.
+"""Fused small pushes through sorted runs: one integer comparison, in count windows.
 
-The rows of small pushes collect in an insertion buffer (`index.sorted_runs.insertion_buffer`), so that most of them
-neither make a run nor merge one. Larger ones take the general path, which two threads share: their rows cost more than
-its decisions.
+The rows of small pushes are collected in an insertion buffer (`index.sorted_runs.insertion_buffer`), so most pushes
+neither build nor merge a run. Larger pushes take the general path, which uses two threads: there the work on rows
+outweighs the overhead of the path.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 __all__ = ["FusedRuns"]
 
 MATCHES, MOST_MATCHES, MOST_COUNTED = 16, 1 << 20, 1 << 17
-"""Matches a probe for which there is room at first, and places for the matches of a side at most: 4 MiB; fewer where
-they are only counted, because the general path counts ranges without looking at their rows."""
+"""Initial room, in matches a probe, and the largest room for the matches of a side: 4 MiB; less where they are only
+counted, because the general path counts ranges without reading their rows."""
 
 REST = 32
 """Pushes that take the general path after one with more matches than that."""
 
 
 class Accepted(NamedTuple):
-    """What was learnt of a batch when it was accepted: keys (n,) int64 of each side, and where they go."""
+    """What `accepts` has found out about a batch: keys (n,) int64 of each side, and where they go."""
 
     keys: dict[Side, NDArray[np.int64]]
     chains: dict[Side, BiSort]
@@ -55,7 +55,7 @@ class Accepted(NamedTuple):
 
 
 class RunProbes:
-    """The probes of one side and what they find, in memory that is kept from push to push."""
+    """The probes of one side and their matches, in memory that is kept from push to push."""
 
     def __init__(self, keys: Beside, window: CountWindow, stored: Side) -> None:
         shift = keys.shift
@@ -112,12 +112,12 @@ class FusedRuns(FusedPush):
         self._probes = {role: RunProbes(keys[role], window, other(role)) for role in SIDES}
         self._largest = slice_rows(plan, 0, {})
         self._rests_until = 0
-        """Rows of the join up to which pushes are left to the general path."""
+        """Rows of the join up to which pushes take the general path."""
         self._accepted: Accepted | None = None
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
-        """Tell whether what is left out here is absent, of a plan that is `plain`."""
+        """Tell whether a plan that is `plain` needs nothing that is not supported here."""
         return (
             parts.algorithm in {"band_cells", "bi_sort"}
             and parts.windows["left"].merge
@@ -184,7 +184,7 @@ class FusedRuns(FusedPush):
         return self._concatenated(self._parts.insert_probe.probe_again(push, first), push)
 
     def _written(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
-        """Put out what was found."""
+        """Output the matches."""
         parts, left, right = self._parts, self._probes["left"], self._probes["right"]
         start, lefts, rights = perf_counter(), batch.left_rows, batch.right_rows
         ranks, pairs = (arrivals.left_rank, arrivals.right_rank), left.total + right.total

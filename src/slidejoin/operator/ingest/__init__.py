@@ -1,1 +1,1 @@
-"""From batches to rows in arrival order; late rows are left out."""
+"""Ingest: from batches to rows in arrival order, without late rows."""

@@ -1,4 +1,4 @@
-"""In which order rows come, and which of them come too late."""
+"""Arrival order: how the rows of a push are ordered, and which of them are late."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Arrivals:
     left_rank, right_rank : (n,) int64
         Place of each of them in the one order over both sides, ascending.
     straight : bool
-        Whether each side's rows come in the order of its batch, all of them: then nothing has to be moved. False says
-        nothing.
+        Whether each side's rows are in the order of its batch, all of them: then nothing has to be moved. False means
+        unknown.
     """
 
     left: NDArray[np.int64]
@@ -53,7 +53,7 @@ class Arrivals:
         return self.left_rank if side == "left" else self.right_rank
 
     def without(self, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> Arrivals:
-        """Return the arrivals without the marked rows (in arrival order), ranks closed up."""
+        """Return the arrivals without the marked rows (in arrival order), with consecutive ranks."""
         if not (left.any() or right.any()):
             return self
         keep_left, keep_right = ~left, ~right
@@ -90,7 +90,7 @@ def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | Non
 
 
 def rise(by: tuple[Sortable, Sortable]) -> bool:
-    """Tell whether both sides' sort values ascend; of types that have to be looked at one by one, False."""
+    """Tell whether both sides' sort values ascend; False for types whose values have to be read one by one."""
     rising = RISE.get(by[0].dtype)
     return rising is not None and rising(*by)
 
@@ -113,7 +113,7 @@ _numbers: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def numbers(count: int) -> NDArray[np.int64]:
-    """Return 0, 1, 2, …, (count,) int64, not to be written to: a part of one array that grows when it must.
+    """Return 0, 1, 2, …, (count,) int64, read-only: a slice of one shared array that grows on demand.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def numbers(count: int) -> NDArray[np.int64]:
     if count > known.size:
         known = np.arange(max(1024, 2 * count))
         known.flags.writeable = False
-        _numbers = known  # whichever of two threads comes last, each goes on with its own
+        _numbers = known  # of two threads, each continues with its own array
     return known[:count]
 
 
@@ -152,8 +152,8 @@ class Clock:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Move the clock over one push and tell which rows are late, each judged as it arrives.
 
-        `left` and `right` are event times in arrival order, (n,) int64. A late row lies below its own side's maximum,
-        so whether it moves the clock makes no difference.
+        `left` and `right` are event times in arrival order, (n,) int64. A late row is below its own side's maximum, so
+        it does not matter whether it advances the clock.
         """
         total = left.size + right.size
         seen = {}

@@ -1,7 +1,7 @@
-"""The rows that one side brings to a push, each column looked at once.
+"""The columns of one side of a push, each read from Arrow once.
 
-Getting at the memory of an Arrow column takes some 3 µs, and the sort column, the keys and what is kept are often the
-same ones: in small pushes that is a good part of all time.
+Getting the memory of an Arrow column takes some 3 µs, and the sort column, the keys and the stored columns are often
+the same: in small pushes that is a good part of the time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BatchColumns:
 
 
 class ColumnPlaces:
-    """Where the columns stand, in tables as they are given, that need no look but at their NULLs.
+    """The places of the columns, in tables as given, that need no check but for NULLs.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class ColumnPlaces:
         return columns
 
     def sort_values(self, taken: Mapping[Side, BatchColumns], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return what `sort_values` does; where a column stands is looked up once."""
+        """Return what `sort_values` does; the place of a column is looked up once."""
         places = self._order.get(name)
         if places is None:
             places = self._order[name] = plain_places({side: taken[side].table for side in SIDES}, name)
@@ -130,13 +130,13 @@ class ColumnPlaces:
 
 
 def _whole(schema: pa.Schema, name: str) -> int | None:
-    """Return where a column stands if its values are keys as they lie in memory, None if they are not."""
+    """Return the place of a column if its values in memory are keys, None if they are not."""
     place: int = schema.get_field_index(name)
     return place if schema.field(place).type.id in WHOLE else None
 
 
 def _held(schema: pa.Schema, columns: Sequence[Fixed]) -> tuple[tuple[int, type[Any] | None], ...]:
-    """Return where these columns stand, and as what they are held if not as int64; nothing if some need more."""
+    """Return the places of these columns, and the types that they are held as if not int64; else nothing."""
     found: list[tuple[int, type[Any] | None]] = []
     for column in columns:
         place = schema.get_field_index(column.name)

@@ -1,4 +1,4 @@
-"""From batches to what the operator takes: one arrival order, late rows and rows without event time left out."""
+"""From batches to the rows of a push: one arrival order, without late rows and rows without event time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Push:
 
 
 class Ingest:
-    """Takes rows in for one plan; what does not depend on the rows is decided once."""
+    """Ingests rows for one plan; all that does not depend on the rows is decided once."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -134,5 +134,5 @@ def _as_given(given: pa.Schema, kept: pa.Schema) -> bool:
 
 
 def columns_of(table: pa.Table) -> Batch:
-    """Return the columns by their names, each looked up and loaded when it is first asked for."""
+    """Return the columns by their names, each looked up and loaded on first use."""
     return Batch(table)

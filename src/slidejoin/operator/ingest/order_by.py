@@ -1,4 +1,4 @@
-"""Values by which the rows of a push are sorted, comparable between the sides."""
+"""The sort keys of a push: values of the order column, comparable between the sides."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
 
 
 def plain_places(tables: Mapping[Side, pa.Table], name: str) -> tuple[int, ...]:
-    """Return where the column stands on the left and on the right, if it needs no look but at its NULLs; else nothing.
+    """Return the places of the column on both sides, if it needs no check but for NULLs; else nothing.
 
     That is so for all batches with these schemas.
     """
@@ -73,7 +73,7 @@ def plain_places(tables: Mapping[Side, pa.Table], name: str) -> tuple[int, ...]:
 
 
 def _plain(table: pa.Table, name: str) -> pa.ChunkedArray | None:
-    """Return a column whose values are sort values as they lie in memory, None for what has to be looked at."""
+    """Return a column whose values in memory are sort values, None for others."""
     place = table.schema.get_field_index(name)
     if place < 0:
         return None

@@ -1,4 +1,4 @@
-"""The keys of one side's rows: one whole number for each term of the predicate."""
+"""The index keys of one side's rows: one integer for each term of the predicate."""
 
 from __future__ import annotations
 

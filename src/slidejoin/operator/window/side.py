@@ -1,4 +1,4 @@
-"""The window of one side: rows that come and leave, over an index. Both sides are this one class."""
+"""The window of one side: insert rows into its index and store, and expire them. Both sides use this class."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ LARGEST_SLICE = 1 << 18
 """Rows of both sides that are inserted before their probes."""
 
 LOADED_AT_ONCE = 1 << 11
-"""Rows that are put at once into a window that is loaded."""
+"""Rows inserted at once when a window is loaded."""
 
 FARTHEST = 4
-"""An index may span this many times the rows that live; one row far ahead in time could else make it grow for ever."""
+"""An index may span this many times the live rows; otherwise one row far ahead in time could make it grow for ever."""
 
 LONGEST = 1 << 29
-"""Ordinals that an index may span which has a place for each: positions of 32 bits tell as many apart."""
+"""Ordinals that an index with a place for each may span: 32-bit positions can distinguish as many."""
 
 
 def too_far(span: int, rows: int) -> bool:
     """Tell whether `rows` rows of a time window span too many ordinals for an index that has a place for each.
 
-    Few old ones that stay would keep the places of all that came after them, and positions tell `LONGEST` rows apart.
+    A few old rows would keep the places of all newer ones, and positions can distinguish `LONGEST` rows.
     """
     return span > min(FARTHEST * (rows + LARGEST_SLICE), LONGEST)
 
@@ -67,7 +67,7 @@ class SideWindow:
     Attributes
     ----------
     rows_seen : int
-        Ordinal of the row to come. The operator gives ordinals, before it has rows appended.
+        Ordinal of the next row. The operator assigns ordinals, before it appends rows.
     """
 
     def __init__(
@@ -94,19 +94,19 @@ class SideWindow:
         return min(self.payload.first(self.rows_seen), self.rows_seen)
 
     def _occupancy(self, next_row: int | None = None) -> Occupancy:
-        """Return which ordinals are here, before the row `next_row` if that is given."""
+        """Return which ordinals are stored, before the row `next_row` if that is given."""
         end = self.rows_seen if next_row is None else next_row
         return Occupancy(min(self.payload.first(end), end), end, self.payload.rows, self._capacity)
 
     # -- coming --------------------------------------------------------------------------------------------------------
 
     def start_at(self, ordinal: int) -> None:
-        """Give the first row that ordinal; no row is here yet."""
+        """Give the first row that ordinal; the window is empty."""
         self.rows_seen = ordinal
         self.index = self._new_index(self.index.name)
 
     def skip_to(self, ordinal: int) -> None:
-        """Leave out the ordinals before that one: rows that have left already."""
+        """Skip the ordinals before that one: rows that have expired already."""
         self.rows_seen = ordinal
         if not self.shared:
             self.payload.skip_to(ordinal)
@@ -133,7 +133,7 @@ class SideWindow:
         self.refit()
 
     def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
-        """Take rows with the ordinals that they had: the first and the number of each stretch; no row is here yet."""
+        """Load rows with their former ordinals: the first and the number of each stretch; the window is empty."""
         start, scope = 0, self.plan.scope
         self.start_at(stretches[0][0] if stretches else rows_seen)
         for first, rows in stretches:
@@ -148,14 +148,14 @@ class SideWindow:
         self.skip_to(rows_seen)
 
     def hold(self, table: pa.Table, first: int, time_max: int | None = None) -> None:
-        """Take the newest rows without their keys, which the index is given apart."""
+        """Store the newest rows without their keys, which the index gets separately."""
         if not self.shared:
             self.payload.append_rows(first, table, time_max, self.payload.rows + table.num_rows)
 
     def hold_values(
         self, values: Sequence[NDArray[np.generic]], rows: int, first: int, time_max: int | None = None
     ) -> None:
-        """Take the newest rows without their keys, given as `Payload.append_values` takes them."""
+        """Store the newest rows without their keys, given as `Payload.append_values` takes them."""
         self.payload.append_values(first, values, rows, time_max, self.payload.rows + rows)
 
     def attach(self, table: pa.Table, part: SealedPart, time_max: int | None) -> None:
@@ -183,7 +183,7 @@ class SideWindow:
         if (smaller := old.oversized(self._occupancy())) is not None:
             self._replace(smaller)
             if self.index.nbytes > old.nbytes:
-                self.index = old  # what lies behind few buckets took more than it gave
+                self.index = old  # with fewer buckets, overflow lines took more than was saved
 
     def own(self, ordinal: int) -> None:
         """Free the rows from that ordinal on of larger memory that they are slices of."""
@@ -206,13 +206,13 @@ class SideWindow:
         self._replace(self._new_index(algorithm))
 
     def relieve(self) -> bool:
-        """Make the index anew with more room if keys crowd in it, and tell whether that was done."""
+        """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""
         roomier = self.index.crowded(self._occupancy())
         self._replace(roomier)
         return roomier is not None
 
     def refit(self) -> None:
-        """Make the index anew if it cannot tell the keys apart that are in it."""
+        """Rebuild the index if it cannot distinguish its keys."""
         self._replace(self.index.overtaxed(self._occupancy()))
 
     def _replace(self, new: Index | None, next_row: int | None = None) -> None:
@@ -240,7 +240,7 @@ class SideWindow:
     def growth(self, table: pa.Table, *, closely: bool) -> int:
         """Return by how many bytes these rows, as they are held, make rows and index grow at most.
 
-        Looked at closely, the rows' keys tell more, which takes some 100 ns a row.
+        The exact computation also uses the rows' keys, which takes some 100 ns a row.
         """
         keys = None
         if closely:

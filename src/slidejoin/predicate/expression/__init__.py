@@ -1,1 +1,1 @@
-"""What was written: expressions as a small tree, from Python and to text and JSON."""
+"""The expression as written: a small tree, built from Python or SQL, written as text and JSON."""

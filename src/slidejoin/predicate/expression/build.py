@@ -1,7 +1,7 @@
-"""How nodes are put together: the one way by which SQL text and Python expressions make an expression.
+"""Constructors of expression nodes, used by both SQL text and Python expressions.
 
-What is checked here follows from the text alone: conditions where conditions belong, values where values belong.
-Types are checked against the schemas, in `bind.py`. Three rewritings are made, and none changes three-valued logic:
+They check what follows from the text alone: conditions where conditions belong, values where values belong. Types are
+checked against the schemas, in `bind.py`. Three rewritings are made, and none changes three-valued logic:
 nested AND (OR) is flattened, BETWEEN and IN become comparisons, a minus in front of a constant becomes its sign.
 """
 

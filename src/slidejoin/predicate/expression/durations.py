@@ -1,4 +1,4 @@
-"""Durations as people write them, to and from `datetime.timedelta`: ``10 minutes``, ``1 day 2 hours``, ``01:30:00``."""
+"""Durations as text, from and to `datetime.timedelta`: ``10 minutes``, ``1 day 2 hours``, ``01:30:00``."""
 
 from __future__ import annotations
 

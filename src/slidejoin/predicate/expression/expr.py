@@ -1,6 +1,6 @@
-"""The project's own form of an expression over a pair of rows: a small tree of frozen nodes.
+"""Expressions over a pair of rows: a small tree of frozen nodes.
 
-Nodes say what was written, nothing more: they know no schema and no data. SQL text (`sql.py`) and Python
+Nodes represent what was written, nothing more: they know no schema and no data. SQL text (`sql.py`) and Python
 expressions (`python.py`) build the same nodes through `build.py`; `bind.py` gives them types. ``==`` on nodes is
 equality of structure, which planning needs; the expressions that users write wrap a node and have operators instead.
 """

@@ -1,1 +1,1 @@
-"""Which stored keys can match: comparisons between the sides as ranges."""
+"""Key ranges: comparisons between the sides as ranges of stored keys that can match."""

@@ -1,4 +1,4 @@
-"""Comparisons between the sides that give ranges: what they compare, and how a probe's ranges follow."""
+"""Atoms: comparisons between the sides that give key ranges, and how a probe's ranges are computed from them."""
 
 from __future__ import annotations
 

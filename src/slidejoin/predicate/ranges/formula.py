@@ -1,4 +1,4 @@
-"""Conditions as formulas: comparisons that give ranges, joined by AND and OR."""
+"""Conditions as formulas: atoms joined by AND and OR."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choice:
     written
         With both sides of the comparator for keys.
     cores
-        What can be a key of the left side, and of the right: the largest operand first.
+        The possible keys of the left side, and of the right: the largest operand first.
     """
 
     node: Node
@@ -113,7 +113,7 @@ def _exact(op: str, form: Form) -> Formula | None:
 
 
 def _exact_absolute(op: str, form: Form, absolute: Node) -> Formula | None:
-    """Take ``k * abs(D) + rest op 0`` apart: abs(D) <= R is D <= R and -D <= R, abs(D) >= R is D >= R or -D >= R."""
+    """Split ``k * abs(D) + rest op 0``: abs(D) <= R is D <= R and -D <= R, abs(D) >= R is D >= R or -D >= R."""
     factor = form[0][absolute]
     op = op if factor > 0 else MIRRORED[op]
     rest = ({atom: value / factor for atom, value in form[0].items() if atom != absolute}, form[1] / factor)

@@ -60,7 +60,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What of a side is indexed.
+    """The indexed value of a side.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Key:
 
     @property
     def text(self) -> str:
-        """How labels call it."""
+        """The name in labels."""
         if len(self.parts) == 1 and self.parts[0][0] == 1:
             return self.parts[0][1].text
         words = [f"{'' if abs(factor) == 1 else f'{abs(factor)}*'}{_atom_text(node)}" for factor, node in self.parts]
@@ -140,7 +140,7 @@ def key_values(key: Key, source: Source) -> Values:
 
 
 def keys_of_doubles(data: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool]:
-    """Return the keys of doubles, (n,) int64, and whether some are NaN, whose keys mean nothing."""
+    """Return the keys of doubles, (n,) int64, and whether some are NaN, whose keys are undefined."""
     keys = np.empty(data.shape, np.int64)
     return keys, _double_keys()(np.ascontiguousarray(data), keys) > 0
 
@@ -158,7 +158,7 @@ def plain_keys(column: Column, meaning: Type) -> NDArray[np.int64] | None:
     [86400, 172800]
     """
     if type(column) is pa.ChunkedArray and column.type.id in WHOLE and column.null_count == 0:
-        return values_in(column, np.int64)  # in a third of the time: small pushes consist of such things
+        return values_in(column, np.int64)  # in a third of the time, which matters for small pushes
     values = load(column, meaning)
     fits = values.valid is None and values.data.dtype == np.int64
     return np.ascontiguousarray(values.data) if fits else None

@@ -1,4 +1,4 @@
-"""Exact comparisons as one form: ``a * left key + b * right key`` lies in given intervals.
+"""The normal form of exact comparisons: ``a * left key + b * right key`` lies in given intervals.
 
 Integers, decimals, times and durations are exact, so moving constants and terms from one side of a comparison to the
 other changes nothing. A comparison whose columns add up linearly becomes an integer combination X of the two keys and
@@ -29,7 +29,7 @@ Interval: TypeAlias = tuple[int | None, int | None]
 class Combination:
     """X = ``left_factor * left + right_factor * right`` lies in one of `intervals`, which are ascending and disjoint.
 
-    Factors have no common divisor, the left one is positive. They speak of unbiased keys.
+    Factors have no common divisor, the left one is positive. They refer to unbiased keys.
     """
 
     left: Key
@@ -156,7 +156,7 @@ def _bottom(one: int | None, two: int | None) -> int | None:
 
 
 def _tidy(intervals: list[Interval]) -> tuple[Interval, ...]:
-    """Sort, leave out the empty, join what touches."""
+    """Sort, drop empty intervals, join adjacent ones."""
     some = [pair for pair in intervals if pair[0] is None or pair[1] is None or pair[0] <= pair[1]]
     some.sort(key=lambda pair: (pair[0] is not None, pair[0] or 0))
     result: list[Interval] = []

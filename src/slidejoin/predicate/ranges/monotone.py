@@ -1,4 +1,4 @@
-"""Comparisons of doubles that hold for a stretch of one operand inside: the operations around it are monotone."""
+"""Comparisons of doubles that hold for a range of one inner operand, since the operations around it are monotone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BEYOND = 1 << 1022
 
 @dataclass(frozen=True)
 class Monotone:
-    """A comparison of doubles, of which `cores` are the operands that are keys, left and right."""
+    """A comparison of doubles, whose `cores` are the operands that are keys, left and right."""
 
     node: Node
     cores: tuple[Node, Node]
@@ -47,7 +47,7 @@ class Monotone:
         core = self.cores[0 if stored == "left" else 1]
         key, scale = node_scale(stored, core)
         if key.space == "exact" and core in self.node.args:
-            # Nothing is rounded before this comparison: whole numbers between two doubles keep places of their own.
+            # Nothing is rounded before this comparison: whole numbers between two doubles stay distinct.
             first = core == self.node.args[0]
             op = self.node.op if first else MIRRORED[self.node.op]
             return integers_beside(op, evaluate(self.node.args[1 if first else 0], source), scale, n)
@@ -67,7 +67,7 @@ class Monotone:
 
     def _drawn(self, stored: Side) -> list[Program]:
         core = self.cores[0 if stored == "left" else 1]
-        # Between two doubles with nothing in between there may be whole numbers: each end for itself.
+        # Between two neighbouring doubles there may be whole numbers: each end separately.
         ends = ["<=", ">="] if self.node.op == "=" and core.type.exact else [self.node.op]
         programs = []
         for op in ends:

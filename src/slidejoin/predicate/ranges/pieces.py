@@ -69,7 +69,7 @@ def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
 
 
 def intersect(one: Found, two: Found, n: int) -> Found:
-    """Return what lies in both."""
+    """Return the intersection."""
     crossed = [(_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces]
     kept = one.exact and two.exact
     if len(crossed) == 1:
@@ -87,7 +87,7 @@ def _pick(
 
 
 def unite(one: Found, two: Found, n: int, most: int) -> Found:
-    """Return what lies in either, overlapping pieces joined, so that no key lies in two of them.
+    """Return the union, overlapping pieces joined, so that no key is in two of them.
 
     Beyond `most` pieces the last ones are joined across their gaps.
     """

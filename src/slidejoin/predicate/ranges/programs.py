@@ -1,7 +1,7 @@
-"""Comparisons of doubles as programs that find the exact ends of a probe's range, see `kernels.predicate.ends`.
+"""Comparisons of doubles as programs that compute the exact bounds of a probe's range, see `kernels.predicate.ends`.
 
 Rounding keeps the order, so ``l.x + 0.1 <= r.x`` as written holds for all l.x up to some double, and that double is
-found by undoing one operation after the other. Every end is brought into one form: ``sign * key``, changed by rising
+found by inverting one operation after the other. Every bound is brought into one form: ``sign * key``, after increasing
 operations, is at most a bound.
 """
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["Draft", "Input", "Program", "constant_of"]
 
 FusedPath = Literal["below", "above", "down", "up"]
-"""Which double stands for an integer that is none: the nearest on one side, or any on that side."""
+"""Which double replaces an integer that is not a double: the nearest on one side, or any on that side."""
 
 
 class Input(NamedTuple):
-    """What a program has to know of each probe."""
+    """An input of a program, a value of each probe."""
 
     node: Node
     way: FusedPath
@@ -83,7 +83,7 @@ class Program:
         return np.array(code, np.int64), np.array([operand for *_, operand in self.steps], np.float64)
 
     def _rows(self, source: Source, n: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, bool]:
-        """Return the inputs (r, n), where they are known, and whether all of them are doubles."""
+        """Return the inputs (r, n), where they are valid, and whether all of them are doubles."""
         if len(self.inputs) == 1:
             values, exact = _doubles(self.inputs[0], source)
             if values.data.shape == (n,):
@@ -105,7 +105,7 @@ def _kernel() -> Callable[..., int]:
 
 
 def _doubles(one: Input, source: Source) -> tuple[Values, bool]:
-    """Return the values of an input as doubles, and whether they stand for no other numbers."""
+    """Return the values of an input as doubles, and whether they are exact."""
     values = evaluate(one.node, source)
     if not one.node.type.exact:
         return values, True
@@ -133,7 +133,7 @@ def constant_of(node: Node) -> float | None:
 
 @dataclass
 class Draft:
-    """A program in the making, for probes of a stored side whose rows are kept by the double `core`."""
+    """A program under construction, for probes of a stored side whose key is the double `core`."""
 
     stored: Side
     core: Node
@@ -209,7 +209,7 @@ class Draft:
         self._do("INPUT", 0.0, self._input(node, way))
 
     def _input(self, node: Node, way: FusedPath) -> int:
-        # Doubles are what they are, whatever integers would become.
+        # Doubles are unchanged, however integers are rounded.
         return self._inputs.setdefault(Input(node, way if node.type.exact else "below"), len(self._inputs))
 
     def _do(self, name: str, operand: float = 0.0, row: int = 0) -> None:

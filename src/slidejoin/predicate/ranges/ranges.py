@@ -1,4 +1,4 @@
-"""Ranges of stored keys from values of probe rows. Everything here is pure: values in, int64 out."""
+"""Ranges of stored keys, computed from the values of probe rows. All functions here are pure and return int64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The usual ranges in a few microseconds: whole numbers around whole numbers, ends decided when the join is planned."""
+"""A fast path for the common ranges, integers around integers: their widths are computed when the join is planned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Shift:
     Attributes
     ----------
     node
-        What gives a probe's value.
+        The expression of a probe's value.
     sign
         1 or -1.
     lows, highs
@@ -49,7 +49,7 @@ class Shift:
     highs: NDArray[np.int64]
 
     def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
-        """Return the ranges of each probe, None if a value is too large for this way."""
+        """Return the ranges of each probe, None if a value is too large for the fast path."""
         node = self.node
         if node.op == "column":
             values = values_of(columns, column_of(node)[1], node.type)

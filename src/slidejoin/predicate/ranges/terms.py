@@ -114,7 +114,7 @@ class RangeTerm:
                 self._programs[other(key.side)] = program
 
     def _program(self, probe: Side) -> Program | None:
-        """Return what finds a probe's range at once: one range of doubles, every comparison a limit of it."""
+        """Return a program that finds a probe's range at once: one range of doubles, limited by every comparison."""
         stored = other(probe)
         draft = Draft(stored, self.pair[0 if stored == "left" else 1].parts[0][1])
         if isinstance(self.what, Group) and self.what.union:

@@ -1,4 +1,4 @@
-"""What to say about SQL that a predicate cannot have: the piece, why not, and what can be written instead."""
+"""Error messages for SQL that predicates do not support: the piece, the reason, and what to write instead."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SQL text to expressions. sqlglot parses, and its tree is turned into our nodes at once; nothing else sees it.
+"""SQL text to expressions: sqlglot parses it, and its tree is converted into our nodes here and nowhere else.
 
-Import this module only where SQL text has been given: importing sqlglot takes a moment that others need not spend.
+Import this module only where SQL text has been given, since importing sqlglot takes a moment.
 
 Names: a column is always written with the alias of its side. Column names are kept as written; an alias is matched
 exactly first, then regardless of case unless it is quoted. Constants: ``0.1`` and ``1e5`` are exact decimals, a
@@ -43,7 +43,7 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.Mod: "%",
 }
 _CONDITIONS = (*_COMPARATORS, exp.Between, exp.In, exp.Is, exp.Not)
-# What sqlglot notes about a node on its own account, without anything having been written.
+# Attributes that sqlglot adds to a node by itself, though nothing was written.
 _NOTES = {"typed", "safe", "fraction_in_string", "dialect"}
 
 

@@ -1,1 +1,1 @@
-"""Whether a pair matches: types, values, vectorised evaluation in three-valued logic."""
+"""Evaluation of predicates: types, values, vectorised three-valued logic."""

@@ -1,4 +1,4 @@
-"""Exact integer arithmetic on whole arrays: int64 where bounds prove that nothing overflows, Python ints otherwise."""
+"""Exact integer arithmetic on arrays: int64 where bounds prove that nothing overflows, Python ints otherwise."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def remainder(one: Values, two: Values) -> Values:
             (abs(a) % abs(b)) * (-1 if a < 0 else 1) for a, b in zip(top.tolist(), bottom.tolist(), strict=True)
         ]
         values = fit(result, valid)
-    if np.any(zero):  # a constant 0 leaves nothing known of as many rows as there are
+    if np.any(zero):  # a constant 0 makes all rows unknown
         values.valid = both_valid(valid, np.broadcast_to(~zero.astype(np.bool_), values.data.shape))
     return values
 

@@ -1,4 +1,4 @@
-"""IEEE doubles: order-preserving keys, and exact or correctly rounded meetings with integers."""
+"""IEEE doubles: order-preserving keys, and exact or correctly rounded arithmetic with integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the written expression to the typed tree: names are looked up, types checked, constants computed."""
+"""From the written expression to the typed tree: resolve names, check types, compute constants."""
 
 from __future__ import annotations
 

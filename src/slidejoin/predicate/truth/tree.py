@@ -1,4 +1,4 @@
-"""The typed tree: what `resolve` makes of the written expression once the schemas are known."""
+"""The typed tree: the result of `resolve` once the schemas are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Arrow types the predicate understands, and what may meet what.
+"""Which Arrow types predicates support, and which of them can be compared or combined.
 
 Everything comparable is one of three things: an exact number (an unscaled integer and a power of ten; integers,
 decimals, dates, times, durations and booleans), an IEEE double, or a string of bytes.
@@ -78,7 +78,7 @@ def _is_bytes(arrow: pa.DataType) -> Kind | None:
 
 
 def type_of(arrow: pa.DataType) -> Type:  # noqa: PLR0911  one line for each family reads best
-    """Return the meaning of an Arrow type; `Kind.OTHER` for what can only be carried.
+    """Return the meaning of an Arrow type; `Kind.OTHER` for types that can only be payload.
 
     Examples
     --------

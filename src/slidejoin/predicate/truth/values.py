@@ -1,4 +1,4 @@
-"""Columns and literals as plain value arrays: what evaluation and range building compute with."""
+"""Columns and literals as plain value arrays, the input of evaluation and of range building."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Values:
     valid
         False where the value is NULL; None if there is no NULL. Exact data is 0 there.
     low, high
-        Bounds of exact data, not always tight, None until somebody asks for them by `limits`.
+        Bounds of exact data, not always tight, None until `limits` computes them.
     """
 
     data: Any
@@ -73,7 +73,7 @@ class Values:
 
 
 class Batch(Mapping[str, Column]):
-    """The columns of a table, each looked up and loaded once however many terms, filters and roles ask for it.
+    """The columns of a table, each looked up and loaded once, however many terms, filters and roles use it.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Batch(Mapping[str, Column]):
         return int(self.table.num_columns)
 
     def load(self, name: str, meaning: Type) -> Values:
-        """Return a column as values; its meaning follows from its type, so it is the same for all who ask."""
+        """Return a column as values; its meaning follows from its type, so it is the same for all uses."""
         found = self._loaded.get(name)
         if found is None:
             found = self._loaded[name] = load(self.table.column(name), meaning)
@@ -176,7 +176,7 @@ def _words(array: pa.Array, dtype: str, words: int = 1) -> NDArray[Any]:
 def bytes_array(array: pa.Array) -> pa.Array:
     """Return strings or binary of any layout as one `large_binary` array with the same bytes."""
     if pat.is_dictionary(array.type):
-        # Its few entries become large first: decoded, they may be more than 2 GiB.
+        # Its few entries get large offsets first: decoded, they may be more than 2 GiB.
         return pa.DictionaryArray.from_arrays(array.indices, bytes_array(array.dictionary)).dictionary_decode()
     if pat.is_string_view(array.type):
         array = array.cast(pa.large_string())
@@ -184,7 +184,7 @@ def bytes_array(array: pa.Array) -> pa.Array:
 
 
 WHOLE = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
-"""Types, by their ids, whose values are used as they lie in memory, as 64-bit integers."""
+"""Types, by their ids, whose values in memory are used as 64-bit integers."""
 
 _PLAIN: dict[int, type[Any]] = {pa.float64().id: np.float64} | dict.fromkeys(WHOLE, np.int64)
 
@@ -202,7 +202,7 @@ def load(  # noqa: PLR0911 - one case for each layout
     column
         The data.
     meaning
-        What `types.type_of` says of its type.
+        The result of `types.type_of` for its type.
     biased
         For an unsigned 64-bit column: give ``value - 2**63``, which always fits int64.
     """

@@ -1,1 +1,1 @@
-"""What runs for one bucket and micro-batch on an executor."""
+"""The executor side: the join of one bucket in one micro-batch."""

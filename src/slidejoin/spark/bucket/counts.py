@@ -1,7 +1,7 @@
-"""Counts that come together from several buckets: one line for each row, with the sum.
+"""Summing the counts of a row over several buckets: one output row for each input row.
 
-Each copy of a row has counted the pairs that it produced in its bucket. One copy is at home: its line stays, and the
-counts of the others are added to it, within the same micro-batch. Lines pass as blocks, like rows before the join.
+Each copy of a row has counted its pairs in its bucket. One copy is at home: its output row is kept, and the counts of
+the others are added to it, within the same micro-batch. Counts are sent as blocks, like rows before the join.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["at_home", "partial_frame", "sum_counts"]
 
 
 def at_home(spec: SparkJoinSpec, table: pa.Table) -> tuple[pa.Table, int]:
-    """Return the count lines of rows that are at home in this bucket, where they are whole, and their sum."""
+    """Return the count rows that are at home in this bucket, where they are complete, and their sum."""
     lines = table.filter(pc.coalesce(*(table.column(place) for place in spec.helpers)))
     return lines, pc.sum(lines.column(spec.places[-1])).as_py() or 0
 
 
 def partial_frame(spec: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
-    """Return the operator's count lines as blocks, one for each home bucket."""
+    """Return the operator's count rows as blocks, one for each home bucket."""
     row_id, at_home = (
         pc.coalesce(*(table.column(place) for place in places)) for places in (spec.helpers[:2], spec.helpers[2:])
     )
@@ -59,7 +59,7 @@ def sum_counts(blocks: pa.Table) -> pa.Table:
     order = np.argsort(rows, kind="stable")
     starts = np.flatnonzero(np.diff(rows[order], prepend=rows.min() - 1))
     sums = np.add.reduceat(numbers.column("match_count").to_numpy()[order], starts)
-    # A late row is late in all of its buckets, so every row that has a line has one at home.
+    # A late row is late in all of its buckets, so every row with a count has one at home.
     home = order[numbers.column("at_home").to_numpy()[order]]
     lines = [table.drop_columns(["row", "at_home"]) for table in tables]
     place = lines[0].column_names.index("match_count")

@@ -1,4 +1,4 @@
-"""One bucket, one micro-batch: blocks in, result frames out, the window brought up to date in the state.
+"""The join of one bucket in one micro-batch: blocks in, result frames out, the window in the state updated.
 
 ::
 
@@ -83,7 +83,7 @@ def join_bucket(
     batch : int or None
         Number of the micro-batch; None for static frames.
     figures : Figures, optional
-        Where to write down what was done; whole when the iterator has ended.
+        Collects what was done; complete when the iterator has ended.
     """
     now = perf_counter()
     figures = figures or Figures(bucket)
@@ -105,7 +105,7 @@ def join_bucket(
     oldest = oldest_of(plan, arrived.after)
     if not any(table.num_rows for table in arrived.rows.values()):
         _expire(state, manifest, oldest)
-        # Also if nothing has changed: a manifest that is not of the last micro-batch is one that was lost.
+        # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
         _commit(state, manifest, watermark_ms)
         figures.kept(manifest)
         figures.since("state", now)
@@ -122,11 +122,11 @@ def join_bucket(
     figures.since("load", now)
     yield from _joined(spec, operator, arrived.rows, watermark, figures)
     now = perf_counter()
-    # What these rows have displaced from a count window.
+    # Rows that these have displaced from a count window.
     _expire(state, manifest, oldest)
     for stream, segments in kept.items():
         segments[:] = [segment for segment in segments if segment.entry in manifest.entries[stream]]
-        # Of a micro-batch that is larger than a count window only the end stays.
+        # Of a micro-batch larger than a count window only the end is kept.
         payload = live_rows(plan, stream, newest_rows(operator, stream, loaded[stream]), oldest.get(stream))
         if payload.num_rows:
             entry = state.write(payload, stream, 0, time_max(plan, stream, payload))
@@ -134,7 +134,7 @@ def join_bucket(
             manifest.entries[stream].append(entry)
             cache.write(segment)
             merge_small(plan, stream, [*segments, segment], state, manifest, cache, oldest.get(stream))
-    # Files of the manifest before this one stay for one version more: an attempt at it may still be running.
+    # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
     cache.keep_only({*manifest.ids, *before})
     _commit(state, manifest, watermark_ms)
     figures.kept(manifest)
@@ -144,7 +144,7 @@ def join_bucket(
 def _state(
     spec: SparkJoinSpec, variables: Variables, bucket: int, batch: int | None, arrived: MicroBatch
 ) -> tuple[BucketState, Manifest]:
-    """Return the state that a bucket goes on from, if it is the one that the micro-batch before has left."""
+    """Return the state that a bucket continues from, if it is that of the micro-batch before."""
     if batch is None:
         msg = "this version of pyspark does not number micro-batches; install one that slidejoin was tested with: 4.3"
         raise SparkJoinError(msg)
@@ -163,7 +163,7 @@ def _operator(plan: Plan) -> JoinOperator:
 def _joined(
     spec: SparkJoinSpec, operator: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None, figures: Figures
 ) -> Iterator[pd.DataFrame]:
-    """Push the rows by their event times, left first on ties, or as they are numbered; late ones are left out."""
+    """Push the rows by their event times, left first on ties, or as they are numbered; late ones are dropped."""
     scope = scope_of(operator.plan)
     by = {}
     for side, table in rows.items():
@@ -187,7 +187,7 @@ def _joined(
 
 
 def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> None:
-    """Take out of the state the segments that no row to come can see; they are not even read."""
+    """Remove from the state, without reading them, the segments that no future row can see."""
     for side, limit in oldest.items():
         entries = manifest.entries[side]
         for entry in entries:

@@ -1,9 +1,9 @@
-"""Inputs that come out of another stateful operator: which of their rows are late.
+"""Late rows of inputs that are the output of another stateful operator.
 
-An aggregation in append mode puts out a window when the watermark has passed its end, an outer join an unmatched row
-when it has passed its time. By the watermark of that micro-batch all of that is late, so it is judged, as Spark's own
-operators do, by that of the micro-batch before: the one by which the window was brought up to date last, hence still
-complete for what comes. Rows that come straight from a source are late by the watermark of this micro-batch as ever.
+An aggregation in append mode outputs a window when the watermark has passed its end, an outer join an unmatched row
+when the watermark has passed its time. By the watermark of that micro-batch all of these rows are late, so they are
+judged, as in Spark's own operators, by the watermark of the micro-batch before: rows were last expired by that one, so
+the window is still complete for them. Rows that come directly from a source are judged by the current watermark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["without_late"]
 def without_late(
     spec: SparkJoinSpec, rows: dict[Side, pa.Table], marks: dict[Side, int] | None, figures: Figures
 ) -> dict[Side, pa.Table]:
-    """Leave out what is late of the sides that come straight from a source, and count it.
+    """Drop and count late rows of the sides that come directly from a source.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""A cap on what one bucket holds, so that a query ends with a reason and not with a worker that ran out of memory.
+"""The memory limit of a bucket: the query fails with an explanation instead of a worker that runs out of memory.
 
-Counted are the bytes of Arrow rows: those in the state, and those that come with the micro-batch, while they come. A
-query that was refused has lost nothing: it can go on from its checkpoint with a higher limit.
+It counts the bytes of Arrow rows: those in the state, and those of the micro-batch, while they are read. A query that
+fails here has lost nothing: it can be restarted from its checkpoint with a higher limit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def shown(size: int) -> str:
 
 
 class Room:
-    """What a bucket may still take in one micro-batch.
+    """The remaining memory of a bucket in one micro-batch.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Room:
         self._arrived = 0
 
     def counted(self, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Pass on packed rows as they come, as long as they alone have room.
+        """Pass on packed rows as they arrive, as long as they fit by themselves.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Room:
             yield frame
 
     def check(self, manifest: Manifest | None) -> None:
-        """See whether what has arrived has room beside what is kept.
+        """Check whether the rows that have arrived fit beside the stored ones.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Room:
         raise MemoryLimitError(msg)
 
     def check_columns(self, rows: Mapping[Side, pa.Table], stored: Mapping[Side, pa.Schema]) -> None:
-        """See whether the columns that a segment will have fit the arrays that it is made of.
+        """Check whether the columns of the new segment fit into Arrow arrays.
 
         Raises
         ------

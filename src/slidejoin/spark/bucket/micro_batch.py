@@ -1,4 +1,4 @@
-"""What one micro-batch brought to a bucket: blocks to rows, and how far each side is."""
+"""The rows of one micro-batch for a bucket: decode the blocks, drop late rows, track the progress of each side."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SIDE_OF_CODE: dict[int, Side] = {code: side for side, code in CODES.items()}
 
 
 class MicroBatch(NamedTuple):
-    """What one micro-batch brought to a bucket.
+    """The input of a bucket in one micro-batch.
 
     Attributes
     ----------
     rows : dict from side to pyarrow.Table
         In any order.
     before, after : dict or None
-        How far each side is: before these rows, and behind them. None while there is no watermark.
+        The progress of each side, before and after these rows. None while there is no watermark.
     """
 
     rows: dict[Side, pa.Table]
@@ -50,7 +50,7 @@ def micro_batch_of(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermar
 
 
 def judged(spec: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures: Figures) -> MicroBatch:
-    """Leave late rows out where the sides go by different watermarks; the earlier one is what then holds for both."""
+    """Drop late rows where the sides use different watermarks; after that the earlier one holds for both."""
     if not spec.derived:
         return arrived
     rows = without_late(spec, arrived.rows, arrived.before, figures)
@@ -77,7 +77,7 @@ def _numbered(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBatch
                 blocks.append((SIDE_OF_CODE[code], bytes(block), bytes(numbers)))
             elif code == NOTHING:
                 call = bytes(numbers)
-    # How many rows there are in all is told by a row of its own, which may come last.
+    # A separate row, which may come last, has the total number of rows.
     totals = Totals.from_bytes(call)
     batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
     for side, block, numbers in blocks:

@@ -1,4 +1,4 @@
-"""What Spark pickles and runs on executors: thin shells that make the worker ready before importing anything heavy."""
+"""Functions that Spark pickles and runs on executors: thin wrappers that prepare the worker before heavy imports."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def pack_task(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of `mapInArrow`: one side's rows to blocks.
 
-    Spark pickles a function within another by value, so that this one gets as far as to say what is wrong on a worker
-    that has no slidejoin, or another version. It needs nothing that is not in every Python.
+    Spark pickles a nested function by value, so this one can report the problem on a worker that has no slidejoin, or
+    another version. It needs only the standard library.
     """
     version = __version__
 
@@ -151,7 +151,7 @@ class JoinTask(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Join one bucket's blocks with what it has kept."""
+        """Join one bucket's blocks with its state."""
         ready(self.cache)
         from slidejoin.spark.bucket.join_bucket import join_bucket
         from slidejoin.spark.job.join_spec import join_spec_of
@@ -172,7 +172,7 @@ class JoinTask(StatefulProcessor):
             self.teller.tell(figures.to_json())
 
     def close(self) -> None:
-        """Write down, at the end of a task, if the micro-batch has called none of the buckets that lie here."""
+        """Record, at the end of a task, whether the micro-batch has called none of the buckets of this store."""
         from slidejoin.spark.state.variables import micro_batch
 
         batch = micro_batch()  # None in the driver, which declares the variables once, and for static frames
@@ -183,7 +183,7 @@ class JoinTask(StatefulProcessor):
 
 
 def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:
-    """Return what `applyInArrow` sums the counts of rows with: a plain function, as Spark counts its arguments."""
+    """Return the function by which `applyInArrow` sums the counts of rows; Spark counts its arguments."""
 
     def summed(blocks: pa.Table) -> pa.Table:
         from slidejoin.spark.job.workers import ready

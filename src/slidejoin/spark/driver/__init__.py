@@ -1,1 +1,1 @@
-"""What runs on the driver: checks of the inputs, the plan of operators, explanations."""
+"""The driver side: checks of the inputs, the plan of operators, explanations."""

@@ -1,4 +1,4 @@
-"""Putting a join together on the driver: what the operator of each bucket runs, and the operators around it.
+"""Assembling a join on the driver: the operator of each bucket, and the Spark operators around it.
 
 ::
 
@@ -72,9 +72,8 @@ def bound_to(
 ) -> tuple[Plan, Strategy]:
     """Bind a join to its frames, with the hidden columns that it needs.
 
-    The event times are part of what leaves the operator, for the match time. A self-join gets columns for the roles of
-    a row, counts that come together from several buckets get an id for each row, and rows of a count window their
-    numbers.
+    The event times are part of the operator's output, for the match time. A self-join gets columns for the roles of a
+    row, counts summed over several buckets get an id for each row, and rows of a count window their numbers.
 
     Raises
     ------
@@ -160,7 +159,7 @@ def wired(
     Parameters
     ----------
     chosen : int or None
-        How many of the operator's columns the user selected; None for all but those that only serve for the match time.
+        How many of the operator's columns the user selected; None for all but those used only for the match time.
     order_by : str, optional
         Of a count window, the column by which rows arrive.
 
@@ -207,7 +206,7 @@ def wired(
 
 
 def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) -> StructType:
-    """Return the schema of the result: the inputs' own types, and of a time window the match time behind them."""
+    """Return the schema of the result: the inputs' own types, and for a time window the match time after them."""
     kinds = {}
     for side, name, out in plan.layout.columns:
         if name in HIDDEN:
@@ -220,7 +219,7 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) 
 
 
 def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
-    """Check that each column that the join reads has a name of its own, for Spark as well: it takes x for X.
+    """Check that the names of columns that the join reads are unique, for Spark as well, which ignores case.
 
     Raises
     ------
@@ -237,7 +236,7 @@ def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
 
 
 def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructType) -> DataFrame:
-    """Put pack and join behind the frames; streaming ones are marked already."""
+    """Add pack and join operators to the frames; streaming ones have a watermark already."""
     pickled = pickle.dumps(spec)
     packed = None
     for side, frame in frames.items():
@@ -269,7 +268,7 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
 
 
 def _predicate(config: JoinSpec) -> str:
-    """Return the predicate as the user gave it, without the roles that a self-join gets behind it."""
+    """Return the predicate as the user gave it, without the roles that are appended in a self-join."""
     on = config.on
     if config.self_join and isinstance(on, And):
         parts = on.parts[: -len(SIDES)]

@@ -1,9 +1,9 @@
-"""How Spark writes the files of a checkpoint that lies on this machine: by the way that starts the fewest processes.
+"""How Spark writes checkpoint files on a local disk: through the Hadoop API that starts the fewest processes.
 
-Hadoop's ``FileContext``, which Spark takes by default, starts commands such as ``readlink`` and ``chmod`` for each
-file on a local disk: some 50 ms a file, and a micro-batch writes one for each state store, one for each source, and two
-more. Hadoop's ``FileSystem`` does most of that by calls of the system, and renames a file onto one that is there in one
-step, where the other deletes that one first. On HDFS it is the other way round, so this is for local disks alone.
+Hadoop's ``FileContext``, Spark's default, starts commands such as ``readlink`` and ``chmod`` for each file on a local
+disk: some 50 ms a file, and a micro-batch writes one for each state store, one for each source, and two more. Hadoop's
+``FileSystem`` does most of that by system calls, and renames onto an existing file in one step, where ``FileContext``
+deletes that file first. On HDFS it is the other way round, so this is for local disks alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLASS = "FileSystemBasedCheckpointFileManager"
 
 
 def local_checkpoints(session: SparkSession, *folders: str) -> bool:
-    """Let the session's queries write their checkpoints the short way, if all folders are on this machine's disk.
+    """Make the session's queries use the faster API for checkpoints, if all folders are on this machine's disk.
 
     Nothing is changed if executors may be on other machines, a folder is elsewhere, or the session has a manager.
 

@@ -1,8 +1,8 @@
-"""Event time: marking raw rows with a watermark, before anything else is done to them.
+"""Event time: setting the watermark on the raw rows, before any other operator.
 
-Marked are the rows as they come, not the packed blocks: Spark drops a whole block whose stamp is at or below the
-watermark, and passes late rows inside newer blocks. A second ``withWatermark`` further down ends the query in its
-second micro-batch, so an input that has a mark keeps it.
+It is set on the raw rows, not on the packed blocks: Spark would drop a whole block whose stamp is at or below the
+watermark, and pass late rows inside newer blocks. A second ``withWatermark`` further down makes the query fail in
+its second micro-batch, so an input that has a watermark keeps it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["DELAY", "check_time_column", "marked", "marks_of"]
 
 DELAY = "spark.watermarkDelayMs"
-"""Spark's own name for the mark, in the metadata of a column: the delay in milliseconds."""
+"""Spark's own key for the watermark in the metadata of a column: the delay in milliseconds."""
 
 MILLISECOND = 1_000_000
 
@@ -76,14 +76,14 @@ def lateness_ms(window: TimeWindow) -> int:
 
 
 def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -> tuple[DataFrame, int]:
-    """Return a streaming frame whose event-time column carries a mark, and its delay in milliseconds.
+    """Return a streaming frame whose event-time column has a watermark, and its delay in milliseconds.
 
-    `earlier` says how many marks there are further up, one behind another, whether columns show them or not.
+    `earlier` is the number of watermarks upstream, in sequence, whether columns show them or not.
 
     Raises
     ------
     SparkJoinError
-        If only other columns are marked, or were, or one behind another, or the mark's delay contradicts the window's
+        If only other columns have or had a watermark, or several in sequence, or its delay contradicts the window's
         lateness.
     """
     column, lateness = window.on(side), lateness_ms(window)
@@ -113,7 +113,7 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -
         )
         raise SparkJoinError(msg)
     delay = marks[column]
-    # A lateness of 0 is what a window has that says nothing: then the mark decides.
+    # A lateness of 0 is the default of a window: then the watermark decides.
     if lateness not in (0, delay):
         msg = (
             f"the {side} side is marked with a watermark of {Span(delay * MILLISECOND)} on {column!r}, the window says "

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["JoinExplanation", "explain_join"]
 
 SAMPLE_ROWS = 100_000
-"""Most rows of a sample that are looked at."""
+"""Most rows of a sample that are read."""
 
 UNEVEN = 1.5
-"""From how many means in the fullest bucket on a spread is looked for."""
+"""Load of the fullest bucket, in means, from which on spreads are tried."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,18 +50,18 @@ class JoinExplanation:
     Attributes
     ----------
     strategy, why : str
-        Which rows meet where, and what speaks for that.
+        How rows are routed, and why.
     buckets : int
     copies : dict
-        For each side, to how many buckets a row is sent, where it is kept while it is in the window.
+        For each side, to how many buckets a row is sent; each keeps it while it is in the window.
     loads : tuple of float
         For each bucket, the rows that it gets and keeps, in means of all buckets.
     sample : dict or None
-        For each side, the rows from which `copies` and `loads` were counted; None if they are what even hashes give.
+        For each side, the rows from which `copies` and `loads` were counted; None if they assume even hashes.
     spreads : dict
         From the sample, what the fullest bucket would get with each other `spread`, in means.
     plan : str
-        What every bucket does.
+        The plan of every bucket.
     """
 
     strategy: str
@@ -161,7 +161,7 @@ def explain_join(
         of_left = of_right if chosen.homes else of_left
         loads = of_left + of_right
         copies = dict(zip(SIDES, (float(of_left.sum()), float(of_right.sum())), strict=True))
-        if self_join:  # in one bucket a row meets itself: it goes there once
+        if self_join:  # both roles of a row may share a bucket: it goes there once
             copies = {"left": float(loads.sum()) - 1}
     else:
         tables = dict(zip(sides, _samples(sample, sides, spec), strict=True))
@@ -220,7 +220,7 @@ def _sampled(sample: Any, side: Side, spec: SparkJoinSpec) -> pa.Table:  # noqa:
 
 
 def _plan_text(plan: Plan) -> str:
-    """Return what a bucket does, without the hidden columns."""
+    """Return the plan of a bucket, without the hidden columns."""
     config = plan.config
     if isinstance(config.on, And):
         parts = tuple(part for part in config.on.parts if not (isinstance(part, Column) and part.name in HIDDEN))

@@ -1,4 +1,4 @@
-"""What a checkpoint's state holds: its joins, their buckets and segments, read by Spark's own state reader."""
+"""Inspecting a checkpoint's state: its joins, their buckets and segments, read by Spark's own state reader."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ COLUMNS = ("bucket", "store", "watermark", "segments", "left rows", "right rows"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 FIRST = ("on", "window", "order_by", "how", "output", "self_join", "strategy", "partitions")
-"""What a join is described by first."""
+"""The first items of the description of a join."""
 
 _NAMES = "|".join(sorted(HIDDEN))
 OF_OURS = re.compile(rf"(?: AND )?[lr]\.(?:{_NAMES})\b|(?:^|, )(?:{_NAMES}) \w+")
-"""In a predicate, and in a list of columns, those that a join adds for itself, which come last."""
+"""In a predicate, and in a list of columns, the columns that a join adds itself, which come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class SegmentInfo:
 
 @dataclass(frozen=True, slots=True)
 class BucketInfo:
-    """What one bucket keeps.
+    """The state of one bucket.
 
     Attributes
     ----------
     bucket, partition : int
-        Its id, and the state store that it lies in.
+        Its id, and its state store.
     version : int
         Micro-batches that have called it.
     watermark_ms : int or None
@@ -143,7 +143,7 @@ class JoinInfo:
         return sum(bucket.rows(side) for bucket in self.buckets)
 
     def lines(self) -> list[str]:
-        """Return what there is to say of the join, a line each."""
+        """Return the description of the join, in lines."""
         lines = [f"join, operator {self.operator}, {self.stores} state stores"]
         lines += [f"  {name}: {value}" for name, value in self.described.items() if value is not None]
         if self.arrived is not None:
@@ -198,7 +198,7 @@ class CheckpointInfo:
     checkpoint : str
         Its folder.
     batch : int
-        The micro-batch after which the state was like this.
+        The micro-batch after which the state was read.
     first_batch, last_batch : int
         The oldest and the newest version of the state that can be read, and that the query could go on from.
     joins : tuple of JoinInfo
@@ -212,7 +212,7 @@ class CheckpointInfo:
     joins: tuple[JoinInfo, ...]
 
     def lines(self) -> list[str]:
-        """Return what there is to say of all joins, a line each."""
+        """Return the description of all joins, in lines."""
         versions = self.last_batch - self.first_batch + 1
         return [
             f"{self.checkpoint}: state after micro-batch {self.batch}",
@@ -228,9 +228,9 @@ class CheckpointInfo:
 
 
 def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = None) -> CheckpointInfo:
-    """Read what the joins of a streaming query keep, from the query's checkpoint.
+    """Read the state of the joins of a streaming query from the query's checkpoint.
 
-    Nothing is changed, and no rows are read but those that list the segments. The query may be running meanwhile.
+    Nothing is changed, and only the lists of segments are read. The query may be running meanwhile.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
 
 
 def _for_people(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a state says of its join, without the columns that a join adds, the window in words.
+    """Return the description of a join in its state, without the columns that a join adds, the window in words.
 
     Examples
     --------
@@ -371,7 +371,7 @@ def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInf
 
 
 def _bucket(kept: dict[tuple[int, int], Any], partition: int, key: int, batch: int) -> BucketInfo:
-    """Return what a bucket keeps behind a micro-batch, if that is what another one can go on from."""
+    """Return the state of a bucket after a micro-batch, if another one can continue from it."""
     found = kept.get((partition, key))
     manifest = Manifest() if found is None else Manifest.from_bytes(found[0], key)
     if manifest.batch is not None:
@@ -405,7 +405,7 @@ def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tu
 
 
 def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:
-    """Add what the sequencer of a count window knows; of joins that are described alike, the first takes the first."""
+    """Add the counts of the sequencer of a count window; joins with equal descriptions are matched in order."""
     for sequencer in sequencers:
         operator, described, seen = sequencer
         if described == join.described:

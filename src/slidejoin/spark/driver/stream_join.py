@@ -1,4 +1,4 @@
-"""`stream_join`: the join as PySpark users see it."""
+"""`stream_join`: the join in PySpark, the main function of the Spark API."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def stream_join(
     select, suffix, self_join, aliases
         As for `slidejoin.StreamJoin`.
     strategy : {"auto", "hash", "cell", "grid", "broadcast"}
-        Which rows meet where: by the key of an equality; by the cell of a value in a band of constant width; in a
+        How rows are routed: by the key of an equality; by the cell of a value in a band of constant width; in a
         square grid of buckets, for any predicate; the right side everywhere, for a small one. ``auto`` takes the first
         of these that the predicate allows and that sends fewer rows than the last.
     spread : int
@@ -113,7 +113,7 @@ def stream_join(
     -----
     Rows arrive in the order of micro-batches, and inside one by event time, left first on ties. A row is late if it is
     below the watermark with which its micro-batch began; what comes out of another stateful operator, such as an
-    aggregation or a join, only if it is below the one of the micro-batch before, as these put out rows when the
+    aggregation or a join, only if it is below the one of the micro-batch before, as these output rows when the
     watermark passes them. Rows with a NULL event time are left out. A static frame is one large micro-batch in which
     nothing is late.
 
@@ -180,7 +180,7 @@ def wired_join(
     spread: int,
     partitions: int | None,
 ) -> tuple[dict[Side, DataFrame], Plan, SparkJoinSpec]:
-    """Check what `stream_join` was given and return the frames, the plan of each bucket and what its tasks get."""
+    """Check the arguments of `stream_join`; return the frames, the plan of each bucket and the spec for its tasks."""
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1,

@@ -1,7 +1,7 @@
-"""What stands in front of an input: a watermark that its columns no longer show, operators that keep state.
+"""The operators upstream of an input: a watermark that its columns no longer show, and stateful operators.
 
-Read from the plan as Spark has it, or, with Spark Connect, from the plan that would be sent there, which does not show
-what is behind a view or a query in SQL text.
+They are read from Spark's own plan, or, with Spark Connect, from the plan that would be sent, which does not show what
+is behind a view or a query in SQL text.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ RELATIONS = frozenset({"aggregate", "deduplicate", "apply_in_pandas_with_state"}
 
 
 class Upstream(NamedTuple):
-    """What an input has behind it.
+    """The operators upstream of an input.
 
     Attributes
     ----------
     marks : int
-        How many ``withWatermark`` stand one behind another on the way to it, whether its columns show that or not.
+        How many ``withWatermark`` are upstream in sequence, whether its columns show that or not.
     stateful : bool
-        Whether its rows come out of an operator that keeps state, such as an aggregation or a join of two streams.
+        Whether its rows are the output of a stateful operator, such as an aggregation or a join of two streams.
     """
 
     marks: int
@@ -56,7 +56,7 @@ def upstream_of(frame: DataFrame) -> Upstream:
 
 
 def _of_node(node: Any) -> Upstream | None:  # noqa: ANN401 - a LogicalPlan in the Java machine
-    """Return what a node and those below it are; None if they are not streaming."""
+    """Return the operators of a node and those below it; None if they are not streaming."""
     if not node.isStreaming():
         return None
     children = node.children()
@@ -66,7 +66,7 @@ def _of_node(node: Any) -> Upstream | None:  # noqa: ANN401 - a LogicalPlan in t
 
 
 def _of_relation(relation: Any) -> Upstream | None:  # noqa: ANN401 - a Relation of Connect's protocol
-    """Return what a relation and those below it are; None if they are not streaming."""
+    """Return the operators of a relation and those below it; None if they are not streaming."""
     kind = relation.WhichOneof("rel_type")
     if kind is None:
         return None

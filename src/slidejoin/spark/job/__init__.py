@@ -1,1 +1,1 @@
-"""What driver and executors share: the join as it is sent, session checks, strategies."""
+"""What driver and executors share: the pickled join, session checks, strategies."""

@@ -1,7 +1,7 @@
 """Buckets: the units in which a join is spread over state partitions.
 
-Spark puts a group on partition ``pmod(murmur3(key), partitions)``. Bucket ids are chosen so that the buckets of one
-join lie one on each partition, if there are as many partitions as buckets; consecutive ids would collide.
+Spark assigns a group to partition ``pmod(murmur3(key), partitions)``. Bucket ids are chosen so that each partition gets
+one bucket of a join, if there are as many partitions as buckets; consecutive ids would collide.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def partition_of(bucket: int, partitions: int) -> int:
 
 
 def bucket_ids(buckets: int) -> tuple[int, ...]:
-    """Return one id for each of the partitions, the smallest that lies there.
+    """Return one id for each of the partitions, the smallest that is assigned to it.
 
-    They depend on the number of buckets alone. Id 0 is always among them, so that a query started again with another
-    number of buckets meets the old state of bucket 0 and is refused.
+    They depend on the number of buckets alone. Id 0 is always among them, so that a query restarted with another number
+    of buckets finds the old state of bucket 0 and fails.
 
     Examples
     --------

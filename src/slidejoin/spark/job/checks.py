@@ -1,4 +1,4 @@
-"""What a session must have before a join can run on it, each with an error that says what to set.
+"""Checks of a Spark session before a join runs on it, each with an error that says what to set.
 
 Settings are checked, never changed: the state store and the shuffle partitions belong to the whole session.
 """
@@ -35,7 +35,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 NEEDED = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2", "protobuf": "6.33.5"}
-"""Oldest versions that work; transformWithStateInPandas speaks protobuf, which pyspark[sql] does not install."""
+"""Oldest versions that work; transformWithStateInPandas uses protobuf, which pyspark[sql] does not install."""
 
 OLDEST_JAVA = 17
 TASKS_A_CORE = 4
@@ -216,7 +216,7 @@ def _reaches_here_alone(master: str) -> bool:
 
 
 def check_session(session: SparkSession) -> None:
-    """Warn about settings that make each micro-batch slow, and tell of one that makes the checkpoint large."""
+    """Warn about settings that make each micro-batch slow, and mention one that makes the checkpoint large."""
     partitions, known = shuffle_partitions(session), cores(session)
     if known is not None and partitions > TASKS_A_CORE * known:
         log.warning(

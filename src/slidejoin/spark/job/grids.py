@@ -1,15 +1,15 @@
-"""How buckets are laid out, so that a left and a right row of one group share exactly one of them.
+"""The grid of buckets, in which a left and a right row of one group share exactly one bucket.
 
-The buckets are cut into columns of consecutive ones. A left row has one bucket in every column; a right row has one
-column, and takes there every bucket in which a left row of its groups may be::
+The buckets are divided into columns of consecutive ones. A left row has one bucket in every column; a right row has one
+column, and is copied to every bucket of it in which a left row of its groups may be::
 
                column 0   column 1   column 2
                   .          R          .
-    left row      L          .          L         they meet in LR, and nowhere else: not either if the right row
+    left row      L          .          L         they meet in LR, and nowhere else, even if the right row
                   .         LR          .         belongs to several groups, as all of it stays in its column
                   .          R          .
 
-Which bucket of a column and which column it is, hashes of the rows say. With one column right rows alone are copied.
+The bucket within a column and the column are chosen by hashes of the rows. With one column only right rows are copied.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Grid:
 
     @property
     def columns(self) -> int:
-        """Into how many columns the buckets are cut."""
+        """The number of columns."""
         return len(self.sizes)
 
     def ranks(self, hashes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -58,13 +58,13 @@ class Grid:
     def columns_of(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the column of each right row, (n,): larger columns get more of them.
 
-        Mixed once more, since in a self-join a row chooses its column and its place in the columns by one hash.
+        Mixed once more, since in a self-join the column and the bucket within columns use one hash.
         """
         numbers = bucket_of(mix(hashes), sum(self.sizes))
         return np.searchsorted(np.array(self.starts), numbers, "right") - 1
 
     def loads(self, groups: float) -> tuple[list[float], list[float]]:
-        """Return what each bucket is expected to get of one left row and of one right row, if hashes are even.
+        """Return the expected copies of one left row and of one right row in each bucket, if hashes are even.
 
         `groups` is to how many groups a right row belongs on average; those beyond the first take one bucket more each,
         because they begin one bucket further.
@@ -76,13 +76,13 @@ class Grid:
 
 
 def bucket_of(numbers: NDArray[np.int64], count: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a number below `count` for each of these well spread ones."""
+    """Return a number below `count` for each of these hashes."""
     whole = numbers.view(np.uint64)
     return parted(whole, np.asarray(count).astype(np.uint64)[()])[1].astype(np.int64)
 
 
 def parted(numbers: NDArray[Any], by: Any) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: ANN401 - a number or many
-    """Return what `numpy.divmod` does; by one number in a third of its time, because NumPy then multiplies instead.
+    """Return `numpy.divmod` by one number, in a third of its time, because NumPy then multiplies instead.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def parted(numbers: NDArray[Any], by: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 @lru_cache(maxsize=64)
 def cut(count: int, columns: int, depth: int) -> Grid:
-    """Cut so many buckets into columns that differ by one bucket at most.
+    """Divide so many buckets into columns that differ by one bucket at most.
 
     Examples
     --------

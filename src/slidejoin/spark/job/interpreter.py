@@ -1,7 +1,7 @@
-"""Which Python Spark's workers run: the driver's, or one that has the same slidejoin.
+"""Which Python Spark's workers run: the driver's, or one with the same version of slidejoin.
 
-Spark starts its workers as ``PYSPARK_PYTHON``, or else as the ``python3`` that the PATH has. A script that is run by
-the Python of an environment that is not activated, ``venv/bin/python job.py``, would get workers without its packages.
+Spark starts its workers with ``PYSPARK_PYTHON``, or else with the ``python3`` on the PATH. A script that is run by the
+Python of an environment that is not activated, ``venv/bin/python job.py``, would get workers without its packages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["check_python", "workers_run_this_python"]
 
 DEFAULT = "python3"
-"""What Spark runs if nobody has said anything."""
+"""The interpreter that Spark runs by default."""
 
 ASK = "import slidejoin; print(slidejoin.__version__)"
 
@@ -42,7 +42,7 @@ def check_python(session: SparkSession) -> None:
         If it is missing, has no slidejoin, or one of another version.
     """
     if not is_local(session):
-        return  # workers on other machines say so themselves, see `slidejoin.spark.bucket.tasks`
+        return  # workers on other machines report it themselves, see `slidejoin.spark.bucket.tasks`
     context = session.sparkContext
     # Files that were added to the session are in the workers' path, so that slidejoin may be one of them.
     if context.pythonExec == DEFAULT or getattr(context, "_python_includes", None):
@@ -61,7 +61,7 @@ def check_python(session: SparkSession) -> None:
 
 @cache
 def _without(program: str) -> str:
-    """Return what a Python lacks, in words; nothing if it has this version of slidejoin."""
+    """Return what is missing in a Python, in words; nothing if it has this version of slidejoin."""
     asked = subprocess.run([program, "-c", ASK], capture_output=True, text=True, check=False)  # noqa: S603 - a Python
     if asked.returncode:
         why = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[-1]
@@ -72,9 +72,9 @@ def _without(program: str) -> str:
 
 @contextmanager
 def workers_run_this_python(session: SparkSession) -> Iterator[None]:
-    """Let workers on this machine run the driver's Python for functions that Spark is given meanwhile.
+    """Let workers on this machine run the driver's Python for functions created within the block.
 
-    Only where nobody has chosen one. Other functions of the session keep what they had.
+    Only where none is configured. Other functions of the session keep theirs.
     """
     if not is_local(session) or not sys.executable:
         yield

@@ -1,4 +1,4 @@
-"""What the tasks of one join need to know: pickled once, the same on every executor and in every micro-batch."""
+"""The specification of a join for its tasks: pickled once, the same on every executor and in every micro-batch."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ __all__ = [
 
 
 LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
-"""In a self-join a row may act as left in one bucket and as right in another: these say what it does here."""
+"""In a self-join a row may act as left in one bucket and as right in another: these columns hold its roles here."""
 
 ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
-"""Where rows are counted in several buckets, or go to several: which row of the micro-batch a copy is of, and whether
-its line comes from here."""
+"""Where rows are counted in several buckets, or go to several: the row of the micro-batch that a copy is of, and
+whether its count is output here."""
 
 NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
 """In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
@@ -60,17 +60,17 @@ class SparkJoinSpec:
     Attributes
     ----------
     config : JoinSpec
-        What the operator of each bucket runs, with one thread; `select` names every column that leaves the operator.
+        The join of each bucket, with one thread; `select` names every output column of the operator.
     left, right : pyarrow.Schema
-        Of the packed rows: only columns that are compared or put out.
+        Of the packed rows: only columns that are compared or output.
     strategy : Strategy
-        Which rows meet in which bucket.
+        How rows are routed to buckets.
     buckets : tuple of int
         Ids of the buckets.
     names : tuple of str
         Names of the result's columns, without the match time.
     places : tuple of int
-        Where each of them is among the operator's output columns; further ones serve for the match time alone.
+        The place of each among the operator's output columns; further ones are only for the match time.
     times : tuple of int
         Places of the left and the right event time among the operator's output columns.
     helpers : tuple of int
@@ -116,12 +116,12 @@ class SparkJoinSpec:
 
     @property
     def homes(self) -> bool:
-        """Whether a row's count is whole in one of the buckets that it goes to."""
+        """Whether a row's count is complete in one of the buckets that it goes to."""
         return self.strategy.homes
 
     @property
     def partial(self) -> bool:
-        """Whether a row's count comes together from several buckets."""
+        """Whether a row's count is the sum of several buckets."""
         return bool(self.helpers) and not self.homes
 
     def schema(self, side: Side) -> pa.Schema:
@@ -129,7 +129,7 @@ class SparkJoinSpec:
         return self.left if side == "left" else self.right
 
     def packed(self, side: Side) -> pa.Schema:
-        """Return the schema of that side's blocks: what a row gets later is not in it."""
+        """Return the schema of that side's blocks, without columns that are added later."""
         if not self.numbered:
             return self.schema(side)
         fields = [field for field in self.schema(side) if field.name not in NUMBERS]
@@ -138,7 +138,7 @@ class SparkJoinSpec:
         return pa.schema(fields)
 
     def given(self, side: Side) -> pa.Schema:
-        """Return the schema of what tasks read of that side's rows: no hidden columns, but the one of the order."""
+        """Return the schema of that side's rows as tasks read them: no hidden columns but that of the order."""
         fields = {field.name: field for field in self.packed(side) if field.name not in HIDDEN}
         if self.numbered:
             fields.setdefault(self.order_by or "", self.order_field(side))
@@ -149,7 +149,7 @@ class SparkJoinSpec:
         return pa.field(self.order_by or "", self.orders[SIDES.index(side)])
 
     def described(self) -> dict[str, Any]:
-        """Return everything that a state must have been made with to be of use, as plain JSON values."""
+        """Return everything that must be the same for a state to be reused, as plain JSON values."""
         config = self.config
         return {
             "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
@@ -166,10 +166,9 @@ class SparkJoinSpec:
 
 
 def window_to_state(window: Window) -> str:
-    """Return a window as the text that states have of it, which is compared when a query starts again.
+    """Return a window as its text in the state, which is compared when a query is restarted.
 
-    The form belongs to the format of the state: spans are in the largest unit that divides them, a span of nothing in
-    weeks.
+    The form belongs to the format of the state: spans are in the largest unit that divides them, zero in weeks.
 
     Examples
     --------

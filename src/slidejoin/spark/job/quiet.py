@@ -1,4 +1,4 @@
-"""Where the Java machine and the Python workers that it starts write."""
+"""Redirecting the output of the Java process and of the Python workers that it starts."""
 
 from __future__ import annotations
 

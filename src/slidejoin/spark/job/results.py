@@ -1,4 +1,4 @@
-"""Output tables of the operator as the frames that Spark takes, and the schema of the result."""
+"""The schema of the result, and the frames that Spark takes, made from output tables of the operator."""
 
 from __future__ import annotations
 

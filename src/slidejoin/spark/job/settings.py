@@ -1,4 +1,4 @@
-"""The settings of a Spark session that joins are fast with: for a session that is about to be made."""
+"""Recommended settings of a Spark session for joins, to pass when the session is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows are to meet where, decided when the join is built, and why."""
+"""Strategies: how rows are routed to buckets, chosen when the join is built."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ __all__ = ["BANDS_A_CELL", "Strategy", "cell_width", "choose_strategy"]
 BANDS_A_CELL = 4
 """Width of a cell in band widths: a right row is then copied 1.25 times on average.
 
-Cells of 1, 2, 4 and 8 bands make 2, 1.5, 1.25 and 1.12 copies. What the fullest of 8 buckets has, in means, with
+Cells of 1, 2, 4 and 8 bands make 2, 1.5, 1.25 and 1.12 copies. The load of the fullest of 8 buckets, in means, with
 windows of 2^20 rows: 1.02 with any of them while a row finds 2 or 200 partners among Gaussian, shifting and Pareto
 keys; Zipf at 200: 1.06, 1.08, 1.12, 1.15; and at 20,000, where a band has 2 % of the window, Gaussian 1.04, 1.21, 1.71,
-1.72, Zipf 1.61, 1.88, 2.16, 2.45. Narrower cells would cost all joins copies, for those whose output dwarfs them.
+1.72, Zipf 1.61, 1.88, 2.16, 2.45. Narrower cells would cost all joins copies, for the sake of joins whose output dwarfs
+them.
 """
 
 
@@ -46,13 +47,13 @@ class Strategy:
     width : int or float
         Of a cell, on the axis of the left key.
     cells : float
-        Over how many cells a right row's band lies on average.
+        How many cells a right row's band overlaps on average.
     spread : int
-        Columns of the grid that each key or cell has, and buckets that it uses of each.
+        Columns of the grid of each key or cell, and buckets used in each.
     homes : bool
         Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.route.homes`.
     why : str
-        What speaks for it.
+        The reason for it.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Strategy:
     why: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        """Return the strategy as it is compared with that of a checkpoint."""
+        """Return the text that is compared with that of a checkpoint."""
         width = f" of width {self.width}, in turns" if self.name == "cell" else ""
         homes = ", counted at home" if self.homes else ""
         return f"{self.name}{width}{homes}{f', spread {self.spread}' if self.spread > 1 else ''}"
@@ -75,7 +76,7 @@ class Strategy:
         return self.name != "hash" or self.spread > 1
 
     def for_counts(self, *, self_join: bool) -> Strategy:
-        """Return the strategy by which rows are counted: with homes where they are to be had."""
+        """Return the strategy for counting rows: with homes where possible."""
         return replace(self, homes=self.name == "cell" and self.spread == 1 and not self_join)
 
     def grid(self, buckets: int) -> Grid:
@@ -131,7 +132,7 @@ def cell_width(term: RangeTerm, side: Side) -> int | float:
 
 
 def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: str) -> Strategy:
-    """Return grid or broadcast, in which any two rows meet."""
+    """Return grid or broadcast, in which any two rows share a bucket."""
     grid = square_enough(buckets)
     sent = sum(sum(loads) for loads in grid.loads(1))
     if name == "auto":

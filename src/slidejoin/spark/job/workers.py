@@ -1,10 +1,10 @@
-"""Making a Python worker ready: all kernels compiled and on disk, each once on a node.
+"""Preparing a Python worker: all kernels compiled and on disk, each once on a node.
 
-With a local master the driver has compiled them before a query starts, and workers load what is there. On another node
-the first worker compiles with the help of further processes, the others wait at a lock. A worker that finds no place to
-keep compiled kernels compiles for itself.
+With a local master the driver compiles them before a query starts, and workers load them from disk. On another node the
+first worker compiles with the help of further processes, the others wait for a lock. A worker that finds no folder to
+write compiled kernels to compiles for itself.
 
-This module imports none of them, and neither does `tasks`, which is what Spark unpickles.
+This module imports no kernels, and neither does `tasks`, which is what Spark unpickles.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ready = False
 _calls = 0
 
 STARTING = 8
-"""Calls of a process after which all that it needs is loaded."""
+"""Calls of a process after which everything that it needs is loaded."""
 
 TABLES = ("cells.probing", "cells.table", "fused.pushing", "sorted_runs.ascending")
-"""Modules of kernels that no bucket calls, half of the time that all take: the operator keeps sorted runs only, and
-those of count windows have ordinals to compare too."""
+"""Modules of kernels that no bucket calls, half of the time of compiling all: the operator uses sorted runs only, and
+those of count windows compare ordinals too."""
 
 COMPILE = """
 import json, sys
@@ -89,7 +89,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def ready(cache: str | None) -> None:
-    """Have the kernels on disk, once in each process; those that a join calls are loaded then.
+    """Make sure, once in each process, that the kernels are on disk; load those that a join calls.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def ready(cache: str | None) -> None:
 
 
 def compile_ahead(cache: str | None) -> None:
-    """Compile what is not on disk; if another process does that now, wait for it.
+    """Compile the kernels that are not on disk; if another process is doing that, wait for it.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def compiling_ahead(cache: str | None) -> Iterator[None]:
         return
     _say("compiling kernels while Spark starts, once per installation, about 15 s")
     command = [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(cache)]
-    # A group of its own, because it has helpers, and they are to end with it.
+    # A separate process group, because it has helpers, which must end with it.
     with subprocess.Popen(  # noqa: S603 - this interpreter, this package
         command,
         stdin=subprocess.DEVNULL,

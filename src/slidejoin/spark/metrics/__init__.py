@@ -1,1 +1,1 @@
-"""Figures of each bucket, and their way to the driver."""
+"""Metrics of each bucket, and their transport to the driver."""

@@ -1,4 +1,4 @@
-"""What one bucket did with one micro-batch, in figures: gathered where it is joined, told to the driver."""
+"""The figures of one bucket in one micro-batch: collected where it is joined, sent to the driver."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Figures:
     bucket : int
         Its id.
     rows_left, rows_right : int
-        Rows that came, late ones too; of a self-join all are left.
+        Rows that arrived, including late ones; of a self-join all are left.
     late_rows, null_time_rows : int
-        Those of them that were left out.
+        Those of them that were dropped.
     pairs : int
         Pairs found, or counted.
     window_left, window_right, window_bytes : int
-        What the state holds behind the micro-batch; rows, and bytes without sorted keys.
+        The state after the micro-batch: rows, and bytes without sorted keys.
     segments, rebuilt : int
-        Segments that the state holds, and those of the window that were sorted again, as the cache did not have them.
+        Segments of the state, and those of the window that were sorted again because of cache misses.
     seconds : dict of str to float
         By step, see `slidejoin.spark.JoinProgress`.
     """
@@ -64,18 +64,18 @@ class Figures:
         return now
 
     def came(self, rows: dict[Side, pa.Table]) -> None:
-        """Take note of the rows that came."""
+        """Count the rows that arrived."""
         self.rows_left, self.rows_right = rows["left"].num_rows, rows["right"].num_rows
 
     def joined(self, stats: Stats) -> None:
-        """Take note of what the operator did, which was made for this micro-batch."""
+        """Add the counters of the operator, which was created for this micro-batch."""
         self.late_rows, self.null_time_rows = self.late_rows + stats.late_rows, stats.null_time_rows
         self.pairs = stats.pairs
         for step, seconds in stats.seconds.items():
             self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
     def kept(self, manifest: Manifest) -> None:
-        """Take note of what the state holds now."""
+        """Set the present sizes of the state."""
         self.window_left, self.window_right = (
             sum(entry.rows for entry in manifest.entries[side]) for side in ("left", "right")
         )

@@ -1,11 +1,11 @@
-"""The way of a bucket's figures from the executor to the driver, beside the result.
+"""Sending a bucket's figures from the executor to the driver, beside the result.
 
 ::
 
     bucket ─▶ accumulator, sent once by each task that succeeded ─▶ board of this process ─▶ `watch`
 
-A column of the result that Spark observes would do too, and be in Spark's own progress, but costs every result row some
-100 ns: a setting asks for that. Workers import this module before they are ready.
+A result column that Spark observes would also work, and appear in Spark's own progress, but costs some 100 ns for every
+result row: a setting enables it. Workers import this module before they are ready.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ OBSERVE = "spark.slidejoin.observe"
 """Setting: ``true`` lets Spark observe the figures."""
 
 OBSERVED = "slidejoin "
-"""How the names begin under which Spark's progress then has them."""
+"""Prefix of their names in Spark's progress."""
 
 COLUMN = "__slidejoin_figures"
-"""Of what then comes out of the buckets: NULL, but in one row of each, which has nothing else and is left out."""
+"""The extra output column of the buckets: NULL, but in one row of each, which has nothing else and is filtered out."""
 
 BATCHES_KEPT, FIGURES_KEPT = 64, 20_000
-"""Micro-batches, and figures of buckets, of all queries, that wait for Spark's progress event, if anybody watches."""
+"""Micro-batches, and figures of buckets, of all queries, kept for Spark's progress event."""
 
 _numbers = itertools.count(1)
 
 
 class ReportedFigures(NamedTuple):
-    """What one bucket told of one micro-batch."""
+    """The figures of one bucket and micro-batch."""
 
     query: str
     batch: int
@@ -50,14 +50,14 @@ class ReportedFigures(NamedTuple):
 
 
 class Board:
-    """The driver's side: the last figures of a bucket of a join in a micro-batch; a second attempt says it again."""
+    """The driver's side: the last figures of a bucket of a join in a micro-batch; a second attempt replaces them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._told: dict[tuple[str, int], dict[str, dict[int, dict[str, Any]]]] = {}
 
     def put(self, every: list[ReportedFigures]) -> None:
-        """Take note of what tasks told."""
+        """Store the figures that tasks have sent."""
         with self._lock:
             for told in every:
                 joins = self._told.setdefault((told.query, told.batch), {})
@@ -69,7 +69,7 @@ class Board:
                     del self._told[key]
 
     def joins(self, query: str, batch: int) -> dict[str, list[dict[str, Any]]]:
-        """Return what was told of one micro-batch, by join; it stays, others may ask too."""
+        """Return the figures of one micro-batch, by join; they are kept for other callers."""
         with self._lock:
             joins = self._told.get((query, batch), {})
             return {join: list(buckets.values()) for join, buckets in joins.items()}
@@ -89,13 +89,13 @@ class _Param(AccumulatorParam[Any]):
 
 
 board = Board()
-"""Of this process, whatever number of sessions and joins it has."""
+"""One for this process, shared by all sessions and joins."""
 
 _accumulators: list[Accumulator[Any]] = []
 
 
 class FigureReporter(NamedTuple):
-    """What a task tells by.
+    """Sends the figures of a task.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class FigureReporter(NamedTuple):
     accumulator: Accumulator[Any]
 
     def tell(self, figures: dict[str, Any]) -> None:
-        """Tell of a bucket, in a task of a streaming query."""
+        """Send the figures of a bucket, in a task of a streaming query."""
         task, batch = TaskContext.get(), micro_batch()
         query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
         if query is not None and batch is not None:
@@ -117,7 +117,7 @@ class FigureReporter(NamedTuple):
 
 
 def teller(session: SparkSession, join: str) -> FigureReporter | None:
-    """Return what the tasks of a join tell by; None on Spark Connect, which has no accumulators."""
+    """Return the reporter for the tasks of a join; None on Spark Connect, which has no accumulators."""
     if is_connect(session):
         return None
     if not _accumulators:

@@ -1,4 +1,4 @@
-"""Seeing what joins do while they run: `watch`."""
+"""`watch`: monitor joins while they run."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class JoinProgress:
     input_rows : int
         Rows that the query read, each once for each time that it was read.
     rows_left, rows_right : int
-        Rows that came to the join, late ones too; of a self-join all are left.
+        Rows that arrived at the join, including late ones; of a self-join all are left.
     late_rows, null_time_rows : int
-        Those of them that were left out, below the watermark or without event time.
+        Those of them that were dropped, below the watermark or without event time.
     pairs : int
         Pairs found, or counted.
     window_left, window_right : int
@@ -69,12 +69,11 @@ class JoinProgress:
     window_bytes, segments : int
         Their bytes, without sorted keys, and the number of segments.
     rebuilt : int
-        Segments of the window that were sorted again, as the node's cache did not have them, or not whole.
+        Segments of the window that were sorted again, because the node's cache did not have them intact.
     buckets : int
         Number of buckets.
     skew_rows, skew_window : float
-        What the largest bucket has of the rows that came, and of those that are kept, as a multiple of the mean; 1 if
-        there are none.
+        Rows that arrived in the largest bucket, and rows that it keeps, as multiples of the mean; 1 if there are none.
     seconds : dict of str to float
         Time of all buckets together by step, in part spent at the same time: ``receive`` (waiting for blocks and
         opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``, the join's own
@@ -148,7 +147,7 @@ class Watch:
         return list(self._recent)
 
     def stop(self) -> None:
-        """Hear of no further micro-batch; what was seen stays."""
+        """Stop watching; `recent` is kept."""
         if self._listener is not None:
             self._spark.streams.removeListener(self._listener)
             self._listener = None
@@ -173,7 +172,7 @@ class Watch:
 
 
 def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None = None, *, keep: int = 100) -> Watch:
-    """See what the joins of a session's streaming queries do, micro-batch by micro-batch.
+    """Watch the joins of a session's streaming queries, micro-batch by micro-batch.
 
     Parameters
     ----------
@@ -227,11 +226,11 @@ def _checked(callback: object, keep: object) -> int:
 
 
 def progresses(progress: Any) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
-    """Return what one progress of Spark's says of each join in the query."""
+    """Return the progress of each join in the query, from one progress event of Spark's."""
     joins = board.joins(str(progress.id), progress.batchId)
     for name, row in progress.observedMetrics.items():
         if name.startswith(OBSERVED) and row[COLUMN]:
-            # By bucket: a sink that runs the result twice has told everything twice.
+            # By bucket: a sink that runs the result twice has sent everything twice.
             buckets = {told["bucket"]: told for told in map(json.loads, row[COLUMN])}
             joins[name.removeprefix(OBSERVED)] = list(buckets.values())
     return [_summed(progress, join, joins[join]) for join in sorted(joins)]
@@ -278,7 +277,7 @@ class _Listener(StreamingQueryListener):
         """Wait for micro-batches."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Hand on what a micro-batch told."""
+        """Report the figures of a micro-batch."""
         self._take(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802

@@ -1,1 +1,1 @@
-"""Which rows meet where: rows to blocks, blocks to buckets."""
+"""Routing: rows to blocks, blocks to buckets."""

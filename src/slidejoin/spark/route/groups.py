@@ -53,9 +53,9 @@ def cell_of(term: RangeTerm, side: Side, keys: NDArray[np.int64], width: float) 
 def turns_of(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid: Grid) -> NDArray[np.int64]:  # noqa: ANN401 - a number, or one for each row
     """Return the place in a column of that size at which each group begins.
 
-    Cells take buckets in turns, and every round of turns begins elsewhere: the buckets of a smooth density are even
-    from some ten cells a deviation on (1.1 of the mean with 8 buckets, where a hash of each cell gives 1.7, and at 30
-    cells 1.45), and values at regular distances lie as with a hash of each cell.
+    Cells are assigned to buckets round-robin, and every round begins at another bucket: the buckets of a smooth density
+    are even from some ten cells a deviation on (1.1 of the mean with 8 buckets, where a hash of each cell gives 1.7,
+    and at 30 cells 1.45), and values at regular distances are spread as with a hash of each cell.
     """
     place: NDArray[np.int64] | int = 0
     if cells:

@@ -1,7 +1,8 @@
-"""Counts that are whole in one bucket: every row has a home, where all of its partners are stored.
+"""Counts within one bucket: every row has a home bucket, in which all of its possible partners are stored.
 
-A row's home is the bucket of its own key's cell, and it is copied to the homes of all partners that it may have. So
-its count needs no other bucket, and no exchange behind the join, for as many copies of left rows as of right ones::
+A row's home is the bucket of its own key's cell, and it is copied to the homes of all partners that it may have. So its
+count needs no other bucket, and no shuffle after the join, at the cost of as many copies of left rows as of right
+ones::
 
     left row   home: cell of its key     copied to: cells of the right keys that it matches
     right row  home: cell of its key     copied to: cells of the left keys that it matches
@@ -37,7 +38,7 @@ __all__ = ["with_homes"]
 def with_homes(
     plan: Plan, strategy: Strategy, count: int, side: Side, table: pa.Table
 ) -> tuple[NDArray[np.int64], dict[Side, NDArray[np.int64]], NDArray[np.bool_]]:
-    """Say where rows go, and which copy of each is at home, as `slidejoin.spark.route.placing.copies_of` does.
+    """Return where rows go, and which copy of each is at home, as `slidejoin.spark.route.placing.copies_of` does.
 
     Returns
     -------
@@ -59,7 +60,7 @@ def with_homes(
     first, last = (cell_of(term, there, end[0], cell_width(term, there)) for end in (ranges.lo, ranges.hi))
     some, kept = ranges.lo[0] <= ranges.hi[0], plan.bound.prefilter(side, columns)
     some = some if kept is None else some & kept
-    # As unsigned numbers differences of cells far apart are right too.
+    # Unsigned differences are right for cells far apart, too.
     wide = some & ((last - first).view(np.uint64) >= MOST_CELLS)
     near = some & ~wide
     groups = Groups(first, np.where(near, last, first), ~near, cells=True)

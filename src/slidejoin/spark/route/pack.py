@@ -1,6 +1,6 @@
-"""Rows to blocks: each task turns its rows into one Arrow block for each bucket, so that rows never pass singly.
+"""Packing rows into blocks: each task builds one Arrow block for each bucket, so that rows are never sent singly.
 
-A row costs transformWithState about 4 µs whatever it does, a block costs no more than a row.
+A row costs transformWithState about 4 µs whatever it does; a whole block costs no more than a row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PACKED_SCHEMA = pa.schema([("bucket", pa.int64()), ("side", pa.int8()), ("block"
 IN_ORDER_SCHEMA = pa.schema(
     [("sequencer", pa.int64()), *PACKED_SCHEMA, ("task", pa.int64()), ("first", pa.int64()), ("places", pa.binary())]
 )
-"""For the sequencer, which is one: of which task's rows a block is, and their places from its first one on."""
+"""For the single sequencer: the task of a block's rows, and their places from its first row on."""
 
 CODES: dict[Side, int] = {"left": 0, "right": 1}
 ORDERS: dict[Side, int] = {"left": 2, "right": 3}
@@ -37,14 +37,14 @@ NOTHING = -1
 """Code of a row without a block: every task calls every bucket, so that windows expire where no row arrives."""
 
 NUMBER = np.dtype("<i4")
-"""Of a row within its task or its micro-batch; what was before that is told once."""
+"""Number of a row within its task or its micro-batch; earlier totals are sent once."""
 
 FLUSH = TableLimit(rows=1 << 62, nbytes=64 << 20)
 """A task with more input than this writes several blocks for each bucket: a static table may be one partition."""
 
 
 def pack(spec: SparkJoinSpec, side: Side, batches: Iterator[pa.RecordBatch], task: int = 0) -> Iterator[pa.RecordBatch]:
-    """Turn a task's rows of one side into blocks, and call every bucket, or the sequencer, which then does that.
+    """Turn a task's rows of one side into blocks, and call every bucket, or the sequencer, which then calls them.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _flushed(spec: SparkJoinSpec, side: Side, held: list[pa.Table], first: int, 
     of = (task, first)
     if spec.order_by is not None:
         order = table.select([spec.order_by])
-        # Says here already which side has NULLs or NaNs there.
+        # Checks here already which side has NULLs or NaNs there.
         sort_values({side: order}, spec.order_by)
         yield _packed(spec, [spec.buckets[0]], ORDERS[side], to_value(to_block(order)), of)
         table = table.select([name for name in table.column_names if name in spec.packed(side).names])

@@ -34,7 +34,7 @@ SIDE_BIT, TASK_BITS = 62, 36
 
 
 class Placed:
-    """Rows of one side where they go, those of one bucket together.
+    """Rows of one side, copied to their buckets and grouped by bucket.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Placed:
 def copies_of(
     spec: SparkJoinSpec, side: Side, table: pa.Table
 ) -> tuple[NDArray[np.int64], dict[Side, NDArray[np.int64]], NDArray[np.bool_] | None]:
-    """Say where rows go, as one number for each copy: the row's place times the number of buckets, and the bucket.
+    """Return where rows go, as one number for each copy: the row's place times the number of buckets, and the bucket.
 
     Returns
     -------
@@ -122,10 +122,10 @@ def _copies(spec: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int6
 
 
 def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Give each row one copy that is at home, from which its line of the output comes.
+    """Give each row one copy that is at home, whose count is output.
 
-    A row that goes nowhere can match nothing, so its home may be any bucket. Of several copies one in turns is at home:
-    no bucket writes the lines of all rows that are everywhere.
+    A row that goes nowhere can match nothing, so its home may be any bucket. Of several copies, homes are assigned
+    round-robin: no bucket outputs all rows that are everywhere.
     """
     nowhere = np.setdiff1d(np.arange(rows), copies // count)
     every = np.sort(np.concatenate([copies, nowhere * count + bucket_of(mix(nowhere), count)]))

@@ -1,7 +1,7 @@
-"""Which rows meet in which bucket: a pure function of the row and of the join's fixed parameters.
+"""The routing function: a row's buckets, from the row and the join's fixed parameters alone.
 
-Every pair meets in exactly one bucket, to which either row goes once. Rows are put into groups, and each group has its
-place in a grid of buckets, see `slidejoin.spark.job.grids`:
+The two rows of a pair share exactly one bucket, to which either is sent once. Rows are divided into groups, and each
+group has its place in a grid of buckets, see `slidejoin.spark.job.grids`:
 
 =========  ====================================  ===================================  ==============================
 strategy   group of a left row                   groups of a right row                grid
@@ -12,8 +12,8 @@ grid       one for all                           the same                       
 broadcast  one for all                           the same                             all buckets in one column
 =========  ====================================  ===================================  ==============================
 
-Packing comes before the state, and a micro-batch that runs again after a crash must go where it went the first time;
-so nothing here depends on other rows, on counters or on chance.
+Packing comes before the state, and a micro-batch that is retried after a crash must be routed as it was the first time;
+so nothing here depends on other rows, on counters or on random numbers.
 """
 
 from __future__ import annotations

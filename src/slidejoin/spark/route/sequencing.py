@@ -1,4 +1,4 @@
-"""One order over both streams: what a count window needs beside the rows, found by one task without reading them.
+"""The sequencer: a total order over both streams, for count windows, computed by one task without reading the rows.
 
 ::
 
@@ -8,7 +8,7 @@
 
 A row's numbers are its ordinal on its side and how many rows of the other side had arrived before it. Within a
 micro-batch rows arrive by the order column, left first on ties, further ties by input task and place within it. That
-depends on what the tasks packed alone, not on the order in which their blocks come, so a second attempt numbers alike.
+depends only on what the tasks packed, not on the order in which their blocks arrive, so a retry gives the same numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["NUMBERED", "Numbers", "Totals", "number_rows", "sequence", "told"]
 
 NUMBERED = "the sequencer's state"
-"""What errors call it."""
+"""Its name in errors."""
 
 
 class Numbers(NamedTuple):
@@ -112,7 +112,7 @@ def number_rows(
 
 @dataclass(slots=True)
 class _Part:
-    """What the sequencer has of the rows that one task of one side packed at once.
+    """The rows that one task of one side packed at once, as the sequencer gets them.
 
     Attributes
     ----------
@@ -130,18 +130,18 @@ class _Part:
 
 
 _Parts = dict[tuple[int, int], _Part]
-"""By task and first row, whichever way they came."""
+"""By task and first row, in whatever order they arrived."""
 
 
 def sequence(
     spec: SparkJoinSpec, variables: SequenceVariables | None, frames: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
-    """Hand on what the tasks packed of one micro-batch, with numbers for its rows, and call every bucket.
+    """Pass on the blocks of one micro-batch, with numbers for its rows, and call every bucket.
 
     Parameters
     ----------
     variables : SequenceVariables or None
-        The sequencer's state; None for static frames, which are all there is.
+        The sequencer's state; None for static frames, which have no earlier rows.
     frames : iterator of pandas.DataFrame
         Packed rows with their order columns.
     """
@@ -159,7 +159,7 @@ def sequence(
     size = 0
     for side in SIDES:
         for _, part in sorted(parts[side].items()):
-            # Handed on one by one and let go of, as all of them are as large as the micro-batch.
+            # Passed on and freed one by one, as all of them together are as large as the micro-batch.
             while part.blocks:
                 bucket, places, block = part.blocks.pop()
                 at = np.frombuffer(places, NUMBER) + part.start
@@ -186,8 +186,8 @@ def told(numbers: bytes, side: Side, totals: Totals) -> Numbers:
 def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tuple[dict[Side, int], str]:
     """Return the rows seen before this micro-batch, and the description of the join as the state has it.
 
-    That these are the totals of the micro-batch before, and that none are no loss, is for the buckets to say, which
-    are told them: see `slidejoin.spark.state.bucket_state.Manifest.check_arrived`.
+    The buckets, which receive these totals, check that they are those of the micro-batch before, and none only at the
+    start: see `slidejoin.spark.state.bucket_state.Manifest.check_arrived`.
 
     Raises
     ------

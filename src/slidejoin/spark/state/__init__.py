@@ -1,1 +1,1 @@
-"""What a bucket keeps in Spark's state store, and its cache on the node."""
+"""The state of a bucket in Spark's state store, and its cache on the node."""

@@ -1,4 +1,4 @@
-"""Rows as bytes: Arrow record batches of a schema that both ends know, so it is not written again and again."""
+"""Blocks: rows as Arrow record batches without the schema, which both ends know."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["BLOCK", "FRAME", "canonical", "open_block", "open_sealed", "seal", "
 LARGEST_VALUE = (1 << 31) - 1
 
 FRAME = TableLimit(rows=1 << 18, nbytes=32 << 20)
-"""What Python and Java hand each other at once: more gains nothing, and costs memory on both ends of the pipe."""
+"""Bytes passed between Python and Java at once: more gains nothing, and costs memory on both ends of the pipe."""
 
 BLOCK = TableLimit(rows=1 << 62, nbytes=FRAME.nbytes)
 """Rows of one block."""
 
 MAGIC, MAGIC_WITHOUT_OWNER = 0x32534A53, 0x31534A53
-"""The second is that of the format before, whose checksum is of the bytes alone."""
+"""The second is that of the previous format, whose checksum is of the bytes alone."""
 
 HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
-"""16 bytes before what is sealed."""
+"""A header of 16 bytes before the sealed bytes."""
 
 
 def canonical(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
@@ -67,7 +67,7 @@ def to_value(block: pa.Buffer) -> pa.Array:
     Raises
     ------
     SparkJoinError
-        If the block is larger than that can be: one row of it is, as blocks of several are bounded.
+        If the block is too large for that: then it is a single row, as blocks of several are bounded.
     """
     if block.size > LARGEST_VALUE:
         msg = (
@@ -84,7 +84,7 @@ def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def seal(block: pa.Buffer, owner: bytes) -> bytes:
-    """Put a checksum before bytes that have to outlive their writer: theirs, and that of whom they belong to."""
+    """Put a checksum before bytes that have to outlive their writer, over them and their owner."""
     data = memoryview(block)
     header = np.array([(MAGIC, zlib.crc32(data, zlib.crc32(owner)), len(data))], HEADER)
     return b"".join([header.tobytes(), data])

@@ -1,4 +1,4 @@
-"""What a bucket keeps in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB."""
+"""The state of a bucket in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _nothing() -> dict[Side, list[Entry]]:
 
 @dataclass(slots=True)
 class Manifest:
-    """What a bucket has, and which micro-batch left it so. It answers for all that the state must have of the bucket.
+    """The contents of a bucket after a micro-batch: a complete list of what the state must have of it.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class Manifest:
     bucket : int
         Its id.
     batch : int or None
-        Number of the last micro-batch that called it; `NEVER` before the first one. None where format 2 says nothing
-        of it, nor of the next two.
+        Number of the last micro-batch that called it; `NEVER` before the first one. None in format 2, which lacks it
+        and the next two.
     join : int or None
         `digest` of the description of the join.
     arrived : dict from side to int, or None
-        Of a count window: rows of each side that had arrived behind that micro-batch.
+        Of a count window: rows of each side that had arrived after that micro-batch.
     """
 
     origin: str = field(default_factory=new_id)
@@ -133,12 +133,12 @@ class Manifest:
 
 
 class BucketState:
-    """The state of the bucket that is at work.
+    """The state of the bucket that is being joined.
 
     Two attempts at one micro-batch may both write it: a speculative one, or one that outlives its driver. Spark then
-    keeps the version that came last and may go on with changes to the other one. So what an attempt writes must fit
-    what any other wrote: both use the same keys, made of the manifest's version and a number, for the same rows, if
-    perhaps in another order. Only in the cache, where nothing is written over, a segment's name is the attempt's own.
+    keeps the last version and may apply later changes to the other one. So the writes of all attempts must be
+    compatible: both use the same keys, made of the manifest's version and a number, for the same rows, if perhaps in
+    another order. Only in the cache, where nothing is overwritten, a segment's name belongs to one attempt.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class BucketState:
         return manifest
 
     def _begun(self, described: dict[str, Any]) -> str:
-        """Return the description of the join that a bucket begins with, if it is one that may be new."""
+        """Return the description of the join for a new bucket, if the bucket may be new."""
         text = json.dumps(described, sort_keys=True)
         self._variables.point_at(STORE)
         stores_own = self._variables.join
@@ -182,7 +182,7 @@ class BucketState:
         if kept is None:
             stores_own.update((text,))
         else:
-            # With another number of buckets some are new, and are not to be taken for lost ones.
+            # With another number of buckets some are new, and must not be taken for lost ones.
             check_join(kept, described, None, "a state store")
         self._variables.point_at(self._bucket)
         check_follows(self._bucket, NEVER, self._batch, self._idle)
@@ -235,24 +235,24 @@ class BucketState:
             self._segments.removeKey((_key(entry, part),))
 
     def update(self, manifest: Manifest) -> None:
-        """Make a manifest the one that counts, as that of this micro-batch."""
+        """Store a manifest as that of this micro-batch."""
         manifest.version += 1
         manifest.batch, manifest.join = self._batch, self._join
         self._variables.manifest.update((manifest.to_bytes(),))
 
     def _owner(self, stream: Side, segment: str) -> bytes:
-        """Return what a segment is sealed with: it is no other bucket's or stream's, nor that of another time."""
+        """Return the owner that a segment is sealed with: its bucket, stream and version."""
         return f"{self._bucket}/{stream}/{_place(segment)}".encode()
 
 
 def _place(segment: str) -> str:
-    """Return a segment's name without what is an attempt's own."""
+    """Return a segment's name without the part that belongs to one attempt."""
     place, _, own = segment.rpartition("-")
     return place or own
 
 
 def _key(entry: Entry, part: int) -> str:
-    """Return where a part of a segment lies in the state: the same for all attempts, see `BucketState`."""
+    """Return the key of a part of a segment in the state: the same for all attempts, see `BucketState`."""
     return f"{_place(entry.id)}/{part}"
 
 
@@ -266,7 +266,7 @@ def digest(description: str) -> int:
 
 
 def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected: int | None, whose: str) -> str:
-    """Compare the join that a state was made by with the one that is to go on with it; return the former's text.
+    """Compare the join of a state with the one that continues from it; return the former's text.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Rows as few bytes, for the state: Parquet, with the columns as differences from row to row.
+"""Compact encoding of rows for the state: Parquet with delta encoded columns.
 
-Rows of a segment lie in the order of their times, so times and counters shrink to bits and keys to the bits that they
-use: 24 bytes of a key, a counter and a timestamp become 6.5 in 45 ns a row. As they are they would be 15 after Spark
-has compressed them, and every byte is written to the changelog, and again to each snapshot of the state.
+Rows of a segment are sorted by time, so times and counters shrink to bits and keys to the bits that they use: 24 bytes
+of a key, a counter and a timestamp become 6.5 in 45 ns a row. Unencoded they would be 15 after Spark's compression, and
+every byte is written to the changelog, and again to each snapshot of the state.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def from_compact(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which values of a type are written: numbers of the same bits, as Parquet has not all types."""
+    """Return the type in which values of a type are written: numbers of the same bits, as Parquet lacks some types."""
     if pat.is_decimal(kind):
         return pa.binary(kind.byte_width)
     if pat.is_primitive(kind) and not pat.is_boolean(kind) and kind not in (pa.float32(), pa.float64()):

@@ -1,8 +1,8 @@
-"""Whether a state goes back to the micro-batch before: what tells a state that was lost from one that is new or idle.
+"""Detecting lost state: whether a state continues the previous micro-batch, or is new, or was idle.
 
-Spark gives micro-batches consecutive numbers, and a bucket is called in every one that brings any task anything, so a
-bucket's manifest says in which micro-batch it was written last. Those that bring nothing, by which Spark only moves the
-watermark, call no bucket: then each state store writes down, under a key of its own, since when it has been idle::
+Spark numbers micro-batches consecutively, and a bucket is called in every micro-batch in which any task has input, so a
+bucket's manifest says in which micro-batch it was written last. An empty micro-batch, by which Spark only advances the
+watermark, calls no bucket: then each state store records, under a key of its own, since when it has been idle::
 
     micro-batch         7         8         9         10        11
     buckets are      called    called      idle      idle     called
@@ -10,7 +10,7 @@ watermark, call no bucket: then each state store writes down, under a key of its
                                          9 to 9     9 to 10
 
 In micro-batch 11 the manifest has to be that of 10, or that of the last one before the store was idle up to 10. So a
-store that has lost its last changes, some of them, or all it ever had, is found out by what it still has.
+store that has lost its last changes, some of them, or everything, is detected by what remains.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["NEVER", "STORE", "Idle", "check_follows", "idle_of", "note_idle"]
 
 STORE = -1
-"""Key under which a state store keeps what is its own; buckets have numbers from 0 on."""
+"""Key of the records of a state store itself; buckets have numbers from 0 on."""
 
 NEVER = -1
-"""In place of a micro-batch's number: that of a bucket that has not been called yet."""
+"""Instead of a micro-batch's number: a bucket that has not been called yet."""
 
 
 class Idle(NamedTuple):
@@ -62,7 +62,7 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
 
 
 def note_idle(variables: Variables, batch: int) -> None:
-    """Write down that no bucket of this store was called in a micro-batch."""
+    """Record that no bucket of this store was called in a micro-batch."""
     variables.point_at(STORE)
     before = idle_of(variables.manifest.get())
     since = before.since if before is not None and before.until == batch - 1 else batch
@@ -70,7 +70,7 @@ def note_idle(variables: Variables, batch: int) -> None:
 
 
 def check_follows(bucket: int, last: int, batch: int, idle: Callable[[], Idle | None]) -> None:
-    """Check that a bucket's state is the one that a micro-batch is to go on from.
+    """Check that a bucket's state is the one that a micro-batch must continue from.
 
     Parameters
     ----------

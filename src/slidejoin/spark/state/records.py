@@ -1,6 +1,6 @@
-"""Small records of the state: JSON text that ends with a checksum over all of itself.
+"""Small records of the state: JSON text followed by a checksum.
 
-This module imports nothing heavy, as a worker reads records in micro-batches that bring it no row.
+This module imports nothing heavy, since a worker reads records also in micro-batches without rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMAT = 3
 """Number of the layout of the state; the changelog lists which versions read which."""
 
 WITHOUT_CHECKSUM = 2
-"""The format before, whose records had no checksum."""
+"""The previous format, whose records had no checksum."""
 
 BEFORE_CHECKSUM = b',"crc":'
 
@@ -37,14 +37,14 @@ def to_record(plain: dict[str, Any]) -> bytes:
 
 
 def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
-    """Read what `to_record` wrote, or a record of the format before, which has ``"format": 2``.
+    """Read what `to_record` wrote, or a record of the previous format, which has ``"format": 2``.
 
     Parameters
     ----------
     what : str
-        What errors call it.
+        Its name in errors.
     names : str
-        What a record of this kind has in either format.
+        The fields of a record of this kind in either format.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
     if known == FORMAT and data != _signed(data.rpartition(BEFORE_CHECKSUM)[0]):
         msg = f"{what} is damaged: its checksum is another one than that of its {len(data)} bytes. {WHAT_TO_DO}"
         raise StateError(msg)
-    # One bit is between the numbers of the two formats.
+    # The numbers of the two formats differ in one bit.
     if known == WITHOUT_CHECKSUM and "crc" in plain:
         msg = f"{what} is damaged: it says format {known}, which has no checksum, and has one. {WHAT_TO_DO}"
         raise StateError(msg)

@@ -1,9 +1,9 @@
-"""Files on the node that spare the work of sorting a segment again: disposable, and never trusted blindly.
+"""A cache of sorted segments in files on the node: disposable, and verified before use.
 
-A Python worker is not tied to a bucket and dies when it is idle, so what it has sorted is kept in files beside the
-state, one for each segment, mapped into memory by whoever needs them next. A segment's id is random and belongs to
-one attempt, so a file can be stale only by being superfluous. What is missing, cut short or altered is rebuilt from
-the state; what cannot be written is not.
+A Python worker is not tied to a bucket and exits when it is idle, so sorted runs are kept in files beside the state,
+one for each segment, and memory-mapped by the next worker that needs them. A segment's id is random and belongs to one
+attempt, so a file can be unneeded but never out of date. Missing, truncated or altered files are rebuilt from the
+state; failures to write are ignored.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SegmentCache:
         return Segment.from_arrays(entry, payload, arrays)
 
     def write(self, segment: Segment) -> None:
-        """Keep a segment; a file appears whole or not at all."""
+        """Write a segment to a file, atomically."""
         path = self._path(segment.entry.id)
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
@@ -113,7 +113,7 @@ class SegmentCache:
 
 
 def _sweep(root: Path) -> None:
-    """Delete what queries left behind that ended long ago; a living one would only sort again."""
+    """Delete the files of queries that ended long ago; a live one would only have to sort again."""
     oldest = time.time() - DAYS_KEPT * 86_400
     for folder in root.iterdir():
         try:

@@ -1,6 +1,6 @@
 """A segment: rows of one micro-batch and bucket, or of several merged, with their sorted runs.
 
-The rows are the state, the runs are derived from them. A self-join keeps its rows once and indexes them by both roles.
+The rows are the state, the runs are derived from them. A self-join stores its rows once and indexes them in both roles.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Segment:
 
     @staticmethod
     def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
-        """Put together what the cache kept; nothing is copied."""
+        """Restore a segment from the cache; nothing is copied."""
         by_role: dict[str, dict[str, NDArray[Any]]] = {}
         for full, array in arrays.items():
             role, _, name = full.partition(".")
@@ -106,7 +106,7 @@ class Segment:
 
 
 def streams_of(plan: Plan) -> tuple[Side, ...]:
-    """Return the sides that rows are kept of: a self-join keeps one."""
+    """Return the sides whose rows are stored: one for a self-join."""
     return ("left",) if plan.config.self_join else ("left", "right")
 
 
@@ -129,9 +129,9 @@ def scope_of(plan: Plan) -> Scope:
 
 
 def stored_schema(plan: Plan, stream: Side) -> pa.Schema:
-    """Return the schema of the rows of one stream in the state: without what only arriving rows need.
+    """Return the schema of the rows of one stream in the state, without columns that only arriving rows need.
 
-    Counts are put out with the columns of the row that has come; of those before it only what is compared is needed.
+    Counts are output with the columns of the arriving row; of earlier rows only compared columns are needed.
     """
     scope, bound = scope_of(plan), plan.bound
     needed = set(plan.kept_schema(stream).names)
@@ -146,7 +146,7 @@ def oldest_of(plan: Plan, marks: dict[Side, int] | None) -> dict[Side, int]:
     Parameters
     ----------
     marks : dict, optional
-        How far each side is: the watermark, or the rows that have arrived.
+        The progress of each side: the watermark, or the rows that have arrived.
     """
     if marks is None:
         return {}
@@ -178,7 +178,7 @@ def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segme
 
 
 def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return stored rows with NULLs in the columns that only arriving rows need; nothing reads them."""
+    """Return stored rows with NULLs in the columns that only arriving rows need; they are not read."""
     if payload.schema.equals(schema):
         return payload
     columns = {field.name: pa.nulls(payload.num_rows, field.type) for field in schema}
@@ -196,7 +196,7 @@ def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> pa.Table:
 
 
 def live_rows(plan: Plan, stream: Side, payload: pa.Table, oldest: int | None) -> pa.Table:
-    """Leave out the rows from before the oldest that may still be seen, see `oldest_of`."""
+    """Drop the rows from before the oldest that may still be seen, see `oldest_of`."""
     if oldest is None:
         return payload
     ticks, _ = scope_of(plan).ticks(stream, by_name(payload))

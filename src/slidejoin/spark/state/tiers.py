@@ -1,7 +1,7 @@
-"""Small segments are merged by tiers, so that a window is never thousands of tiny ones.
+"""Tiered merging of small segments, so that a window never consists of thousands of tiny ones.
 
-Four neighbours of one level become one of the next: a row is written again once a level, O(log) times in all, and a
-window has at most three segments a level. Rows that have left the window meanwhile are left out on the way.
+Four neighbours of one level become one of the next: a row is rewritten once a level, O(log) times in all, and a window
+has at most three segments a level. Expired rows are dropped on the way.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def merge_small(
     """Merge the newest segments of one stream as long as a group of one level is full.
 
     `segments` are those of the manifest, in the same order; the state, the manifest and the cache follow. Rows from
-    before the `oldest` time, or ordinal, are left out on the way.
+    before the `oldest` time, or ordinal, are dropped on the way.
     """
     entries = manifest.entries[stream]
     while count := group_to_merge(entries):

@@ -1,6 +1,6 @@
 """The state variables of a join, declared for Spark.
 
-None has a time to live: a segment that vanished by itself would lose pairs without a word.
+None has a time to live: a segment that Spark expired would silently lose pairs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["SequenceVariables", "Variables", "micro_batch"]
 
 BATCH_ID = "streaming.sql.batchId"
-"""What Spark calls the number of a micro-batch among the properties of its tasks."""
+"""The task property in which Spark has the number of a micro-batch."""
 
 
 class Variables:
-    """``join``, ``manifest`` and ``segments`` of the bucket that is at work; Spark points them at its key.
+    """``join``, ``manifest`` and ``segments`` of the bucket that is being joined; Spark points them at its key.
 
     A state store has the first two of its own too, under a key that no bucket has, see `slidejoin.spark.state.lineage`.
 
@@ -51,9 +51,9 @@ class Variables:
     def watermark(self) -> int:
         """Return the query's watermark in milliseconds, -1 where there is none.
 
-        Spark tells it by `TimerValues` too, but only to processors that may have timers, and prepares those in every
-        micro-batch again: with two buckets that took a sixth of all that small ones take. Here it is asked as Spark's
-        own wrapper asks.
+        Spark also passes it by `TimerValues`, but only to processors that may have timers, which it prepares in every
+        micro-batch: with two buckets that took a sixth of a small one's time. Here it is requested as in Spark's own
+        wrapper.
         """
         return int(self._client.get_timestamps("EventTime")[1])
 
@@ -82,7 +82,7 @@ def micro_batch() -> int | None:
 
 
 def _client_of(handle: StatefulProcessorHandle) -> StatefulProcessorApiClient:
-    """Return what a handle talks to Spark by, whatever name it has for it.
+    """Return the client by which a handle communicates with Spark, whatever its attribute is called.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The papers' structures by name, and what can be set of each, by the papers' own names.
+"""The papers' structures by name, and their parameters, by the papers' own names.
 
-``algorithm=`` takes such an object in the place of its name: ``algorithm=options.NestedLoop(batch=4)``. Nothing here
+``algorithm=`` takes such an object instead of a name: ``algorithm=options.NestedLoop(batch=4)``. Nothing here
 loads Numba; the structures themselves, in `slidejoin.index`, do.
 """
 

@@ -1,4 +1,4 @@
-"""What every structure's options have, and how values out of range are refused."""
+"""The base class of the options of structures, with the check of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What can be set of one structure, and what is known of it before it is made.
+    """The options of one structure, and its properties.
 
     Attributes
     ----------

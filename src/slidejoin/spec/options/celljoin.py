@@ -1,4 +1,4 @@
-"""What can be set of the structures of CellJoin."""
+"""Options of CellJoin's structures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Hash", "NestedLoop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedLoop(Options):
-    """What can be set of `slidejoin.index.scans.nested_loop`.
+    """Options of `slidejoin.index.scans.nested_loop`.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class NestedLoop(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hash(Options):
-    """What can be set of `slidejoin.index.scans.hash_buckets`.
+    """Options of `slidejoin.index.scans.hash_buckets`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What can be set of the structures of PanJoin."""
+"""Options of PanJoin's structures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_SIGMA = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RapTable(Options):
-    """What can be set of `slidejoin.index.partitions.rap_table`.
+    """Options of `slidejoin.index.partitions.rap_table`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class RapTable(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WibTree(Options):
-    """What can be set of `slidejoin.index.partitions.wib_tree`.
+    """Options of `slidejoin.index.partitions.wib_tree`.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class WibTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiSort(Options):
-    """What can be set of `slidejoin.index.sorted_runs.bi_sort`, the sorted runs that ``auto`` chooses from, too.
+    """Options of `slidejoin.index.sorted_runs.bi_sort`, the sorted runs that ``auto`` chooses from, too.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What can be set of the trees that the PIM-Tree paper has: its own two, and those that it measures them by."""
+"""Options of the trees of the PIM-Tree paper: its own two, and those that it compares them with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BPlusTree", "ChainedBPlusTree", "ChainedCssTree", "IMTree", "PIMTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BPlusTree(Options):
-    """What can be set of `slidejoin.index.trees.bplus_tree`.
+    """Options of `slidejoin.index.trees.bplus_tree`.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class BPlusTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainedBPlusTree(Options):
-    """What can be set of `slidejoin.index.trees.chained_bplus_tree`.
+    """Options of `slidejoin.index.trees.chained_bplus_tree`.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class ChainedBPlusTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainedCssTree(Options):
-    """What can be set of `slidejoin.index.trees.chained_css_tree`.
+    """Options of `slidejoin.index.trees.chained_css_tree`.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class ChainedCssTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IMTree(Options):
-    """What can be set of `slidejoin.index.trees.im_tree`.
+    """Options of `slidejoin.index.trees.im_tree`.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class IMTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PIMTree(Options):
-    """What can be set of `slidejoin.index.trees.pim_tree`.
+    """Options of `slidejoin.index.trees.pim_tree`.
 
     Attributes
     ----------
