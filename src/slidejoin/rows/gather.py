@@ -106,7 +106,7 @@ class Located:
         found = row_bytes(array, places, entries=True)
         if self._decoded or not pa.types.is_dictionary(column.type):
             return found
-        shared, every = int(array.dictionary.nbytes), int(found.sum())  # type: ignore[attr-defined]
+        shared, every = int(array.dictionary.nbytes), int(found.sum())  # type: ignore[attr-defined]  # of dictionaries, by its type
         return found if every <= shared else found * shared // every
 
     def rows(self, start: int, stop: int) -> pa.Table:

@@ -33,7 +33,7 @@ MANY_ENTRIES = 1 << 16
 
 def _held_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        return pa.dictionary(pa.int32(), _plain_type(kind.value_type), kind.ordered)  # type: ignore[call-overload, no-any-return]
+        return pa.dictionary(pa.int32(), _plain_type(kind.value_type), kind.ordered)  # type: ignore[call-overload, no-any-return]  # the stubs are of pyarrow 20
     return _plain_type(kind)
 
 
@@ -72,9 +72,9 @@ def held(table: pa.Table) -> pa.Table:
 
 def _held(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
     if pa.types.is_dictionary(kind):
-        return chunks_of([_held_dictionary(chunk, kind) for chunk in column.chunks], kind)  # type: ignore[arg-type]
+        return chunks_of([_held_dictionary(chunk, kind) for chunk in column.chunks], kind)  # type: ignore[arg-type]  # chunks of dictionaries, by their type
     if pa.types.is_run_end_encoded(column.type):
-        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]  # type: ignore[attr-defined]
+        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]  # type: ignore[attr-defined]  # the stubs are of pyarrow 20
         column = chunks_of(decoded, column.type.value_type)
     return column if column.type == kind else column.cast(kind)
 
@@ -117,13 +117,13 @@ def _released(chunk: pa.Array[Any], kind: pa.DataType) -> Iterator[pa.Array[Any]
 def _released_whole(chunk: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_dictionary(kind):
         # So that narrow indices suffice for longer.
-        indices, entries = _used(chunk)  # type: ignore[arg-type]
+        indices, entries = _used(chunk)  # type: ignore[arg-type]  # of dictionaries, by its type
         return pa.DictionaryArray.from_arrays(
             indices.cast(kind.index_type), entries.cast(kind.value_type), ordered=kind.ordered
         )
     if pa.types.is_run_end_encoded(kind):
         plain = chunk if chunk.type == kind.value_type else chunk.cast(kind.value_type)
-        return pc.run_end_encode(plain, run_end_type=kind.run_end_type)  # type: ignore[attr-defined, no-any-return]
+        return pc.run_end_encode(plain, run_end_type=kind.run_end_type)  # type: ignore[attr-defined, no-any-return]  # the stubs are of pyarrow 20
     return chunk.cast(kind)
 
 
@@ -141,7 +141,7 @@ def with_few_entries(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     Few rows out of a large dictionary would bring all of it along, and rows out of several dictionaries all of these
     together.
     """
-    return chunks_of([_with_few_entries(chunk) for chunk in column.chunks], column.type)  # type: ignore[arg-type]
+    return chunks_of([_with_few_entries(chunk) for chunk in column.chunks], column.type)  # type: ignore[arg-type]  # chunks of dictionaries, by their type
 
 
 def _with_few_entries(chunk: pa.DictionaryArray[Any, Any]) -> pa.DictionaryArray[Any, Any]:

@@ -237,15 +237,15 @@ def _between(
         return _between(array.storage, starts, ends, entries=entries)
     if pa.types.is_fixed_size_list(kind):
         first, size = array.offset, int(kind.list_size)
-        return _between(array.values, (first + starts) * size, (first + ends) * size, entries=entries)  # type: ignore[attr-defined]
+        return _between(array.values, (first + starts) * size, (first + ends) * size, entries=entries)  # type: ignore[attr-defined]  # of lists
     if kind.id in TEXTS or kind.id in LISTS:
         offsets = _words(array, 1, f"i{PLACES[kind.id]}", len(array) + 1)
         begin, end = offsets[starts].astype(np.int64), offsets[ends].astype(np.int64)
-        return end - begin if kind.id in TEXTS else _members(array.values, begin, end, entries=entries)  # type: ignore[attr-defined]
+        return end - begin if kind.id in TEXTS else _members(array.values, begin, end, entries=entries)  # type: ignore[attr-defined]  # of lists
     found = np.zeros(starts.size, np.int64)
     if _in_fields(kind):
         for number in range(kind.num_fields):
-            found += _between(array.field(number), starts, ends, entries=entries)  # type: ignore[attr-defined]
+            found += _between(array.field(number), starts, ends, entries=entries)  # type: ignore[attr-defined]  # of fields
     elif bool((ends - starts == 1).all()):
         found += _each(array, starts, entries=entries)
     else:
@@ -271,9 +271,9 @@ def _each(array: pa.Array[Any], rows: NDArray[np.int64], *, entries: bool) -> ND
     if kind.id in LIST_VIEWS:
         word = f"i{LIST_VIEWS[kind.id] // 2}"
         starts, sizes = (_words(array, buffer, word, len(array))[rows].astype(np.int64) for buffer in (1, 2))
-        return _members(array.values, starts, starts + sizes, entries=entries)  # type: ignore[attr-defined]
+        return _members(array.values, starts, starts + sizes, entries=entries)  # type: ignore[attr-defined]  # of lists
     if pa.types.is_dictionary(kind):
-        indices, values = array.indices, array.dictionary  # type: ignore[attr-defined]
+        indices, values = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
         if len(values) == 0:
             return np.zeros(rows.size, np.int64)
         places = _words(indices, 1, kind.index_type.to_pandas_dtype(), len(array))[rows]

@@ -25,7 +25,7 @@ def hashed(column: Column) -> Values:
     """Return the hash of each value as int64; dictionaries are hashed once for each entry."""
     array = one_array(column)
     if pat.is_dictionary(array.type):
-        indices, dictionary = array.indices, array.dictionary  # type: ignore[attr-defined]
+        indices, dictionary = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
         entries = hashed(dictionary)
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False) if array.null_count else None
         codes = indices.fill_null(0) if indices.null_count else indices

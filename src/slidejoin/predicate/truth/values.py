@@ -177,7 +177,7 @@ def bytes_array(array: pa.Array[Any]) -> pa.Array[Any]:
     """Return strings or binary of any layout as one `large_binary` array with the same bytes."""
     if pat.is_dictionary(array.type):
         # Its few entries become large first: decoded, they may be more than 2 GiB.
-        indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]
+        indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
         return pa.DictionaryArray.from_arrays(indices, bytes_array(entries)).dictionary_decode()
     if pat.is_string_view(array.type):
         array = array.cast(pa.large_string())
@@ -221,7 +221,7 @@ def load(  # noqa: PLR0911 - one case for each layout
         # Of the decoded values: Arrow before 26 does not see a NULL entry of a dictionary from outside.
         return Values(whole, _validity(whole))
     if pat.is_dictionary(array.type):
-        array = array.dictionary_decode()  # type: ignore[attr-defined]
+        array = array.dictionary_decode()  # type: ignore[attr-defined]  # of dictionaries, by its type
     valid = _validity(array)
     if meaning.kind is Kind.BOOL:
         filled = array if valid is None else array.fill_null(False)  # noqa: FBT003  Arrow's signature
