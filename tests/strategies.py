@@ -187,18 +187,18 @@ FAMILIES = {
 }
 
 
-def columns(kind: pa.DataType, values: list[Any], rows: int, *, nulls: bool = True) -> st.SearchStrategy[pa.Array]:
+def columns(kind: pa.DataType, values: list[Any], rows: int, *, nulls: bool = True) -> st.SearchStrategy[pa.Array[Any]]:
     """Arrays of `rows` values out of a few of the domain's, NULL now and then."""
     pick = st.sampled_from(values)
 
-    def few(pool: list[Any]) -> st.SearchStrategy[pa.Array]:
+    def few(pool: list[Any]) -> st.SearchStrategy[pa.Array[Any]]:
         one = st.sampled_from([*pool, *pool, *pool, None] if nulls else pool)
         return st.lists(one, min_size=rows, max_size=rows).map(lambda chosen: array(chosen, kind))
 
     return st.lists(pick, min_size=2, max_size=5).flatmap(few)
 
 
-def array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     """An array of any type of this module; dictionaries by way of their values."""
     if pa.types.is_dictionary(kind):
         return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
@@ -456,7 +456,7 @@ def tables(
         if exactly is None
         else exactly
     )
-    made = {"id": pa.array(range(rows), pa.int64())}
+    made: dict[str, pa.Array[Any]] = {"id": pa.array(range(rows), pa.int64())}
     for name, (kind, values) in kinds.items():
         made[name] = draw(columns(kind, values, rows))
     made["flag"] = draw(columns(pa.bool_(), [True, False], rows))

@@ -50,7 +50,7 @@ def rows_of(streams: Streams, batch: int) -> list[pa.Table]:
     tables = []
     for table in streams.tables(batch * HALF, (batch + 1) * HALF):
         times = pa.array(table["i"].to_numpy() * STEP + BEGIN).view(pa.timestamp("us", "UTC"))
-        tables.append(pa.table({"id": table["i"], "x": table["k"], "ts": times}).combine_chunks())
+        tables.append(pa.Table.from_pydict({"id": table["i"], "x": table["k"], "ts": times}).combine_chunks())
     return tables
 
 

@@ -109,7 +109,7 @@ def write_files(folder: Path, rows: int, files: int) -> None:
         for number in range(files):
             times = np.sort(random.integers(number * 1_000_000, (number + 1) * 1_000_000, rows // 2))
             keys = random.integers(0, 1 << 31, rows // 2)
-            table = pa.table({"k": keys, "ts": pa.array(times, pa.timestamp("us", "UTC"))})
+            table = pa.Table.from_pydict({"k": keys, "ts": pa.array(times, pa.timestamp("us", "UTC"))})
             pq.write_table(table, folder / side / f"{number:05}.parquet")
 
 

@@ -36,7 +36,7 @@ def batches(case: Case, rows: int, first: int) -> Iterator[tuple[pa.Table, pa.Ta
         for left, right in drawn:
             times = np.arange(first, first + half)
             first += half
-            yield pa.table({"k": left, "t": times}), pa.table({"k": right, "t": times})
+            yield pa.Table.from_pydict({"k": left, "t": times}), pa.Table.from_pydict({"k": right, "t": times})
 
 
 def full(case: Case) -> tuple[sj.StreamJoin, Iterator[tuple[pa.Table, pa.Table]]]:

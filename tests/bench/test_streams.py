@@ -72,7 +72,7 @@ def test_arrivals_alternate_between_the_sides():
     left, right = Streams().tables(3, 6)
     assert left["i"].to_pylist() == [6, 8, 10]
     assert right["i"].to_pylist() == [7, 9, 11]
-    assert 0 <= min(left["k"].to_pylist()) <= max(left["k"].to_pylist()) < KEY_RANGE
+    assert 0 <= min(left["k"].to_pylist()) <= max(left["k"].to_pylist()) < KEY_RANGE  # type: ignore[type-var]
 
 
 def test_payload_has_four_columns_two_of_them_strings():

@@ -93,7 +93,7 @@ def same_tables(one: pa.Table, two: pa.Table) -> bool:
     )
 
 
-def _same_columns(one: pa.Array, two: pa.Array) -> bool:
+def _same_columns(one: pa.Array[Any], two: pa.Array[Any]) -> bool:
     if one.equals(two) or not pa.types.is_floating(one.type):
         return bool(one.equals(two))
     a, b = (column.to_numpy(zero_copy_only=False) for column in (one, two))

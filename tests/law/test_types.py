@@ -18,14 +18,14 @@ from tests.tables import ids
 Pairs = list[tuple[int, int]]
 
 
-def pairs_of(on: str, left: pa.Array, right: pa.Array) -> Pairs:
+def pairs_of(on: str, left: pa.Array[Any], right: pa.Array[Any]) -> Pairs:
     """The positions of the rows that match."""
     tables = [pa.table({"id": range(len(column)), "x": column}) for column in (left, right)]
     join = sj.StreamJoin(on=on, window=sj.CountWindow(1000), schemas=(tables[0].schema, tables[1].schema))
     return sorted(ids(join.push(left=tables[0], right=tables[1])))
 
 
-def check(on: str, left: pa.Array, right: pa.Array, expected: Pairs) -> None:
+def check(on: str, left: pa.Array[Any], right: pa.Array[Any], expected: Pairs) -> None:
     """Assert the pairs, whichever side probes."""
     assert pairs_of(on, left, right) == expected
     swapped = on.replace("l.", "@.").replace("r.", "l.").replace("@.", "r.")
@@ -185,7 +185,7 @@ PAYLOADS = [
 
 
 @pytest.mark.parametrize("column", PAYLOADS, ids=lambda column: str(column.type))
-def test_every_type_is_carried(column: pa.Array) -> None:
+def test_every_type_is_carried(column: pa.Array[Any]) -> None:
     rows = pa.table({"id": range(3), "x": column})
     join = sj.StreamJoin(on="l.id = r.id", window=sj.CountWindow(5), order="strict", schemas=(rows.schema, rows.schema))
     join.push(left=rows.slice(0, 1))

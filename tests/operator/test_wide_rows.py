@@ -180,7 +180,8 @@ def test_candidates_are_tried_within_the_limit(output: str, kind: pa.DataType, m
     expected = sum(left != right for left in words for right in words)
     assert join.stats.pairs == expected
     if output == "count":
-        assert sum(sum(part.column("match_count").to_pylist()) for part in parts) == expected
+        counts = [count for part in parts for count in part.column("match_count").to_pylist()]
+        assert sum(counts) == expected
     assert len(tried) > 40 * 40 * 800 * 2 // SMALL.nbytes
     assert max(tried) <= 1.1 * SMALL.nbytes
 
@@ -212,7 +213,7 @@ def peak() -> Iterator[list[int]]:
 def test_memory_is_bounded_whatever_a_push_finds(name: str) -> None:
     """250 by 250 rows of one key with 9 KB each are 560 MB of output, or of candidates."""
     count = 250
-    wide = pa.array([chr(97 + row % 26) * WIDE for row in range(count)])
+    wide: pa.Array[Any] = pa.array([chr(97 + row % 26) * WIDE for row in range(count)])
     if name == "lists":
         wide = pa.array([[row] * (WIDE // 8) for row in range(count)])
     table = pa.table({"k": [1] * count, "id": range(count), "wide": wide})

@@ -25,12 +25,12 @@ def bound(predicate: Node, left: pa.Table, right: pa.Table) -> BoundPredicate:
     return bind(to_python(predicate).node, left.schema, right.schema)
 
 
-def columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+def columns(table: pa.Table) -> dict[str, pa.ChunkedArray[Any]]:
     """The columns of a table by name."""
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def chosen(table: pa.Table, rows: Any) -> dict[str, pa.Array]:
+def chosen(table: pa.Table, rows: Any) -> dict[str, pa.ChunkedArray[Any]]:
     """Some rows of a table, also of the types that Arrow's own take does not know."""
     indices = pa.array(rows, pa.int64())
     return {

@@ -68,7 +68,7 @@ def cases(draw: st.DrawFn) -> tuple[Node, pa.DataType, pa.DataType, list[float],
             ]
         )
     )
-    kinds = st.sampled_from([F64, F64, F64, F32, I64])
+    kinds: st.SearchStrategy[pa.DataType] = st.sampled_from([F64, F64, F64, F32, I64])
     some = st.lists(numbers, min_size=1, max_size=3)
     return predicate, draw(kinds), draw(kinds), draw(some), draw(some)
 

@@ -22,7 +22,7 @@ def table(**arrays: Any) -> pa.Table:
     return pa.table(dict(arrays))
 
 
-def matches(on: str, left: pa.Array, right: pa.Array) -> list[tuple[int, int]]:
+def matches(on: str, left: pa.Array[Any], right: pa.Array[Any]) -> list[tuple[int, int]]:
     """Row numbers of the pairs that match, found pair by pair and by ranges from both sides."""
     sides = pa.table({"a": left}), pa.table({"a": right})
     found = bind(parse(on), sides[0].schema, sides[1].schema)
@@ -249,7 +249,7 @@ def test_durations(unit):
 TEXT = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
 
 
-def made(values: list[Any], kind: pa.DataType) -> pa.Array:
+def made(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_dictionary(kind):
         return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
     return pa.array(values, kind)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ KINDS = [
 ]
 
 
-def column(kind: pa.DataType, rows: int, seed: int, *, nulls: bool) -> pa.Array:
+def column(kind: pa.DataType, rows: int, seed: int, *, nulls: bool) -> pa.Array[Any]:
     drawn = np.random.default_rng(seed).integers(0, 5, rows).tolist()
     values: list[object] = [None if nulls and value == 4 else value for value in drawn]
     if pa.types.is_null(kind):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,11 +19,11 @@ KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 TEXTS = st.none() | st.integers(0, 40).map(lambda n: "abcdefgh" * (n // 8) + "ijklmnop"[: n % 8]) | st.text(max_size=20)
 
 
-def arrow(kind: pa.DataType, texts: list[str | None]) -> pa.Array:
+def arrow(kind: pa.DataType, texts: list[str | None]) -> pa.Array[Any]:
     return pa.array([None if text is None else text.encode() for text in texts], pa.binary()).cast(kind)
 
 
-def one_by_one(payload: Payload, array: pa.Array, sizes: list[int]) -> None:
+def one_by_one(payload: Payload, array: pa.Array[Any], sizes: list[int]) -> None:
     """Append an array to an empty payload in slices of these sizes, and what remains."""
     start = 0
     for size in [*sizes, len(array)]:

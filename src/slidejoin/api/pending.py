@@ -70,7 +70,8 @@ class PendingRows:
             return out
         rows = table.num_rows
         names = iter(self._chosen(side, table.schema))
-        columns = [pa.array([side] * rows, pa.string()), *(table.column(name) for name in names)]
+        columns: list[pa.Array[Any] | pa.ChunkedArray[Any]] = [pa.array([side] * rows, pa.string())]
+        columns += (table.column(name) for name in names)
         return pa.Table.from_arrays([*columns, pa.array(np.zeros(rows, np.int64))], schema=out.schema)
 
     def keep(self, tables: Iterable[pa.Table]) -> None:

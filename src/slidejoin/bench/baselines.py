@@ -55,7 +55,7 @@ class _AtRest:
         self.kept = self.left.num_rows
 
     def close(self) -> None:
-        self.left = self.right = None
+        del self.left, self.right
 
 
 class _Tables(_AtRest, ABC):
@@ -92,7 +92,8 @@ class Polars(_Tables):
                 ends["high"] = polars.col("k") + comparison.high
             inside = [key >= polars.col("low"), key <= polars.col("high")][: len(ends)]
             joined = ours.with_columns(**ends).join_where(theirs, *inside)
-        return joined.select("i", "j").collect().to_arrow()
+        pairs: pa.Table = joined.select("i", "j").collect().to_arrow()
+        return pairs
 
 
 class DuckDB(_Tables):
@@ -106,7 +107,9 @@ class DuckDB(_Tables):
         self.connection.register("ours", left)
         self.connection.register("theirs", right)
         condition = self.comparison.sql("a.k", "b.k")
-        return self.connection.sql(f"SELECT a.i, b.i AS j FROM ours a JOIN theirs b ON {condition}").to_arrow_table()  # noqa: S608
+        query = f"SELECT a.i, b.i AS j FROM ours a JOIN theirs b ON {condition}"  # noqa: S608
+        pairs: pa.Table = self.connection.sql(query).to_arrow_table()
+        return pairs
 
     def close(self) -> None:
         self.connection.close()
@@ -135,8 +138,8 @@ class SortedWindows:
             self._merge(side, batches[side], oldest)
             if side == 0:
                 found.append(self._pairs(batches[1], self.sides[0], 1))
-        columns = [np.concatenate([part[side] for part in found]) for side in (0, 1)]
-        return perf_counter() - start, pa.table(columns, names=["i", "j"])
+        i, j = (np.concatenate([part[side] for part in found]) for side in (0, 1))
+        return perf_counter() - start, pa.Table.from_pydict({"i": i, "j": j})
 
     def _merge(self, side: int, batch: list[NDArray[np.int64]], oldest: int) -> None:
         keys, numbers = self.sides[side]
@@ -169,7 +172,7 @@ class NestedLoop(_AtRest):
 
     def push(self, left: pa.Table, right: pa.Table) -> tuple[float, pa.Table]:
         rows = left.num_rows
-        some = pa.array(np.linspace(0, rows - 1, min(rows, LOOP_PROBES // 2)).astype(np.int64))
+        some: pa.Array[Any] = pa.array(np.linspace(0, rows - 1, min(rows, LOOP_PROBES // 2)).astype(np.int64))
         self.left, self.right = (
             pa.concat_tables([window, batch]).combine_chunks()
             for window, batch in ((self.left, left), (self.right, right))
@@ -181,13 +184,11 @@ class NestedLoop(_AtRest):
         late = ours > stored
         theirs, stored_left = self._loop(right.take(some), self.left, -self.comparison.high, span)
         late_right = theirs > stored_left
-        columns = [
-            np.concatenate([ours[late], stored_left[late_right]]),
-            np.concatenate([stored[late], theirs[late_right]]),
-        ]
+        i = np.concatenate([ours[late], stored_left[late_right]])
+        j = np.concatenate([stored[late], theirs[late_right]])
         seconds = perf_counter() - start
         self.left, self.right = (window.slice(window.num_rows - self.kept) for window in (self.left, self.right))
-        return seconds * rows / len(some), pa.table(columns, names=["i", "j"])
+        return seconds * rows / len(some), pa.Table.from_pydict({"i": i, "j": j})
 
     @staticmethod
     def _loop(

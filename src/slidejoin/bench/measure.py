@@ -154,7 +154,7 @@ class TimedJoin:
             grown=self._resident - self._before,
             first=first,
             verified_pairs=check_push(
-                self._out,
+                self._out,  # type: ignore[arg-type]  # after some push
                 self._streams,
                 self.comparison,
                 window=load.window,

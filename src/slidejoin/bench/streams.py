@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +105,7 @@ class Streams:
 
     def _table(self, side: int, first: int, last: int) -> pa.Table:
         numbers = 2 * np.arange(first, last, dtype=np.int64) + side
-        columns = {"k": pa.array(self.keys(side, first, last)), "i": pa.array(numbers)}
+        columns: dict[str, pa.Array[Any]] = {"k": pa.array(self.keys(side, first, last)), "i": pa.array(numbers)}
         if self.payload:
             text = pa.array(numbers % 99_991).cast(pa.string())
             columns["amount"] = pa.array(numbers * 0.25)

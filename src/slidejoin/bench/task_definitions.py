@@ -118,12 +118,12 @@ class Task:
         span = round(self.push_seconds * SECOND)
         times = tuple(number * span + np.sort(random.integers(0, span, size)) for size in self.sizes)
         return tuple(
-            pa.table({"id": np.arange(number * size, (number + 1) * size), **columns})
+            pa.Table.from_pydict({"id": np.arange(number * size, (number + 1) * size), **columns})
             for size, columns in zip(self.sizes, self.columns(random, times), strict=True)
         )
 
 
-def _timestamps(microseconds: NDArray[np.int64]) -> pa.Array:
+def _timestamps(microseconds: NDArray[np.int64]) -> pa.Array[Any]:
     return pa.array(microseconds + BEGIN).view(pa.timestamp("us", "UTC"))
 
 

@@ -328,7 +328,8 @@ def _first(table: pa.Table, time: str) -> int:
 
 
 def _since(table: pa.Table, time: str, oldest: int) -> pa.Table:
-    return table.filter(pc.greater_equal(table[time].cast(pa.int64()), oldest)).combine_chunks()
+    recent = pc.greater_equal(table[time].cast(pa.int64()), oldest)  # type: ignore[call-overload]  # the stubs are of pyarrow 20
+    return table.filter(recent).combine_chunks()
 
 
 class _Polars(_Tool):

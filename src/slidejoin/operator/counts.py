@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import array_of, empty_of, values_in
+from slidejoin.rows.arrow_buffers import array_of, buffer_of, empty_of, values_in
 from slidejoin.rows.widths import Widths, bytes_of, fixed_width, varies, widths_of
 from slidejoin.sides import SIDES
 
@@ -43,7 +43,7 @@ class CountTables:
         self._sides_with_rows = SIDES[:1] if plan.config.self_join else SIDES
         # Arrivals often alternate the same way in every push; building text for each row costs more than all else here.
         self._is_left: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self._sides = pa.nulls(0, pa.string())
+        self._sides: pa.Array[Any] = pa.nulls(0, pa.string())
 
     def tables(
         self,
@@ -104,9 +104,9 @@ class CountTables:
             gathered[side] = _spread(source.select(self._names[side]), rank, mine)
         return layout.counts(gathered["left"], gathered["right"], sides, numbers)
 
-    def _side_names(self, is_left: NDArray[np.bool_]) -> pa.Array:
+    def _side_names(self, is_left: NDArray[np.bool_]) -> pa.Array[Any]:
         if not _same(is_left, self._is_left):
-            indices = pa.Array.from_buffers(pa.int8(), is_left.size, [None, pa.py_buffer((~is_left).view(np.int8))])
+            indices = pa.Array.from_buffers(pa.int8(), is_left.size, [None, buffer_of((~is_left).view(np.int8))])
             names = pa.DictionaryArray.from_arrays(indices, pa.array(["left", "right"]))
             self._is_left, self._sides = is_left, names.cast(pa.string())
         return self._sides
@@ -125,21 +125,22 @@ def _spread(source: pa.Table, rank: NDArray[np.int64], mine: NDArray[np.bool_]) 
     `rank` (m,) int64 are the places of the source's rows; `mine` (n,) bool tells which those are. The right columns of
     a self-join have no rows.
     """
-    columns, places = [], None
+    columns: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
+    places: pa.Array[Any] | None = None
     known = None
     for column in source.columns:
         kind = column.type
         if source.num_rows and column.null_count == 0 and pa.types.is_primitive(kind) and kind.bit_width % 8 == 0:
             if known is None:
-                known = pa.py_buffer(np.packbits(mine, bitorder="little"))
+                known = buffer_of(np.packbits(mine, bitorder="little"))
             values = values_in(column, f"u{kind.bit_width // 8}")
             spread = np.zeros(mine.size, values.dtype)
             spread[rank] = values
-            columns.append(pa.Array.from_buffers(kind, mine.size, [known, pa.py_buffer(spread)]))
+            columns.append(pa.Array.from_buffers(kind, mine.size, [known, buffer_of(spread)]))
             continue
         if places is None:
             among = np.zeros(mine.size, np.int64)
             among[rank] = np.arange(rank.size)
             places = pa.array(among, mask=~mine)
-        columns.append(column.take(places))
+        columns.append(column.take(places))  # type: ignore[arg-type]  # the stubs are of pyarrow 20
     return pa.Table.from_arrays(columns, names=source.column_names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,14 +93,14 @@ class Layout:
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table(arrays, self.schema, left.num_rows)
 
-    def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array, matches: pa.Array) -> pa.Table:
+    def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array[Any], matches: pa.Array[Any]) -> pa.Table:
         """Lay out one row for each arrival: its side, the columns of both (NULL for the other), its number of pairs."""
         tables = {"left": left, "right": right}
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table([pa.chunked_array([sides]), *arrays, pa.chunked_array([matches])], self.schema, len(matches))
 
 
-def _table(arrays: list[pa.ChunkedArray], schema: pa.Schema, rows: int) -> pa.Table:
+def _table(arrays: list[pa.ChunkedArray[Any]], schema: pa.Schema, rows: int) -> pa.Table:
     if not arrays:
         # A table without columns still has rows: select=[] outputs their number alone.
         return pa.table({"": pa.nulls(rows)}).select([])

@@ -203,7 +203,7 @@ class TimeScope:
         return ticks * factor
 
 
-def _zero(column: pa.Array) -> pa.Scalar:
+def _zero(column: pa.Array[Any]) -> pa.Scalar[Any]:
     if pa.types.is_timestamp(column.type):
         return pa.scalar(0, pa.int64()).cast(pa.timestamp(column.type.unit)).cast(column.type)
     return pa.scalar(0, pa.int32()).cast(pa.date32()).cast(column.type)
@@ -285,7 +285,7 @@ class CountScope:
         return Ranges(first_seen(self.window, other(probe_side), seen)[None, :], (seen - 1)[None, :], exact=True)
 
 
-def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+def _numbers(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     numbers: NDArray[np.int64] = np.asarray(column)
     return numbers
 

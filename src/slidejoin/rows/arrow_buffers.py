@@ -11,12 +11,19 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-__all__ = ["array_of", "by_name", "empty_of", "values_in"]
+__all__ = ["array_of", "buffer_of", "by_name", "chunks_of", "empty_of", "from_buffer", "values_in"]
+
+# Functions with what the stubs do not let them take: Arrow's buffers, NumPy's arrays, and types not known beforehand.
+from_buffer: Callable[..., NDArray[Any]] = np.frombuffer
+buffer_of: Callable[[Any], pa.Buffer] = pa.py_buffer
+chunks_of: Callable[..., pa.ChunkedArray[Any]] = pa.chunked_array
 
 
-def values_in(column: pa.ChunkedArray, dtype: str | type[Any] | np.dtype[Any]) -> NDArray[Any]:
+def values_in(column: pa.ChunkedArray[Any], dtype: str | type[Any] | np.dtype[Any]) -> NDArray[Any]:
     """Return the values of a column of fixed width, (n,) of `dtype`, which is as wide; those of NULLs mean nothing.
 
     A single chunk's memory is shared, of several one copy is made.
@@ -27,24 +34,23 @@ def values_in(column: pa.ChunkedArray, dtype: str | type[Any] | np.dtype[Any]) -
     [1, 2, 3]
     """
     if column.num_chunks == 1:
-        array = column.chunk(0)
+        array: pa.Array[Any] = column.chunk(0)  # type: ignore[assignment]  # the stubs are of pyarrow 20
         if not array.offset and len(array):
             # What most columns are, in half the time: small pushes look at six of them.
-            return np.frombuffer(array.buffers()[1], dtype, len(array))
+            return from_buffer(array.buffers()[1], dtype, len(array))
         return _values(array, dtype)
     chunks = [_values(chunk, dtype) for chunk in column.chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, dtype)
 
 
-def _values(array: pa.Array, dtype: str | type[Any] | np.dtype[Any]) -> NDArray[Any]:
+def _values(array: pa.Array[Any], dtype: str | type[Any] | np.dtype[Any]) -> NDArray[Any]:
     count, buffer = len(array), array.buffers()[1]
     if count == 0 or buffer is None:
         return np.zeros(count, dtype)
-    values: NDArray[Any] = np.frombuffer(buffer, dtype, array.offset + count)[array.offset :]
-    return values
+    return from_buffer(buffer, dtype, array.offset + count)[array.offset :]
 
 
-def array_of(values: NDArray[np.int64]) -> pa.Array:
+def array_of(values: NDArray[np.int64]) -> pa.Array[Any]:
     """Return (n,) int64 values, which lie side by side, as an Arrow array that shares their memory.
 
     Examples
@@ -52,7 +58,7 @@ def array_of(values: NDArray[np.int64]) -> pa.Array:
     >>> array_of(np.array([4, 5])).to_pylist()
     [4, 5]
     """
-    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(values)], 0)
+    return pa.Array.from_buffers(pa.int64(), values.size, [None, buffer_of(values)], 0)
 
 
 def empty_of(schema: pa.Schema) -> pa.Table:
@@ -60,7 +66,7 @@ def empty_of(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def by_name(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+def by_name(table: pa.Table) -> dict[str, pa.ChunkedArray[Any]]:
     """Return the columns of a table by their names.
 
     Examples

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.kernels.rows.gathering import GATHER
-from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.rows.arrow_buffers import buffer_of, from_buffer, values_in
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, is_text, text_arrays
 from slidejoin.rows.widths import SLICE, in_one_chunk
@@ -60,7 +60,7 @@ class Fixed(NamedTuple):
     direct: bool
     text: bool = False
 
-    def source(self, column: pa.ChunkedArray) -> NDArray[Any]:
+    def source(self, column: pa.ChunkedArray[Any]) -> NDArray[Any]:
         """Return the values of a column; whatever lies under a NULL."""
         if self.direct and not column.null_count:
             return values_in(column, self.dtype)
@@ -70,7 +70,7 @@ class Fixed(NamedTuple):
             return np.zeros(len(array), self.dtype)
         if pa.types.is_boolean(self.kind):
             return _unpacked(buffer, array.offset, len(array))
-        return np.frombuffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
+        return from_buffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
 
 
 class Records(NamedTuple):
@@ -216,7 +216,7 @@ class Chunk:
 
 def arrow_of(
     column: Fixed, values: NDArray[Any], valid: NDArray[np.uint8] | None, size: int | None = None
-) -> pa.Array | pa.ChunkedArray:
+) -> pa.Array[Any] | pa.ChunkedArray[Any]:
     """Return values (n,) and marks (n,) uint8 of what is not NULL as an Arrow array that shares the values.
 
     Of texts, (n, 2) words with `size` bytes if that is known, the bytes are copied; there may be several arrays.
@@ -224,30 +224,30 @@ def arrow_of(
     if column.text:
         return text_arrays(column.kind, values, size, valid)
     marks = None if valid is None or valid.all() else _packed(valid)
-    data = _packed(values) if column.kind.id == BOOLEAN else pa.py_buffer(values)
+    data = _packed(values) if column.kind.id == BOOLEAN else buffer_of(values)
     return pa.Array.from_buffers(column.kind, values.size, [marks, data], -1 if marks is not None else 0)
 
 
-def validity_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:
+def validity_of(column: pa.ChunkedArray[Any]) -> NDArray[np.uint8]:
     """Return 1 where a column is not NULL, 0 where it is, (n,) uint8."""
     marks = [_marks_of(chunk) for chunk in column.chunks]
     return marks[0] if len(marks) == 1 else np.concatenate([np.empty(0, np.uint8), *marks])
 
 
-def _marks_of(array: pa.Array) -> NDArray[np.uint8]:
+def _marks_of(array: pa.Array[Any]) -> NDArray[np.uint8]:
     bitmap = array.buffers()[0]
     return np.ones(len(array), np.uint8) if bitmap is None else _unpacked(bitmap, array.offset, len(array))
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+def _one_array(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)  # type: ignore[return-value]  # the stubs are of pyarrow 20
 
 
 def _unpacked(buffer: pa.Buffer, offset: int, rows: int) -> NDArray[np.uint8]:
     first, skipped = offset // 8, offset % 8
-    data = np.frombuffer(buffer, np.uint8, (skipped + rows + 7) // 8, first)
+    data = from_buffer(buffer, np.uint8, (skipped + rows + 7) // 8, first)
     return np.unpackbits(data, count=skipped + rows, bitorder="little")[skipped:]
 
 
 def _packed(marks: NDArray[Any]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(marks, bitorder="little"))
+    return buffer_of(np.packbits(marks, bitorder="little"))

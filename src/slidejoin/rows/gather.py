@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.kernels.rows.gathering import GATHER, GUIDE_SHIFT, find_pieces, gather_bits
+from slidejoin.rows.arrow_buffers import array_of, buffer_of
 from slidejoin.rows.held_types import with_few_entries
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.widths import Widths, fixed_width, row_bytes, varies
@@ -95,23 +96,23 @@ class Located:
                 varying[rows] += self._measured(piece.table.column(name), places)
         return Widths(self._ordinals.size, fixed, varying)
 
-    def _measured(self, column: pa.ChunkedArray, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _measured(self, column: pa.ChunkedArray[Any], places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes of values of a column beyond the fixed width of its type, (n,) int64 both."""
         if column.num_chunks > 1:
             return np.concatenate([row_bytes(chunk, np.arange(len(chunk)), entries=True) for chunk in column.chunks])[
                 places
             ]
-        array = column.chunk(0)
+        array: pa.Array[Any] = column.chunk(0)  # type: ignore[assignment]  # the stubs are of pyarrow 20
         found = row_bytes(array, places, entries=True)
         if self._decoded or not pa.types.is_dictionary(column.type):
             return found
-        shared, every = int(array.dictionary.nbytes), int(found.sum())
+        shared, every = int(array.dictionary.nbytes), int(found.sum())  # type: ignore[attr-defined]  # of dictionaries, by its type
         return found if every <= shared else found * shared // every
 
     def rows(self, start: int, stop: int) -> pa.Table:
         """Return the rows start…stop-1 of them, in their order."""
         numbers, ordinals = self._numbers[start:stop], self._ordinals[start:stop]
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+        columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
         others = []
         for name in self._names:
             column = self._fixed(name, numbers, ordinals)
@@ -122,9 +123,9 @@ class Located:
         if others:
             table = self._taken(others, numbers, ordinals)
             columns |= dict(zip(others, table.columns, strict=True))
-        return pa.table({name: columns[name] for name in self._names})
+        return pa.Table.from_pydict({name: columns[name] for name in self._names})
 
-    def _fixed(self, name: str, numbers: NDArray[np.int64], ordinals: NDArray[np.int64]) -> pa.Array | None:
+    def _fixed(self, name: str, numbers: NDArray[np.int64], ordinals: NDArray[np.int64]) -> pa.Array[Any] | None:
         """Read a column of fixed width by address; None if it is of another kind."""
         found = [piece.column(name) for piece in self._pieces]
         known = [column for column in found if column is not None]
@@ -143,7 +144,7 @@ class Located:
         width = kind.bit_width // 8
         out = np.empty(ordinals.size, f"u{width}")
         GATHER[width](values + shifts * width, numbers, ordinals, out)
-        return pa.Array.from_buffers(kind, ordinals.size, [bitmap, pa.py_buffer(out)])
+        return pa.Array.from_buffers(kind, ordinals.size, [bitmap, buffer_of(out)])
 
     def _taken(self, names: list[str], numbers: NDArray[np.int64], ordinals: NDArray[np.int64]) -> pa.Table:
         """Let Arrow take the rows of each piece at once, then put them into the requested order."""
@@ -158,11 +159,11 @@ class Located:
             return gathered
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
-        return gathered.combine_chunks().take(pa.array(back))
+        return gathered.combine_chunks().take(array_of(back))
 
     def _piece(self, number: int, names: list[str], ordinals: NDArray[np.int64]) -> pa.Table:
         piece = self._pieces[number]
-        table = piece.table.select(names).take(pa.array(ordinals - piece.base))
+        table = piece.table.select(names).take(array_of(ordinals - piece.base))
         for place, column in enumerate(table.columns):
             if pa.types.is_dictionary(column.type):
                 table = table.set_column(place, names[place], with_few_entries(column))
@@ -208,4 +209,4 @@ def _bits(
 ) -> pa.Buffer:
     bits = np.empty(ordinals.size, np.uint8)
     gather_bits(addresses, shifts, numbers, ordinals, bits)
-    return pa.py_buffer(np.packbits(bits, bitorder="little"))
+    return buffer_of(np.packbits(bits, bitorder="little"))

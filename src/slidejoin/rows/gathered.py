@@ -103,7 +103,7 @@ class Gathered:
             return pa.table({"": pa.nulls(rows)}).select([])
         if rows == 0:
             return empty_of(self._schema)
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+        columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
         for column, values, marks, size in self._held:
             if rows == self.rows:
                 columns[column.name] = arrow_of(column, values, marks, size)

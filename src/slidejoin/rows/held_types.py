@@ -11,14 +11,14 @@ output:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.errors import PredicateError
-from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.arrow_buffers import array_of, chunks_of, empty_of
 from slidejoin.rows.widths import row_bytes
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MANY_ENTRIES = 1 << 16
 
 def _held_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        return pa.dictionary(pa.int32(), _plain_type(kind.value_type), kind.ordered)
+        return pa.dictionary(pa.int32(), _plain_type(kind.value_type), kind.ordered)  # type: ignore[call-overload, no-any-return]  # the stubs are of pyarrow 20
     return _plain_type(kind)
 
 
@@ -49,7 +49,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 - one case f
     if pa.types.is_large_list(kind):
         return pa.large_list(kind.value_field.with_type(_plain_type(kind.value_type)))
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)), kind.list_size)
+        fixed: pa.DataType = pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)), kind.list_size)
+        return fixed
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
     return kind
@@ -69,16 +70,18 @@ def held(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _held(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _held(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
     if pa.types.is_dictionary(kind):
-        return pa.chunked_array([_held_dictionary(chunk, kind) for chunk in column.chunks], kind)
+        return chunks_of([_held_dictionary(chunk, kind) for chunk in column.chunks], kind)  # type: ignore[arg-type]  # chunks of dictionaries, by their type
     if pa.types.is_run_end_encoded(column.type):
-        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        column = pa.chunked_array(decoded, column.type.value_type)
+        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]  # type: ignore[attr-defined]  # the stubs are of pyarrow 20
+        column = chunks_of(decoded, column.type.value_type)
     return column if column.type == kind else column.cast(kind)
 
 
-def _held_dictionary(chunk: pa.DictionaryArray, kind: pa.DictionaryType) -> pa.DictionaryArray:
+def _held_dictionary(
+    chunk: pa.DictionaryArray[Any, Any], kind: pa.DictionaryType[Any, Any, Any]
+) -> pa.DictionaryArray[Any, Any]:
     if chunk.dictionary.null_count == 0:
         if chunk.type == kind:
             return chunk
@@ -90,17 +93,17 @@ def _held_dictionary(chunk: pa.DictionaryArray, kind: pa.DictionaryType) -> pa.D
     return pa.DictionaryArray.from_arrays(indices, entries.cast(kind.value_type), ordered=kind.ordered)
 
 
-def released(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def released(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
     """Return a held column as its original type.
 
     Where the entries of a chunk are too many for the indices of a dictionary, it becomes several chunks.
     """
     if column.type == kind:
         return column
-    return pa.chunked_array([part for chunk in column.chunks for part in _released(chunk, kind)], kind)
+    return chunks_of([part for chunk in column.chunks for part in _released(chunk, kind)], kind)
 
 
-def _released(chunk: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
+def _released(chunk: pa.Array[Any], kind: pa.DataType) -> Iterator[pa.Array[Any]]:
     try:
         yield _released_whole(chunk, kind)
     except pa.ArrowInvalid:
@@ -108,23 +111,23 @@ def _released(chunk: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
             raise
         # Taken, not sliced: a slice of lists keeps, and casts, all of their members.
         for rows in np.array_split(np.arange(len(chunk)), 2):
-            yield from _released(chunk.take(pa.array(rows)), kind)
+            yield from _released(chunk.take(array_of(rows)), kind)
 
 
-def _released_whole(chunk: pa.Array, kind: pa.DataType) -> pa.Array:
+def _released_whole(chunk: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_dictionary(kind):
         # So that narrow indices suffice longer.
-        indices, entries = _used(chunk)
+        indices, entries = _used(chunk)  # type: ignore[arg-type]  # of dictionaries, by its type
         return pa.DictionaryArray.from_arrays(
             indices.cast(kind.index_type), entries.cast(kind.value_type), ordered=kind.ordered
         )
     if pa.types.is_run_end_encoded(kind):
         plain = chunk if chunk.type == kind.value_type else chunk.cast(kind.value_type)
-        return pc.run_end_encode(plain, run_end_type=kind.run_end_type)
+        return pc.run_end_encode(plain, run_end_type=kind.run_end_type)  # type: ignore[attr-defined, no-any-return]  # the stubs are of pyarrow 20
     return chunk.cast(kind)
 
 
-def _used(chunk: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
+def _used(chunk: pa.DictionaryArray[Any, Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:
     """Return the indices of a dictionary's values among its used entries, and these, in their order."""
     used, indices = np.unique(chunk.indices.fill_null(0).to_numpy(zero_copy_only=False), return_inverse=True)
     mask = None if chunk.null_count == 0 else np.asarray(chunk.indices.is_null())
@@ -132,15 +135,15 @@ def _used(chunk: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     return pa.array(indices.reshape(-1), mask=mask), entries
 
 
-def with_few_entries(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def with_few_entries(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return a dictionary column without the entries that it does not use, where they are many bytes.
 
     A few rows of a large dictionary would bring all of it along, and rows of several dictionaries all of these.
     """
-    return pa.chunked_array([_with_few_entries(chunk) for chunk in column.chunks], column.type)
+    return chunks_of([_with_few_entries(chunk) for chunk in column.chunks], column.type)  # type: ignore[arg-type]  # chunks of dictionaries, by their type
 
 
-def _with_few_entries(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+def _with_few_entries(chunk: pa.DictionaryArray[Any, Any]) -> pa.DictionaryArray[Any, Any]:
     shared = int(chunk.dictionary.nbytes)
     if shared <= MANY_ENTRIES or int(row_bytes(chunk, np.arange(len(chunk)), entries=True).sum()) >= shared:
         return chunk

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.kernels.rows.gathering import GATHER
+from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.rows.widths import SLICE, in_one_chunk
 
 if TYPE_CHECKING:
@@ -33,17 +34,17 @@ class Column(NamedTuple):
     offset: int
 
 
-def column_of(column: pa.ChunkedArray) -> Column | None:
+def column_of(column: pa.ChunkedArray[Any]) -> Column | None:
     """Return the addresses of a column, None if it is not of fixed width or in several chunks."""
     kind = column.type
     if column.num_chunks != 1 or not pa.types.is_primitive(kind):
         return None
     if not pa.types.is_boolean(kind) and kind.bit_width // 8 not in GATHER:
         return None
-    array = column.chunk(0)
+    array: pa.Array[Any] = column.chunk(0)  # type: ignore[assignment]  # the stubs are of pyarrow 20
     validity, values = array.buffers()
     known = 0 if validity is None or array.null_count == 0 else int(validity.address)
-    return Column(int(values.address), known, int(array.offset))
+    return Column(int(values.address), known, int(array.offset))  # type: ignore[union-attr]  # values are never left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,9 @@ class Piece:
         """Return the piece without memory shared with other rows: a slice keeps all of its parent alive."""
         if self.table.get_total_buffer_size() <= 2 * self.nbytes + SLACK:
             return self
-        return Piece(self.base, self.table.take(pa.array(np.arange(self.table.num_rows))), self.time_max)
+        return Piece(
+            self.base, self.table.take(array_of(np.arange(self.table.num_rows, dtype=np.int64))), self.time_max
+        )
 
 
 SLACK = 4096

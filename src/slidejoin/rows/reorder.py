@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,7 +22,8 @@ def rows_at(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
     taken in parts, and the table has several chunks again.
     """
     if places.size == 0 or not chunked(table) or table.nbytes <= SLICE.nbytes:
-        return table.take(pa.array(places))
+        rows: pa.Array[Any] = pa.array(places)
+        return table.take(rows)
     from slidejoin.rows.gather import taken  # noqa: PLC0415 - loads Numba, which waiting rows do not need
 
     return pa.concat_tables(taken([pa.Table.from_batches([batch]) for batch in table.to_batches()], places, SLICE))

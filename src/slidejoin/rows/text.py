@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.kernels.rows.records import SHORT, TEXT, put_texts, take_texts
+from slidejoin.rows.arrow_buffers import buffer_of, chunks_of, from_buffer
 from slidejoin.rows.widths import TEXTS
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Heap:
         self.used = 0
         """Bytes of the texts."""
 
-    def put(self, column: pa.ChunkedArray, texts: NDArray[np.uint64]) -> int:
+    def put(self, column: pa.ChunkedArray[Any], texts: NDArray[np.uint64]) -> int:
         """Write a column into records, of which `texts` (n, 2) is one field; return the bytes that it took here."""
         target, stride, done, before = int(texts.ctypes.data), texts.strides[0], 0, self.used
         for array in column.chunks:
@@ -53,7 +54,7 @@ class Heap:
                 done += len(array)
         return self.used - before
 
-    def _put(self, array: pa.Array, target: int, stride: int) -> None:
+    def _put(self, array: pa.Array[Any], target: int, stride: int) -> None:
         offsets, data = _offsets(array), array.buffers()[2]
         address, size = (0, 0) if data is None else (data.address, data.size)
         start = 0
@@ -80,21 +81,21 @@ class Heap:
         return self._blocks + self._spare
 
 
-def long_bytes(column: pa.ChunkedArray) -> int:
+def long_bytes(column: pa.ChunkedArray[Any]) -> int:
     """Return the bytes of a column's texts that do not fit into their records."""
     lengths = [np.diff(_offsets(array)) for array in column.chunks if len(array)]
     return sum(int(some[some > SHORT].sum()) for some in lengths)
 
 
-def _offsets(array: pa.Array) -> NDArray[np.int64]:
+def _offsets(array: pa.Array[Any]) -> NDArray[np.int64]:
     """Return where the texts of an array of at least one begin, and where the last ends."""
-    kept = np.frombuffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
+    kept = from_buffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
     return kept[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
 def text_arrays(
     kind: pa.DataType, texts: NDArray[np.uint64], size: int | None, valid: NDArray[np.uint8] | None
-) -> pa.Array | pa.ChunkedArray:
+) -> pa.Array[Any] | pa.ChunkedArray[Any]:
     """Return texts (n, 2) uint64, as they are in records, as Arrow has them.
 
     `size` is the number of their bytes, if it is known; `valid` (n,) uint8 is 0 where they are NULL.
@@ -104,16 +105,16 @@ def text_arrays(
     width = TEXTS[kind.id]
     if width == 4 and size > LARGEST_OFFSET and len(texts) > 1:  # noqa: PLR2004 - bytes
         half = len(texts) // 2
-        arrays: list[pa.Array] = []
+        arrays: list[pa.Array[Any]] = []
         for rows in (slice(0, half), slice(half, None)):
             part = text_arrays(kind, texts[rows], None, None if valid is None else valid[rows])
             arrays += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
-        return pa.chunked_array(arrays, kind)
+        return chunks_of(arrays, kind)
     data, offsets = np.empty(size + TEXT, np.uint8), np.empty(len(texts) + 1, np.dtype(f"i{width}"))
-    written = pa.py_buffer(data)
+    written = buffer_of(data)
     take_texts[width](texts, written.address, offsets)
-    marks = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    buffers = [marks, pa.py_buffer(offsets), written.slice(0, size)]
+    marks = None if valid is None or valid.all() else buffer_of(np.packbits(valid, bitorder="little"))
+    buffers = [marks, buffer_of(offsets), written.slice(0, size)]
     return pa.Array.from_buffers(kind, len(texts), buffers, -1 if marks is not None else 0)
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.rows.arrow_buffers import from_buffer
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -219,13 +221,13 @@ def varies(kind: pa.DataType, *, entries: bool = False) -> bool:
         return not pa.types.is_null(kind)
 
 
-def row_bytes(array: pa.Array, rows: NDArray[np.int64], *, entries: bool = False) -> NDArray[np.int64]:
+def row_bytes(array: pa.Array[Any], rows: NDArray[np.int64], *, entries: bool = False) -> NDArray[np.int64]:
     """Return the bytes of values of an array beyond the `fixed_width` of their type, (n,) int64; see `widths_of`."""
     return _between(array, rows, rows + 1, entries=entries)
 
 
 def _between(
-    array: pa.Array, starts: NDArray[np.int64], ends: NDArray[np.int64], *, entries: bool
+    array: pa.Array[Any], starts: NDArray[np.int64], ends: NDArray[np.int64], *, entries: bool
 ) -> NDArray[np.int64]:
     """Return the bytes of the values starts…ends-1 of an array beyond their fixed widths, all (n,) int64."""
     kind = array.type
@@ -235,15 +237,15 @@ def _between(
         return _between(array.storage, starts, ends, entries=entries)
     if pa.types.is_fixed_size_list(kind):
         first, size = array.offset, int(kind.list_size)
-        return _between(array.values, (first + starts) * size, (first + ends) * size, entries=entries)
+        return _between(array.values, (first + starts) * size, (first + ends) * size, entries=entries)  # type: ignore[attr-defined]  # of lists
     if kind.id in TEXTS or kind.id in LISTS:
         offsets = _words(array, 1, f"i{PLACES[kind.id]}", len(array) + 1)
-        first, last = offsets[starts].astype(np.int64), offsets[ends].astype(np.int64)
-        return last - first if kind.id in TEXTS else _members(array.values, first, last, entries=entries)
+        begin, end = offsets[starts].astype(np.int64), offsets[ends].astype(np.int64)
+        return end - begin if kind.id in TEXTS else _members(array.values, begin, end, entries=entries)  # type: ignore[attr-defined]  # of lists
     found = np.zeros(starts.size, np.int64)
     if _in_fields(kind):
         for number in range(kind.num_fields):
-            found += _between(array.field(number), starts, ends, entries=entries)
+            found += _between(array.field(number), starts, ends, entries=entries)  # type: ignore[attr-defined]  # of fields
     elif bool((ends - starts == 1).all()):
         found += _each(array, starts, entries=entries)
     else:
@@ -254,13 +256,13 @@ def _between(
 
 
 def _members(
-    values: pa.Array, starts: NDArray[np.int64], ends: NDArray[np.int64], *, entries: bool
+    values: pa.Array[Any], starts: NDArray[np.int64], ends: NDArray[np.int64], *, entries: bool
 ) -> NDArray[np.int64]:
     """Return the bytes of the members starts…ends-1 of lists."""
     return (ends - starts) * _member_width(values.type) + _between(values, starts, ends, entries=entries)
 
 
-def _each(array: pa.Array, rows: NDArray[np.int64], *, entries: bool) -> NDArray[np.int64]:
+def _each(array: pa.Array[Any], rows: NDArray[np.int64], *, entries: bool) -> NDArray[np.int64]:
     """Return the bytes of values of a type that is not contiguous, (n,) int64."""
     kind = array.type
     if kind.id in VIEWS:
@@ -269,20 +271,21 @@ def _each(array: pa.Array, rows: NDArray[np.int64], *, entries: bool) -> NDArray
     if kind.id in LIST_VIEWS:
         word = f"i{LIST_VIEWS[kind.id] // 2}"
         starts, sizes = (_words(array, buffer, word, len(array))[rows].astype(np.int64) for buffer in (1, 2))
-        return _members(array.values, starts, starts + sizes, entries=entries)
+        return _members(array.values, starts, starts + sizes, entries=entries)  # type: ignore[attr-defined]  # of lists
     if pa.types.is_dictionary(kind):
-        if len(array.dictionary) == 0:
+        indices, values = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
+        if len(values) == 0:
             return np.zeros(rows.size, np.int64)
-        places = _words(array.indices, 1, kind.index_type.to_pandas_dtype(), len(array))[rows]
+        places = _words(indices, 1, kind.index_type.to_pandas_dtype(), len(array))[rows]
         # What lies under a NULL may be any number.
-        places = np.minimum(places.astype(np.uint64), len(array.dictionary) - 1).astype(np.int64)
-        return fixed_width(kind.value_type) + row_bytes(array.dictionary, places, entries=entries)
+        places = np.minimum(places.astype(np.uint64), len(values) - 1).astype(np.int64)
+        return fixed_width(kind.value_type) + row_bytes(values, places, entries=entries)
     # Runs and dense unions: an even share.
     return np.full(rows.size, -(-int(array.nbytes) // len(array)), np.int64)
 
 
-def _words(array: pa.Array, buffer: int, dtype: Any, count: int, each: int = 1) -> NDArray[Any]:  # noqa: ANN401
+def _words(array: pa.Array[Any], buffer: int, dtype: Any, count: int, each: int = 1) -> NDArray[Any]:  # noqa: ANN401
     """Return (count,) values of one of an array's buffers, from its first row on; (count, each) of several words."""
     size = np.dtype(dtype).itemsize * each
-    words: NDArray[Any] = np.frombuffer(array.buffers()[buffer], dtype, count * each, array.offset * size)
+    words = from_buffer(array.buffers()[buffer], dtype, count * each, array.offset * size)
     return words if each == 1 else words.reshape(count, each)

@@ -161,7 +161,8 @@ def test_other_schemas(got: dict[str, pa.DataType], text: str) -> None:
 
 def test_several_chunks_and_empty_batches_of_every_kind() -> None:
     join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(10), schemas=(SCHEMA, SCHEMA))
-    empty = [SCHEMA.empty_table(), pa.table({n: pa.chunked_array([], SCHEMA.field(n).type) for n in SCHEMA.names})]
+    none = [pa.chunked_array([], SCHEMA.field(n).type) for n in SCHEMA.names]
+    empty = [SCHEMA.empty_table(), pa.table(none, names=SCHEMA.names)]
     empty += [pa.record_batch(SCHEMA.empty_table().columns and [[], []], schema=SCHEMA), {"a": [], "b": []}]
     empty += [pl.DataFrame(schema={"a": pl.Int64, "b": pl.Float64}), TABLE.slice(2)]
     empty += [pd.DataFrame({"a": np.array([], np.int64), "b": np.array([], float)})]

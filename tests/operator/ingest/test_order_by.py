@@ -16,7 +16,7 @@ import slidejoin as sj
 from slidejoin.operator.ingest.order_by import sort_values
 
 
-def ordered(left: pa.Array, right: pa.Array) -> list[Any]:
+def ordered(left: pa.Array[Any], right: pa.Array[Any]) -> list[Any]:
     values = sort_values({"left": pa.table({"o": left}), "right": pa.table({"o": right})}, "o")
     assert values[0].dtype == values[1].dtype
     every = [*left.to_pylist(), *right.to_pylist()]
@@ -41,9 +41,9 @@ BIG = 2**53 + 1
     ],
     ids=lambda a: str(a.type),
 )
-def test_mixtures_are_exact(left: pa.Array, right: pa.Array) -> None:
+def test_mixtures_are_exact(left: pa.Array[Any], right: pa.Array[Any]) -> None:
     plain = ordered(left, right)
-    assert plain == sorted([*left.to_pylist(), *right.to_pylist()])
+    assert plain == sorted([*left.to_pylist(), *right.to_pylist()])  # type: ignore[type-var]
 
 
 def test_times_of_any_unit() -> None:

@@ -25,6 +25,7 @@ from slidejoin.kernels.fused.small_push import (
     STRIDE,
     UNITS,
 )
+from slidejoin.rows.arrow_buffers import buffer_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -105,7 +106,7 @@ class SmallPushSide:
             column = batch.column(place)
             if column.null_count:
                 return False
-            address = column.buffers()[1].address + column.offset * width
+            address = column.buffers()[1].address + column.offset * width  # type: ignore[union-attr]  # values are never left out
             for one in wanted:
                 words[one] = address
         return True
@@ -140,7 +141,7 @@ class ResultBlock:
     def __init__(self, schema: pa.Schema, dtypes: list[np.dtype[Any]], places: int) -> None:
         arrays = [np.empty(places, dtype) for dtype in dtypes]
         columns = [
-            pa.Array.from_buffers(field.type, places, [None, pa.py_buffer(array)], 0)
+            pa.Array.from_buffers(field.type, places, [None, buffer_of(array)], 0)
             for field, array in zip(schema, arrays, strict=True)
         ]
         self.table = pa.Table.from_arrays(columns, schema=schema)

@@ -10,11 +10,13 @@ import pyarrow as pa
 from slidejoin.errors import SchemaError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from slidejoin.sides import Side
 
 __all__ = ["same_schema", "to_table"]
 
-NUMPY_TYPES = {
+NUMPY_TYPES: dict[np.dtype[Any], pa.DataType] = {
     np.dtype(name): getattr(pa, name)()
     for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 }
@@ -116,10 +118,10 @@ def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
     if len(lengths) > 1:
         msg = f"columns have different lengths: {', '.join(f'{name} {len(a)}' for name, a in arrays.items())}"
         raise pa.ArrowInvalid(msg)
-    return pa.table(arrays)
+    return pa.Table.from_pydict(arrays)
 
 
-def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:  # noqa: ANN401
+def _column(values: Any, kind: pa.DataType | None) -> pa.Array[Any] | pa.ChunkedArray[Any]:  # noqa: ANN401
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     # Arrow shares the memory of NumPy arrays and of pandas columns, and their owner may write into them later.
@@ -140,14 +142,14 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray
     return _listed(values, kind)
 
 
-def _listed(values: Any, kind: pa.DataType | None) -> pa.Array:  # noqa: ANN401
+def _listed(values: Any, kind: pa.DataType | None) -> pa.Array[Any]:  # noqa: ANN401
     """Read Python values, as another type than their own only where nothing is lost, unlike ``pa.array(…, type)``."""
     if kind is None:
-        return pa.array(values)
+        return pa.array(values)  # type: ignore[no-any-return]  # the stubs are of pyarrow 20
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
         return pa.array(values, type=kind)
     try:
-        own = pa.array(values)
+        own: pa.Array[Any] = pa.array(values)
     except (pa.ArrowInvalid, OverflowError):
         return pa.array(values, type=kind)  # such as integers beyond 64 bits, for decimals
     if own.type == kind:
@@ -163,7 +165,7 @@ def _listed(values: Any, kind: pa.DataType | None) -> pa.Array:  # noqa: ANN401
     return pa.array(values, type=kind) if wanted == "decimal" else own.cast(kind)
 
 
-FAMILIES = {
+FAMILIES: dict[str, Callable[[pa.DataType], bool]] = {
     "null": pa.types.is_null,
     "boolean": pa.types.is_boolean,
     "integer": pa.types.is_integer,

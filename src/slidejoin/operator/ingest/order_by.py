@@ -72,7 +72,7 @@ def plain_places(tables: Mapping[Side, pa.Table], name: str) -> tuple[int, ...]:
     return places if left == right and left.id in PLAIN else ()
 
 
-def _plain(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+def _plain(table: pa.Table, name: str) -> pa.ChunkedArray[Any] | None:
     """Return a column whose values in memory are sort values, None for others."""
     place = table.schema.get_field_index(name)
     if place < 0:
@@ -82,7 +82,7 @@ def _plain(table: pa.Table, name: str) -> pa.ChunkedArray | None:
 
 
 def _values(  # noqa: C901, PLR0911 - one case for each family of types
-    column: pa.ChunkedArray, name: str, side: Side
+    column: pa.ChunkedArray[Any], name: str, side: Side
 ) -> tuple[str, NDArray[Any], int]:
     """Return the kind of order, the values and their decimal scale."""
     if pa.types.is_dictionary(column.type):

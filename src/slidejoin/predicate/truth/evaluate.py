@@ -158,8 +158,10 @@ def _compare(node: Node, one: Values, two: Values) -> Values:
     return Values(compare(sign, 0), valid)
 
 
-def _same_bytes(one: pa.Array, two: pa.Array) -> NDArray[np.bool_]:
+def _same_bytes(one: pa.Array[Any], two: pa.Array[Any]) -> NDArray[np.bool_]:
     """Where two large-binary arrays, or an array and a constant of length 1, hold the same bytes; NULL anyhow."""
+    left: Any
+    right: Any
     left, right = (array[0] if len(array) == 1 else array for array in (one, two))
     if len(one) == len(two) == 1:
         left = one

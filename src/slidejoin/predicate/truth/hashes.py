@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from slidejoin.predicate.truth.values import Column, Values, bytes_array, one_array
+from slidejoin.rows.arrow_buffers import from_buffer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,9 +25,10 @@ def hashed(column: Column) -> Values:
     """Return the hash of each value as int64; dictionaries are hashed once for each entry."""
     array = one_array(column)
     if pat.is_dictionary(array.type):
-        entries = hashed(array.dictionary)
+        indices, dictionary = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
+        entries = hashed(dictionary)
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False) if array.null_count else None
-        codes = array.indices.fill_null(0) if array.indices.null_count else array.indices
+        codes = indices.fill_null(0) if indices.null_count else indices
         places = codes.to_numpy(zero_copy_only=False)
         if entries.valid is not None:  # an entry of the dictionary itself may be NULL
             inner = entries.valid[places] if len(entries.data) else np.zeros(len(places), np.bool_)
@@ -37,14 +39,14 @@ def hashed(column: Column) -> Values:
     return Values(_hash(bytes_array(array)), valid)
 
 
-def _hash(array: pa.LargeBinaryArray) -> NDArray[np.int64]:
+def _hash(array: pa.Array[Any]) -> NDArray[np.int64]:
     from slidejoin.kernels.predicate.hashing import hash_bytes  # noqa: PLC0415  compiled only if strings are compared
 
     out = np.empty(len(array), np.int64)
     _, offsets, data = array.buffers()
     if len(array):
-        ends = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
-        letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+        ends = from_buffer(offsets, np.int64, len(array) + 1, array.offset * 8)
+        letters = from_buffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
         hash_bytes(ends, letters, out)
     return out
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from slidejoin.predicate.truth.types import SECONDS_A_DAY, Kind, Type
-from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.rows.arrow_buffers import from_buffer, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ __all__ = [
     "values_of",
 ]
 
-Column: TypeAlias = pa.Array | pa.ChunkedArray
+Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
@@ -145,39 +145,40 @@ def literal_values(value: object, kind: Kind) -> Values:
     return fit(held, None)
 
 
-def one_array(column: Column) -> pa.Array:
+def one_array(column: Column) -> pa.Array[Any]:
     """Return a column as one array; copies only if it has several chunks."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
-        return column.chunk(0)
-    joined = column.combine_chunks()
+        return column.chunk(0)  # type: ignore[return-value]  # the stubs are of pyarrow 20
+    joined: Any = column.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
 
 
-def _validity(array: pa.Array) -> NDArray[np.bool_] | None:
+def _validity(array: pa.Array[Any]) -> NDArray[np.bool_] | None:
     if array.null_count == 0:
         return None
     valid: NDArray[np.bool_] = pc.is_valid(array).to_numpy(zero_copy_only=False)
     return valid
 
 
-def _words(array: pa.Array, dtype: str, words: int = 1) -> NDArray[Any]:
+def _words(array: pa.Array[Any], dtype: str, words: int = 1) -> NDArray[Any]:
     """Values buffer of a fixed-width array without a copy; of several words for each value the lowest."""
     buffer = array.buffers()[1]
     count = len(array)
     if count == 0 or buffer is None:
         return np.zeros(count, dtype)
     size = np.dtype(dtype).itemsize * words
-    raw = np.frombuffer(buffer, dtype, count * words, array.offset * size)
+    raw = from_buffer(buffer, dtype, count * words, array.offset * size)
     return raw if words == 1 else raw.reshape(count, words)[:, 0]
 
 
-def bytes_array(array: pa.Array) -> pa.Array:
+def bytes_array(array: pa.Array[Any]) -> pa.Array[Any]:
     """Return strings or binary of any layout as one `large_binary` array with the same bytes."""
     if pat.is_dictionary(array.type):
         # Its few entries get large offsets first: decoded, they may be more than 2 GiB.
-        return pa.DictionaryArray.from_arrays(array.indices, bytes_array(array.dictionary)).dictionary_decode()
+        indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
+        return pa.DictionaryArray.from_arrays(indices, bytes_array(entries)).dictionary_decode()
     if pat.is_string_view(array.type):
         array = array.cast(pa.large_string())
     return array.cast(pa.large_binary())
@@ -214,13 +215,13 @@ def load(  # noqa: PLR0911 - one case for each layout
     array = one_array(column)
     plain = _PLAIN.get(array.type.id)
     if plain is not None and array.null_count == 0 and len(array):  # the usual case, in a fifth of the time
-        return Values(np.frombuffer(array.buffers()[1], plain, len(array), array.offset * 8))
+        return Values(from_buffer(array.buffers()[1], plain, len(array), array.offset * 8))
     if meaning.kind in {Kind.STRING, Kind.BINARY}:
         whole = bytes_array(array)
         # Of the decoded values: Arrow before 26 does not see a NULL entry of a dictionary from outside.
         return Values(whole, _validity(whole))
     if pat.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = array.dictionary_decode()  # type: ignore[attr-defined]  # of dictionaries, by its type
     valid = _validity(array)
     if meaning.kind is Kind.BOOL:
         filled = array if valid is None else array.fill_null(False)  # noqa: FBT003  Arrow's signature
@@ -243,7 +244,7 @@ def rows_of(columns: Mapping[str, Column]) -> int:
     return columns.rows if type(columns) is Batch else len(next(iter(columns.values())))
 
 
-def _load_exact(array: pa.Array, valid: NDArray[np.bool_] | None, *, biased: bool) -> Values:
+def _load_exact(array: pa.Array[Any], valid: NDArray[np.bool_] | None, *, biased: bool) -> Values:
     arrow = array.type
     factor, divisor = 1, 1
     if pat.is_decimal(arrow):

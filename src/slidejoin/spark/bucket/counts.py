@@ -6,7 +6,7 @@ the others are added to it, within the same micro-batch. Counts are sent as bloc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -36,12 +36,14 @@ def partial_frame(spec: SparkJoinSpec, table: pa.Table) -> pd.DataFrame:
     )
     result = result_rows(spec, table)
     lines = result.append_column("row", row_id).append_column("at_home", at_home)
-    lines = lines.filter(pc.or_(at_home, pc.greater(result.column("match_count"), 0)))
+    counted = pc.greater(result.column("match_count"), 0)  # type: ignore[call-overload]  # the stubs are of pyarrow 20
+    lines = lines.filter(pc.or_(at_home, counted))
     count = len(spec.buckets)
     homes = lines.column("row").to_numpy() % count
     order = np.argsort(homes, kind="stable")
     ends = np.searchsorted(homes[order], np.arange(count), "right").tolist()
-    lines = lines.take(pa.array(order)).combine_chunks()
+    places: pa.Array[Any] = pa.array(order)
+    lines = lines.take(places).combine_chunks()
     blocks = []
     start = 0
     for number, end in enumerate(ends):

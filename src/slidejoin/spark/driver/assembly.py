@@ -86,7 +86,9 @@ def bound_to(
     if select is None:
         sides = zip(config.aliases, (left, right), strict=True)
         select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
-    helpers, hidden, numbers = [], [], None
+    helpers: list[str] = []
+    hidden: list[pa.Field[Any]] = []
+    numbers = None
     if isinstance(window, TimeWindow):
         helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
     else:

@@ -144,7 +144,7 @@ class SparkJoinSpec:
             fields.setdefault(self.order_by or "", self.order_field(side))
         return pa.schema(list(fields.values()))
 
-    def order_field(self, side: Side) -> pa.Field:
+    def order_field(self, side: Side) -> pa.Field[Any]:
         """Return the column of that side by which rows of a count window arrive."""
         return pa.field(self.order_by or "", self.orders[SIDES.index(side)])
 

@@ -26,8 +26,8 @@ def result_rows(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:
         return pa.Table.from_arrays(columns, names=list(spec.names))
     left, right = (table.column(place) for place in spec.times)
     # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
-    match_time = pc.max_element_wise(left.cast(pa.int64()), right.cast(pa.int64()), skip_nulls=True).cast(left.type)
-    return pa.Table.from_arrays([*columns, match_time], names=[*spec.names, MATCH_TIME])
+    match_time: Any = pc.max_element_wise(left.cast(pa.int64()), right.cast(pa.int64()), skip_nulls=True)
+    return pa.Table.from_arrays([*columns, match_time.cast(left.type)], names=[*spec.names, MATCH_TIME])
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -5,7 +5,7 @@ A row costs transformWithState about 4 µs whatever it does; a whole block costs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CODES", "NOTHING", "NUMBER", "ORDERS", "pack"]
 
-PACKED_SCHEMA = pa.schema([("bucket", pa.int64()), ("side", pa.int8()), ("block", pa.binary())])
+PACKED_SCHEMA = pa.schema([("bucket", pa.int64()), ("side", pa.int8()), ("block", pa.binary())])  # type: ignore[arg-type]  # the stubs are of pyarrow 20
 IN_ORDER_SCHEMA = pa.schema(
     [("sequencer", pa.int64()), *PACKED_SCHEMA, ("task", pa.int64()), ("first", pa.int64()), ("places", pa.binary())]
 )
@@ -89,11 +89,15 @@ def _packed(
     spec: SparkJoinSpec,
     buckets: list[int],
     side: int,
-    blocks: pa.Array,
+    blocks: pa.Array[Any],
     of: tuple[int, int] = (0, 0),
     places: bytes = b"",
 ) -> pa.RecordBatch:
-    columns = [pa.array(buckets, pa.int64()), pa.array(np.full(len(buckets), side, np.int8)), blocks]
+    columns: list[pa.Array[Any]] = [
+        pa.array(buckets, pa.int64()),
+        pa.array(np.full(len(buckets), side, np.int8)),
+        blocks,
+    ]
     if not spec.numbered:
         return pa.RecordBatch.from_arrays(columns, schema=PACKED_SCHEMA)
     same = [pa.array(np.full(len(buckets), number)) for number in (0, *of)]

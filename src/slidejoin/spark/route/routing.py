@@ -164,7 +164,7 @@ def row_hash(table: pa.Table) -> NDArray[np.int64]:
     return numbers
 
 
-def _words(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64] | None:
+def _words(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> NDArray[np.int64] | None:
     array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     kind = array.type
     if pat.is_boolean(kind):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.widths import TableLimit
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.state.compact import from_compact
@@ -61,7 +62,7 @@ def to_block(table: pa.Table) -> pa.Buffer:
     return batches[0].serialize()
 
 
-def to_value(block: pa.Buffer) -> pa.Array:
+def to_value(block: pa.Buffer) -> pa.Array[Any]:
     """Return an array of one binary value, without a copy.
 
     Raises
@@ -75,7 +76,7 @@ def to_value(block: pa.Buffer) -> pa.Array:
             "leave its large column out with select="
         )
         raise SparkJoinError(msg)
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, block.size], np.int32)), block])
+    return pa.Array.from_buffers(pa.binary(), 1, [None, buffer_of(np.array([0, block.size], np.int32)), block])
 
 
 def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:

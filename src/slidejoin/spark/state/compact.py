@@ -7,9 +7,13 @@ every byte is written to the changelog, and again to each snapshot of the state.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyarrow import parquet
 from pyarrow import types as pat
+
+from slidejoin.rows.arrow_buffers import chunks_of
 
 __all__ = ["from_compact", "to_compact"]
 
@@ -33,7 +37,7 @@ def to_compact(table: pa.Table) -> pa.Buffer:
         pa.table(columns, names=[str(number) for number in range(len(columns))]),
         sink,
         row_group_size=max(table.num_rows, 1),
-        use_dictionary=texts,
+        use_dictionary=texts,  # type: ignore[arg-type]  # the stubs are of pyarrow 20
         column_encoding=encodings,
         compression="none",  # Spark compresses what it writes
         write_statistics=False,
@@ -71,5 +75,5 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _viewed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
+def _viewed(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
+    return chunks_of([chunk.view(kind) for chunk in column.chunks], kind)

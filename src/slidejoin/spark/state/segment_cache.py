@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.rows.arrow_buffers import from_buffer
 from slidejoin.spark.state.blocks import open_block, to_block
 from slidejoin.spark.state.segments import Segment
 
@@ -155,7 +156,7 @@ def _pieces(segment: Segment) -> list[Any]:
 def _is_whole(path: Path, data: pa.Buffer) -> bool:
     if data.size < HEAD.itemsize:
         return False
-    head = np.frombuffer(data, HEAD, 1)[0]
+    head = from_buffer(data, HEAD, 1)[0]
     if head["magic"] != MAGIC or head["total"] != data.size:
         return False
     stat = path.stat()
@@ -168,7 +169,7 @@ def _is_whole(path: Path, data: pa.Buffer) -> bool:
 
 
 def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[str, NDArray[Any]]]:
-    size = int(np.frombuffer(data, HEAD, 1)[0]["index"])
+    size = int(from_buffer(data, HEAD, 1)[0]["index"])
     index = json.loads(memoryview(data)[HEAD.itemsize : HEAD.itemsize + size].tobytes())
     start = HEAD.itemsize + size
     arrays: dict[str, NDArray[Any]] = {}
@@ -178,7 +179,7 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
         if name == "payload":
             payload = pa.Table.from_batches([open_block(piece, schema)])
         else:
-            arrays[name] = np.frombuffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
+            arrays[name] = from_buffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
         raise KeyError("payload")
     return index["id"], payload, arrays
