@@ -131,14 +131,14 @@ def cut(case: Case, sizes: list[int]) -> Case:
 
 
 # As plain Python one shape in three of each structure; a structure's next options have the next ones.
-QUESTIONS = [
+ASKED = [
     pytest.param(options, shape, id=f"{options!r}-{shape}", marks=[] if (i + j) % 3 else [pytest.mark.nojit])
     for i, options in enumerate(ALL)
     for j, shape in enumerate(SHAPES)
 ]
 
 
-@pytest.mark.parametrize(("options", "shape"), QUESTIONS)
+@pytest.mark.parametrize(("options", "shape"), ASKED)
 def test_every_question(options: Options, shape: str) -> None:
     chosen = random.Random(f"{options.name} {shape}")
     for number, (name, predicate) in enumerate(PREDICATES.items()):
