@@ -11,7 +11,8 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV UV_PROJECT_ENVIRONMENT
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.slidejoin-ready
-WORKERS ?= 2
+# One more than the smallest machine has cores: tests of Spark wait more than they compute.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest
 # Tests that share a session of Spark stay together (tests/conftest.py); the others go where there is room.
 PARALLEL := -n $(WORKERS) --dist loadgroup

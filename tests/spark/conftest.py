@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slidejoin.spark.driver.checkpoints import local_checkpoints
 from slidejoin.spark.job.settings import advised_settings
 from tests.spark.feeds import Feed
 
@@ -55,6 +56,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("FATAL")
+    # Spark's default starts processes for every file of a checkpoint: half of a micro-batch as small as these.
+    assert local_checkpoints(session, str(tmp_path_factory.getbasetemp()))
     yield session
     session.stop()
 

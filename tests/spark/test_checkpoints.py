@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def unset(spark: SparkSession) -> Iterator[None]:
-    yield
+    manager = spark.conf.get(MANAGER)
     spark.conf.unset(MANAGER)
+    yield
+    spark.conf.set(MANAGER, manager)
 
 
 @pytest.mark.usefixtures("unset")
