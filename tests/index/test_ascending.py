@@ -13,7 +13,7 @@ import slidejoin as sj
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.jit.compiling import inlined
 from slidejoin.kernels.sorted_runs.ascending import BOTH, FULL, keep_between
 

@@ -17,9 +17,9 @@ from slidejoin.index.cells.band_cells import Axis, BandCells
 from slidejoin.index.cells.probes import CellProbes
 from slidejoin.index.keys import RowKeys
 from slidejoin.kernels.cells.placing import SPILLS, reach_of
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.cells.table import LINES, WORDS
 from slidejoin.kernels.common.vectors import LOW_32
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

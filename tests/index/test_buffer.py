@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slidejoin.index.sorted_runs.bi_sort import BiSort
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.run import build_run
-from slidejoin.kernels.cells.probing import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
 from slidejoin.kernels.sorted_runs.searching import DIRECTORY, LARGEST, SMALLEST, STEP

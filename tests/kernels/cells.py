@@ -9,20 +9,10 @@ from typing import Any
 import numpy as np
 
 from slidejoin.kernels.cells.placing import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
-from slidejoin.kernels.cells.probing import (
-    ABOVE,
-    ARRIVED,
-    BELOW,
-    MARGIN,
-    OWN,
-    SIZE,
-    SLIDE,
-    VIEW,
-    count_cells,
-    find_cells,
-)
+from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
 from slidejoin.kernels.cells.table import LINES, WORDS, insert_cells, sweep_cells
 from slidejoin.kernels.common.vectors import LOW_32, aligned
+from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, OWN, SIZE, SLIDE, VIEW
 
 LOW, HIGH = -(2**63), 2**63 - 1
 FIRSTS = [0, 5, 2**31 - 9, 2**32 - 9, 2**33 + 2**31 - 9]

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.kernels.cells.placing import SPILLS, SPREAD, reach_of
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE
 from slidejoin.kernels.cells.table import LINES, SLOTS, WORDS
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE
 from tests.kernels.cells import DOMAINS, FIRSTS, HIGH, LOW, Questions, Table, ask, check_table
 
 

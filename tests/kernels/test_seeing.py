@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.run import build_run
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 
 
 def i64(values: Any) -> Any:

@@ -107,7 +107,7 @@ class ProbeBatch:
     rank : (n,) int64
         Their places in the arrival order of the slice, ascending.
     view : (VIEW,) int64
-        Which stored rows they see, see `kernels.cells.probing`.
+        Which stored rows they see, see `kernels.common.view`.
     self_join : bool
         Whether probes and stored rows are the same rows.
     seen_from : callable

@@ -92,8 +92,7 @@ class JoinOperator:
         self._pushes = 0
         # Needed at each push, however small.
         window = plan.config.window
-        self._sizes = (window.left, window.right) if isinstance(window, CountWindow) and plan.scope is None else None
-        self._slide = window.slide if isinstance(window, CountWindow) else 1
+        self._counted = window if isinstance(window, CountWindow) and plan.scope is None else None
         self._due = min(CROWDING_DUE, self._advisor.due)
         INTERPRETER.planned()
 
@@ -191,7 +190,7 @@ class JoinOperator:
     def _commit(self, first: dict[Side, int], watermark: int | None) -> None:
         """Expire rows after a push whose rows have ordinals from `first` on, and adapt the indexes."""
         start, left, right = perf_counter(), self.windows["left"], self.windows["right"]
-        if self._sizes is not None:
+        if self._counted is not None:
             self._expire_counted()
         elif watermark is not None:
             self.expire(watermark)
@@ -205,16 +204,16 @@ class JoinOperator:
 
     def _expire_counted(self) -> None:
         """Expire the rows that have left a count window."""
-        if self._sizes is None:
+        if self._counted is None:
             return
         left, right = self.windows["left"], self.windows["right"]
-        one, two = left.rows_seen - self._sizes[0], right.rows_seen - self._sizes[1]
+        one, two = self._counted.first("left", left.rows_seen), self._counted.first("right", right.rows_seen)
         if self.plan.config.self_join:
             one = two = min(one, two)
         if one > 0:
-            left.expire(one - one % self._slide)
+            left.expire(one)
         if two > 0:
-            right.expire(two - two % self._slide)
+            right.expire(two)
 
     def expire(self, watermark: int) -> None:
         """Expire the rows of a time window that no row at or above the watermark can see."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.probe import KeyRanges, ProbeBatch
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import other

@@ -13,7 +13,7 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.output_schema import Layout
-from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen, first_seen_at
+from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
@@ -136,7 +136,7 @@ class Plan:
         window = self.config.window
         if self.scope is not None or not isinstance(window, CountWindow):
             return 0
-        return first_seen_at(window, stored, arrived)
+        return window.first(stored, arrived)
 
     @property
     def algorithm(self) -> str:

@@ -34,7 +34,6 @@ __all__ = [
     "WindowTerm",
     "bind_scope",
     "first_seen",
-    "first_seen_at",
     "saturating_add",
 ]
 
@@ -210,17 +209,11 @@ def _zero(column: pa.Array[Any]) -> pa.Scalar[Any]:
 
 
 def first_seen(window: CountWindow, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first stored ordinal that a probe may see after so many rows of the stored side, (n,)."""
+    """Return the first stored ordinals in the window after so many rows, (n,) both: `CountWindow.first` for many."""
     outside = arrived - window.size(stored)
     np.maximum(outside, 0, out=outside)
     # A division by 1 takes as long as any other: 3 ns a row.
     return outside if window.slide == 1 else outside // window.slide * window.slide
-
-
-def first_seen_at(window: CountWindow, stored: Side, arrived: int) -> int:
-    """Return the first stored ordinal that a probe may see after so many rows; see `first_seen`."""
-    outside = max(arrived - window.size(stored), 0)
-    return outside - outside % window.slide
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +253,7 @@ class CountScope:
 
     def oldest(self, side: Side, mark: int) -> int:
         """Return the ordinal from which on that side's rows may still be seen, `mark` of them having arrived."""
-        return first_seen_at(self.window, side, mark)
+        return self.window.first(side, mark)
 
     def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
         """Return how many of these rows, which `times` gives the ordinals of, the windows of both sides hold."""

@@ -211,6 +211,11 @@ class CountWindow:
         """Rows kept of that side."""
         return self.left if side == "left" else self.right
 
+    def first(self, side: Side, arrived: int) -> int:
+        """Return the first ordinal of a side that is in the window after so many of its rows."""
+        outside = arrived - (self.left if side == "left" else self.right)
+        return outside - outside % self.slide if outside > 0 else 0
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindow:

@@ -25,6 +25,7 @@ from slidejoin.kernels.common.vectors import (
     repeat_lanes,
     scratch_words,
 )
+from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, OWN, SIZE, SLIDE, first_seen
 from slidejoin.kernels.jit.compiling import I64, OUT_I32, OUT_U32, U32, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
@@ -34,24 +35,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ABOVE",
-    "ARRIVED",
-    "BELOW",
     "MARGIN",
-    "OWN",
-    "SIZE",
-    "SLIDE",
-    "VIEW",
     "count_cells",
     "find_cells",
-    "first_seen",
 ]
-
-ARRIVED, SIZE, SLIDE, OWN, BELOW, ABOVE, VIEW = range(7)
-"""Places in a view, int64 (VIEW,), which says what probes see of the stored side: how many of its rows had ARRIVED
-before these; of those before a probe it sees the last SIZE, in blocks of SLIDE rows; OWN is 1 if ranks count the stored
-rows alone, as in a self-join, and 0 if they count the probes as well. The ranges are ``lo - BELOW`` to ``hi + ABOVE``,
-both at least 0, and stay at the ends of int64 where they would pass them."""
 
 MARGIN = 32
 """Places at the end of `found` that are written beyond the last match."""
@@ -88,15 +75,6 @@ def _low(lo: NDArray[np.int64], t: int, view: NDArray[np.int64], smallest: int) 
 @inlined
 def _high(hi: NDArray[np.int64], t: int, view: NDArray[np.int64], largest: int) -> int:
     return min(min(int(hi[U64(t)]), LAST_KEY - int(view[ABOVE])) + int(view[ABOVE]), largest)
-
-
-@inlined
-def first_seen(view: NDArray[np.int64], seen_to: int, bottom: int) -> int:
-    """Return the first ordinal that is seen of those before `seen_to`."""
-    first = max(seen_to - int(view[SIZE]), 0)
-    if view[SLIDE] > 1:
-        first -= first % int(view[SLIDE])
-    return max(first, bottom)
 
 
 @inlined

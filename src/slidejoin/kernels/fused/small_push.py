@@ -13,9 +13,9 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.cells.placing import FLOOR
-from slidejoin.kernels.cells.probing import ARRIVED, VIEW
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import i64_at
+from slidejoin.kernels.common.view import ARRIVED, VIEW
 from slidejoin.kernels.fused.pushing import meet
 from slidejoin.kernels.fused.work import ASIDE, FIRST, FLOOR_OF, LEFT, ORDINAL, RIGHT, TABLE, VIEWED, WOVEN
 from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from numba import types
 
 from slidejoin.kernels.candidates.weaving import weave, weave_counts
-from slidejoin.kernels.cells.probing import MARGIN, VIEW, count_cells, find_cells
+from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
 from slidejoin.kernels.cells.table import insert_cells
 from slidejoin.kernels.common.atomics import now
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, u32_at
+from slidejoin.kernels.common.view import VIEW
 from slidejoin.kernels.ingest.clocks import keep_in_scope
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 

@@ -15,8 +15,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE
 from slidejoin.kernels.common.memory import load_64
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
 from slidejoin.kernels.common.words import LANES, OUT_WORDS, WORDS, copy_positions, count_of, splat
 from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I32, OUT_U32, U32, U64, kernel
 from slidejoin.kernels.sorted_runs.locating import AIMS, BLOCK, FIRST, GUESS, PAST, aim_around, guess
@@ -149,7 +149,7 @@ def find_ascending(
 
     `table` (runs, FIELDS) int64 of runs whose words contain whole keys. `probes` (n,) uint64 are words of such a run
     with the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `rank` (n,)
-    int64 and `view` say which rows it sees, see `kernels.cells.probing`. `kept` (room,) uint32 takes the positions,
+    int64 and `view` say which rows it sees, see `kernels.common.view`. `kept` (room,) uint32 takes the positions,
     `spots` (n,) uint64 for each probe in arrival order where they begin, and how many they are, in its halves. Returns
     how many there are in all, or -1 if there may be more than places. Expected O(runs * n) plus candidates.
     """
@@ -176,9 +176,7 @@ def find_ascending(
         for t in range(size):
             i = probes[U64(begin + t)] & U64(LOW_HALF)
             seen_to = arrived + rank[i] - (0 if own else np.int64(i))
-            seen_from = max(seen_to - seen, 0)
-            if slide > 1:
-                seen_from -= seen_from % slide
+            seen_from = first_in_window(seen_to, seen, slide)
             before = end
             for r in range(runs):
                 words, directory, step = table[U64(r), WORDS_AT], table[U64(r), DIRECTORY], U64(table[U64(r), STEP])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.cells.probing import ARRIVED, first_seen
+from slidejoin.kernels.common.view import ARRIVED, first_seen
 from slidejoin.kernels.common.words import WORDS
 from slidejoin.kernels.jit.compiling import I64, OUT_I32, OUT_I64_2D, OUT_U32, U64, kernel
 from slidejoin.kernels.predicate.shifting import shift_ends
@@ -44,7 +44,7 @@ def ask_runs(
 
     `table` (runs, FIELDS) int64, whose CHECKS are set here. Probe i asks for keys as `kernels.predicate.shifting` says
     of ``keys[i]``, (n,) int64 within ±CALM; `rank` (n,) int64 and `view` tell which rows it sees, see
-    `slidejoin.kernels.cells.probing`. `sorted_words` (n,) uint64 have in their lower halves the probes in order of
+    `slidejoin.kernels.common.view`. `sorted_words` (n,) uint64 have in their lower halves the probes in order of
     their keys, from `first_row` on. `kept` (places,) uint32 is scratch, and `found`, as large, takes the positions;
     counts (n,) int32 how many each probe has. Returns their total, or -1 if the room may not suffice.
     Expected O(k * runs * n) plus candidates.

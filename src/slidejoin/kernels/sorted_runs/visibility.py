@@ -17,9 +17,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.kernels.cells.probing import ARRIVED, OWN, SIZE, SLIDE
 from slidejoin.kernels.common.memory import load_16, load_32, load_64, put_32, put_64
 from slidejoin.kernels.common.vectors import count_ones
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
 from slidejoin.kernels.common.words import OUT_WORDS, WORDS
 from slidejoin.kernels.jit.compiling import I64, OUT_I64, OUT_U32, U32, U64, inlined, kernel
 
@@ -167,7 +167,7 @@ def count_in_turns(
     """Add to `counts` (n,) int64 how many rows of a run each probe sees in its range, probes in arrival order.
 
     `ranges` (n,) uint64 are the places where ranges begin and end, 32 bits each; `rank` (n,) int64 and `view` say which
-    rows a probe sees, see `kernels.cells.probing`; `base` is the ordinal of the run's first row. Rows that are seen by
+    rows a probe sees, see `kernels.common.view`; `base` is the ordinal of the run's first row. Rows that are seen by
     the levels and `state` have neither entered nor left too far for the first probe. O(n + rows that enter or leave).
     """
     arrived, size, slide, own = int(view[ARRIVED]), int(view[SIZE]), int(view[SLIDE]), int(view[OWN])
@@ -177,9 +177,7 @@ def count_in_turns(
     come: Any = state[COME]
     for i in range(ranges.size):
         seen_to = arrived + rank[U64(i)] - (0 if own else np.int64(i))
-        seen_from = max(seen_to - size, 0)
-        if slide > 1:
-            seen_from -= seen_from % slide
+        seen_from = first_in_window(seen_to, size, slide)
         enter, leave = min(seen_to - base, places.size), min(seen_from - base, places.size)
         while come < enter:
             _turn(rows_at, bits_at, words_at, stretches_at, large_at, many, come, 1)

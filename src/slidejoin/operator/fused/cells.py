@@ -9,8 +9,8 @@ import numpy as np
 
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.cells.probing import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet
 from slidejoin.kernels.fused.work import (
     AFTER,

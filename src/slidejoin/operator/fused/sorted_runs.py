@@ -14,7 +14,7 @@ import numpy as np
 
 from slidejoin.index.fused_access import run_chain
 from slidejoin.kernels.candidates.weaving import weave, weave_counts
-from slidejoin.kernels.cells.probing import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
 from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming

@@ -1,0 +1,34 @@
+"""Views: which stored rows a batch of probes sees in a count window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slidejoin.kernels.jit.compiling import inlined
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ABOVE", "ARRIVED", "BELOW", "OWN", "SIZE", "SLIDE", "VIEW", "first_in_window", "first_seen"]
+
+ARRIVED, SIZE, SLIDE, OWN, BELOW, ABOVE, VIEW = range(7)
+"""Places in a view, int64 (VIEW,), which says what probes see of the stored side: how many of its rows had ARRIVED
+before these; of those before a probe it sees the last SIZE, in blocks of SLIDE rows; OWN is 1 if ranks count the stored
+rows alone, as in a self-join, and 0 if they count the probes as well. The ranges are ``lo - BELOW`` to ``hi + ABOVE``,
+both at least 0, and stay at the ends of int64 where they would pass them."""
+
+
+@inlined
+def first_in_window(seen_to: int, size: int, slide: int) -> int:
+    """Return the first of the ordinals before `seen_to` that a window of so many rows still has."""
+    first = max(seen_to - size, 0)
+    if slide > 1:
+        first -= first % slide
+    return first
+
+
+@inlined
+def first_seen(view: NDArray[np.int64], seen_to: int, bottom: int) -> int:
+    """Return the first ordinal of those before `seen_to`, and from `bottom` on, that a view shows."""
+    return max(first_in_window(seen_to, int(view[SIZE]), int(view[SLIDE])), bottom)
