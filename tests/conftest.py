@@ -23,6 +23,7 @@ SOURCES = ROOT / "src" / "slidejoin"
 # deadlines and no health check on time, which would depend on how busy the machine is and on what compiles first.
 hypothesis.settings.register_profile(
     "default",
+    max_examples=70,
     derandomize=True,
     deadline=None,
     database=None,

@@ -43,7 +43,8 @@ def input_files(root: Path) -> InputFiles:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("output", ["pairs", pytest.param("count", marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # the Spark half of the case `tasks` is tested each time, in tests/spark/test_bench_tasks.py
+@pytest.mark.parametrize("output", ["pairs", "count"])
 def test_rows_that_come_out_are_counted(output: str):
     report = reported("--batches", "1", "--output", output)
     assert report["rows_out_per_row"] == (1.0 if output == "count" else pytest.approx(4.0, rel=0.1))

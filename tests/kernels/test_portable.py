@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from slidejoin.kernels.common import vectors
 
 GENERIC = """
@@ -20,16 +22,21 @@ assert vectors.PORTABLE
 assert vectors.put_lanes is not vectors._permuted
 for seed in range(200):
     test_vectors.check_lanes(seed)
+test_vectors.test_every_mask_puts_its_lanes_in_order(test_vectors.put)
+"""
+
+KERNELS = """
+for seed in range(200):
     test_weaving.check_weaving(seed, 9, 2)
     test_weaving.check_checks(seed, (1, 2), 5)
 for name in cells.DOMAINS:
     for seed in range(20):
         cells.check_table(seed, name, [0, 2, 16, 31][seed % 4], [1, 3, 16, 40][seed % 4], cells.FIRSTS[seed % 5])
-test_vectors.test_every_mask_puts_its_lanes_in_order(test_vectors.put)
 """
 
 
-def test_a_processor_without_avx2(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", ["", pytest.param(KERNELS, marks=pytest.mark.nightly)], ids=["vectors", "kernels"])
+def test_a_processor_without_avx2(tmp_path: Path, more: str) -> None:
     root = Path(__file__).resolve().parents[2]
     told = {
         "NUMBA_CPU_NAME": "generic",
@@ -39,7 +46,7 @@ def test_a_processor_without_avx2(tmp_path: Path) -> None:
     }
     sources = Path(vectors.__file__).resolve().parents[2]
     ran = subprocess.run(
-        [sys.executable, "-c", GENERIC, str(sources)],
+        [sys.executable, "-c", GENERIC + more, str(sources)],
         env=os.environ | told,
         cwd=root,
         capture_output=True,

@@ -51,6 +51,7 @@ def run(code, folder):
         [sys.executable, str(file)], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "Warning:" not in done.stderr, done.stderr
     return done.stdout
 
 

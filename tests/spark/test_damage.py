@@ -298,8 +298,8 @@ def test_sequencer_that_has_lost_its_totals_is_refused_by_the_buckets(tmp_path: 
 
 def as_format_2(history: History) -> None:
     """Take from all stores what format 3 has and the one before had not."""
-    for variables in history.query.state.values():
-        store = variables.store
+    stores = {id(variables.store): variables.store for variables in history.query.state.values()}
+    for store in stores.values():
         for name, key in list(store):
             if key == STORE:
                 del store[name, key]

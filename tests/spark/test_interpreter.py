@@ -43,6 +43,7 @@ spark.stop()
 
 
 @pytest.mark.spark
+@pytest.mark.nightly  # the README's example is run like this each time, see tests/packaging
 def test_a_script_of_an_environment_that_is_not_activated(tmp_path: Path) -> None:
     """Default warning filters; nothing that names the environment."""
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
