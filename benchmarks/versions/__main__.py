@@ -39,6 +39,7 @@ def environment(checkout: Path) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": os.pathsep.join([str(checkout / "src"), str(ROOT)]),
         "NUMBA_CACHE_DIR": str(checkout / ".cache" / "versions"),
+        "SLIDEJOIN_COMPILE": "now",  # nothing is compiled beside what is timed
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

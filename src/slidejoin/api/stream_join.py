@@ -170,10 +170,10 @@ class StreamJoin:
         """
         order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
-        tables, given = self._read(left, right)
+        tables = self._read(left, right)
         operator = self._state.operator
         if operator is None or self._state.config.memory_limit is not None:
-            out = list(self._push_iter(tables, given, order_by))
+            out = list(self._push_iter(tables, _given(left, right), order_by))
             return together(out, out[0].schema) if out else self._empty()
         # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
         before = operator.taken
@@ -224,7 +224,7 @@ class StreamJoin:
         """
         order_by = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
-        return self._push_iter(*self._read(left, right), order_by)
+        return self._push_iter(self._read(left, right), _given(left, right), order_by)
 
     def _push_iter(self, tables: dict[Side, pa.Table], given: list[Side], order_by: str | None) -> Iterator[pa.Table]:
         """Check the tables of the sides `given`, and return an iterator over what they produce."""
@@ -331,23 +331,20 @@ class StreamJoin:
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def _read(self, left: object, right: object) -> tuple[dict[Side, pa.Table], list[Side]]:
-        """Read the batches, each once, and return a table of each side and the sides that have a batch."""
+    def _read(self, left: object, right: object) -> dict[Side, pa.Table]:
+        """Read the batches, each once, and return a table of each side."""
         state = self._state
         if state.config.self_join and right is not None:
             msg = "a self-join takes its rows once, as left; got a right batch as well"
             raise SchemaError(msg)
-        batches: dict[Side, object] = {"left": left, "right": right}
-        tables: dict[Side, pa.Table] = {}
-        for side in SIDES:
-            known, batch = state.schemas.get(side), batches[side]
-            if batch is None:
-                tables[side] = pa.table({}) if known is None else empty_of(known)
-            else:
-                tables[side] = to_table(batch, side, known)
+        schemas = state.schemas
+        tables: dict[Side, pa.Table] = {
+            "left": _table_of("left", left, schemas),
+            "right": _table_of("right", right, schemas),
+        }
         if state.operator is None or INTERPRETER.cold:
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
-        return tables, [side for side in SIDES if batches[side] is not None]
+        return tables
 
     def _check_open(self) -> None:
         self._check_idle()
@@ -394,3 +391,15 @@ class StreamJoin:
         if state.operator is not None:
             return empty_of(state.operator.plan.layout.schema)
         return state.waiting.empty(state.schemas)
+
+
+def _table_of(side: Side, batch: object, schemas: dict[Side, pa.Schema]) -> pa.Table:
+    """Return the rows of a side that `push` was given, none where it was given None."""
+    known = schemas.get(side)
+    if batch is not None:
+        return to_table(batch, side, known)
+    return pa.table({}) if known is None else empty_of(known)
+
+
+def _given(left: object, right: object) -> list[Side]:
+    return [side for side, batch in zip(SIDES, (left, right), strict=True) if batch is not None]

@@ -93,6 +93,8 @@ class JoinOperator:
         # Needed at each push, however small.
         window = plan.config.window
         self._counted = window if isinstance(window, CountWindow) and plan.scope is None else None
+        self._self_join, self._counting = plan.config.self_join, plan.config.output == "count"
+        self._borrowing = [one for one in self.windows.values() if one.borrows]
         self._due = min(CROWDING_DUE, self._advisor.due)
         INTERPRETER.planned()
 
@@ -114,7 +116,7 @@ class JoinOperator:
             self._count_pairs(out)
             if batch.clock_after is not None:
                 self.clock = batch.clock_after
-            self._commit(first, self.clock.watermark)
+            self._commit(first, None if self._counted is not None else self.clock.watermark)
             return out
         by = None if order_by is None else sort_values(tables, order_by)
         return together(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.schema)
@@ -171,7 +173,7 @@ class JoinOperator:
         one, two = self.windows["left"], self.windows["right"]
         first: dict[Side, int] = {"left": one.rows_seen, "right": two.rows_seen}
         one.rows_seen += left
-        two.rows_seen += left if self.plan.config.self_join else right
+        two.rows_seen += left if self._self_join else right
         self.stats.rows_left += left
         self.stats.rows_right += right
         return first
@@ -180,7 +182,7 @@ class JoinOperator:
         return self._give_ordinals(part.tables["left"].num_rows, part.tables["right"].num_rows)
 
     def _count_pairs(self, out: pa.Table) -> None:
-        if self.plan.config.output == "count":
+        if self._counting:
             self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
         else:
             self.stats.pairs += out.num_rows
@@ -194,8 +196,8 @@ class JoinOperator:
             self._expire_counted()
         elif watermark is not None:
             self.expire(watermark)
-        left.own(first["left"])
-        right.own(first["right"])
+        for one in self._borrowing:
+            one.own(first[one.side])
         self._pushes += 1
         rows = left.rows_seen + right.rows_seen
         if rows >= self._due:
@@ -208,7 +210,7 @@ class JoinOperator:
             return
         left, right = self.windows["left"], self.windows["right"]
         one, two = self._counted.first("left", left.rows_seen), self._counted.first("right", right.rows_seen)
-        if self.plan.config.self_join:
+        if self._self_join:
             one = two = min(one, two)
         if one > 0:
             left.expire(one)

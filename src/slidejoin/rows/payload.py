@@ -36,7 +36,7 @@ SHARE = 32
 """A chunk is at most this part of the window."""
 
 
-class CellProbes(NamedTuple):
+class WantedColumns(NamedTuple):
     """Columns that are gathered together.
 
     Attributes
@@ -80,13 +80,13 @@ class Payload:
         self._number = {column.name: number for number, column in enumerate(self._fixed)}
         self._others = [name for name in schema.names if name not in self._number]
         # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
-        self._keeps_pieces = bool(self._others) or not self._fixed
+        self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
         self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
         self._directory = Directory(self._records, self._shift)
         self._spare: list[tuple[NDArray[np.void], Heap]] = []
         self._gather: Gather | None = None
-        self._known: dict[tuple[str, ...], CellProbes] = {}
+        self._known: dict[tuple[str, ...], WantedColumns] = {}
         self._other_bytes = self._long_bytes = 0
         self.rows = 0
         """Rows kept."""
@@ -113,7 +113,7 @@ class Payload:
     @property
     def plain(self) -> tuple[Fixed, ...]:
         """The columns, if records hold all of them and no texts; else nothing."""
-        if not self.merge or self._keeps_pieces or any(column.text for column in self._fixed):
+        if not self.merge or self.keeps_pieces or any(column.text for column in self._fixed):
             return ()
         return self._fixed
 
@@ -168,7 +168,7 @@ class Payload:
                     marks = np.ones(count, np.uint8) if known is None else known[start:end]
                     if chunk.mark(number, chunk.end, marks):
                         self._directory.marked(self.chunks)
-            if self._keeps_pieces and table is not None:
+            if self.keeps_pieces and table is not None:
                 self._other_bytes += chunk.add((table if part is None else part).select(self._others))
                 self._gather = None
             chunk.end += count
@@ -233,7 +233,7 @@ class Payload:
         """Return how many bytes `gather` takes for a row."""
         return self._asked(names).width
 
-    def _asked(self, names: Sequence[str]) -> CellProbes:
+    def _asked(self, names: Sequence[str]) -> WantedColumns:
         """Return the cached parameters of gathering these columns."""
         found = self._known.get(key := tuple(names))
         if found is None:
@@ -244,7 +244,7 @@ class Payload:
             width = sum(fixed_width(schema.field(name).type) for name in others)
             width += sum(column.dtype.itemsize for column in columns)
             fixed = sum(fixed_width(column.kind) for column in columns)
-            found = self._known[key] = CellProbes(schema, others, numbers, fixed, width)
+            found = self._known[key] = WantedColumns(schema, others, numbers, fixed, width)
         return found
 
     @property
@@ -294,8 +294,6 @@ class Payload:
 
     def own(self, first: int) -> None:
         """Copy the rows from ordinal `first` on out of memory that is much larger than they are."""
-        if not self._keeps_pieces:
-            return
         for chunk in reversed(self.chunks):
             for number in range(len(chunk.pieces) - 1, -1, -1):
                 if chunk.pieces[number].end <= first:

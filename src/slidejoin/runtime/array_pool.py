@@ -17,6 +17,9 @@ LINE = 64
 SMALL_CHANGE = 1 << 26
 """Bytes of idle arrays, in any number."""
 
+CHECKED = 16
+"""Every so many arrays that are taken, it is checked whether too many are idle."""
+
 SMALLEST = 1 << 10
 """Items below which arrays are simply allocated, which is fast."""
 
@@ -59,8 +62,9 @@ class ArrayPool:
     def __init__(self, dtype: Any, kept: int = 4) -> None:  # noqa: ANN401 - what NumPy takes as a type
         self.dtype = np.dtype(dtype)
         self.kept = kept
-        # Taking and returning are atomic list operations, so any thread may do both.
-        self._idle: list[NDArray[Any]] = []
+        # By their sizes. Taking and returning are atomic list operations, so any thread may do both.
+        self._idle: dict[int, list[NDArray[Any]]] = {}
+        self._taken = 0
 
     def take(self, size: int) -> NDArray[Any]:
         """Return an array of (size,) items with any content, its first one at the begin of a cache line.
@@ -69,49 +73,51 @@ class ArrayPool:
         """
         if size < SMALLEST:
             return _aligned(size, self.dtype)
-        whole = self._fitting(size)
-        if whole is None:
-            whole = _aligned(_rounded(size), self.dtype)
-        if len(self._idle) > self.kept and self.nbytes > SMALL_CHANGE:
+        rounded = _rounded(size)
+        home = self._idle.get(rounded)
+        try:
+            whole = home.pop() if home else self._larger(rounded)
+        except IndexError:  # another thread was faster
+            whole = self._larger(rounded)
+        self._taken += 1
+        if self._taken % CHECKED == 0 and self.nbytes > SMALL_CHANGE:
             self._let_go()
-        lent: NDArray[Any] = np.asarray(_Loan(whole, self._idle))[:size]
+        lent: NDArray[Any] = np.asarray(_Loan(whole, self._idle[whole.size]))[:size]
         return lent
 
-    def _fitting(self, size: int) -> NDArray[Any] | None:
-        """Take out the smallest array that is large enough."""
-        idle, best, least = self._idle, -1, 2 * size + 1
-        for place, array in enumerate(idle):
-            if size <= array.size < least:
-                best, least = place, array.size
-        if best < 0:
-            return None
-        try:
-            found = idle.pop(best)
-        except IndexError:  # another thread was faster
-            return None
-        if size <= found.size <= 2 * size:
-            return found
-        idle.append(found)  # another thread was faster, and this array is there now
-        return None
+    def _larger(self, size: int) -> NDArray[Any]:
+        """Take out the smallest array of more items, up to twice as many, or make one."""
+        idle, larger = self._idle, size
+        while larger <= 2 * size:
+            home = idle.get(larger)
+            if home:
+                try:
+                    return home.pop()
+                except IndexError:  # another thread was faster
+                    continue
+            larger = _rounded(larger + 1)
+        idle.setdefault(size, [])
+        return _aligned(size, self.dtype)
 
     def _let_go(self) -> None:
-        """Free excess arrays."""
-        idle: list[NDArray[Any]] = []
-        while self._idle:
-            try:
-                idle.append(self._idle.pop())
-            except IndexError:  # another thread was faster
-                break
+        """Free excess arrays: the largest `kept` stay, and others as long as all together are small."""
+        found: list[NDArray[Any]] = []
+        for home in list(self._idle.values()):
+            while home:
+                try:
+                    found.append(home.pop())
+                except IndexError:  # another thread was faster
+                    break
         total = 0
-        for number, array in enumerate(sorted(idle, key=len, reverse=True)):
+        for number, array in enumerate(sorted(found, key=len, reverse=True)):
             total += array.nbytes
             if number < self.kept or total <= SMALL_CHANGE:
-                self._idle.append(array)
+                self._idle[array.size].append(array)
 
     @property
     def nbytes(self) -> int:
         """Bytes of idle arrays."""
-        return sum(array.nbytes for array in self._idle)
+        return sum(array.nbytes for home in list(self._idle.values()) for array in home)
 
 
 def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -122,6 +128,6 @@ def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _rounded(size: int) -> int:
-    """Round up by an eighth at most, so that arrays of nearly the same size can stand in for each other."""
-    step = 1 << max(0, size.bit_length() - 4)
+    """Round up by a quarter at most, so that arrays of nearly the same size can stand in for each other."""
+    step = 1 << max(0, size.bit_length() - 3)
     return -(-size // step) * step

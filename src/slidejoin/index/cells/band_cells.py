@@ -264,7 +264,7 @@ class BandCells(Index):
 
     def expire(self, ordinal: int) -> None:
         """Expire the rows before that ordinal, which costs nothing: they are overwritten later."""
-        if ordinal > self.floor:
+        if ordinal > self._floor:
             self._floor = self.state[FLOOR] = ordinal
 
     def skip_to(self, ordinal: int) -> None:

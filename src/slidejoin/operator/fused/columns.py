@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slidejoin.index.cells.band_cells import BandCells
+    from slidejoin.index.protocol import Index
     from slidejoin.operator.fused.probe_side import ProbeSide
     from slidejoin.operator.parts import JoinParts
     from slidejoin.rows.chunk import Chunk
@@ -67,6 +68,8 @@ class SmallPushSide:
         # The table that the other side's probes search, and the words of the work with its addresses.
         self._role, self._work = role, work
         self._slots = self._pool = np.empty(0, np.uint32)
+        self._index: Index | None = None
+        self._table: BandCells | None = None
         self._ring = np.empty(0, np.int64)
         self._chunk: Chunk | None = None
         self._first = 0
@@ -86,12 +89,14 @@ class SmallPushSide:
     def look(self, table: pa.Table, rows: int, columns: ColumnAddresses) -> bool:
         """Set all addresses that a push of these rows needs; return False if it does not fit."""
         words, at, window, payload = self._words, self._at, self.window, self.payload
-        index, seen = cell_table(window.index), window.rows_seen
-        if index is None or index.wide or index.is_full(seen + rows):
+        if window.index is not self._index:
+            self._index, self._table = window.index, cell_table(window.index)
+        cells, seen = self._table, window.rows_seen
+        if cells is None or cells.wide or cells.is_full(seen + rows):
             return False
-        if index.slots is not self._slots or index.pool is not self._pool:
-            self._role.look_at(index, self._work)
-            self._slots, self._pool = index.slots, index.pool
+        if cells.slots is not self._slots or cells.pool is not self._pool:
+            self._role.look_at(cells, self._work)
+            self._slots, self._pool = cells.slots, cells.pool
         words[at + ROWS], words[at + SEEN] = rows, seen
         if not rows:
             return True
@@ -111,16 +116,10 @@ class SmallPushSide:
                 words[one] = address
         return True
 
-    @property
-    def table(self) -> BandCells | None:
-        """The table that the side's rows are inserted into."""
-        return cell_table(self.window.index)
-
     def inserted(self, rows: int) -> None:
-        """Count the rows that the kernel has inserted."""
-        table = self.table
-        if table is not None:
-            table.inserted(rows)
+        """Count the rows that the kernel has inserted into the table that `look` saw."""
+        if self._table is not None:
+            self._table.inserted(rows)
 
     def finds(self) -> bool:
         """Set the addresses of the records by ordinal; return False if columns may have NULLs."""

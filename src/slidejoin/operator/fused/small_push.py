@@ -93,6 +93,8 @@ class SmallPush:
             None: (self._left.columns, self._right.columns)
         }
         self._most_rows = min(MOST_ROWS, slice_rows(plan, 0, {}))
+        self._places = 0
+        """Pairs that the accepted push has room for."""
         self._roomy, self._aside = False, plan.config.order == "none"
 
     @staticmethod
@@ -118,8 +120,10 @@ class SmallPush:
 
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether the rows are few and in order, without NULLs, and fit behind the newest ones."""
-        rows, by = batch.rows, batch.order_by
-        if not 0 < rows <= self._most_rows or self._places(rows) > BLOCK_PLACES:
+        rows, by = batch.left_rows + batch.right_rows, batch.order_by
+        # Room for as many pairs as the last push had, and more.
+        self._places = min(self._cells.expected + self._cells.expected // 8 + rows, self._parts.limit.rows)
+        if not 0 < rows <= self._most_rows or self._places > BLOCK_PLACES:
             return False
         columns = self._columns[by] if by in self._columns else self._look_up(batch)
         left, right, tables = self._left, self._right, batch.tables
@@ -134,11 +138,6 @@ class SmallPush:
         self._words[ORDERED] = by is not None
         return bool(order_small(self._small))
 
-    def _places(self, rows: int) -> int:
-        """Return for how many pairs there is to be room."""
-        expected = self._cells.expected
-        return min(expected + expected // 8 + rows, self._parts.limit.rows)
-
     def _look_up(self, batch: PushBatch) -> tuple[ColumnAddresses, ColumnAddresses] | None:
         """Return which columns are read in pushes that are sorted by one; None if these do not fit."""
         found, name = None, batch.order_by
@@ -152,8 +151,8 @@ class SmallPush:
 
     def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
         """Insert the rows, probe, and return what they produced, see `slidejoin.operator.push`."""
-        places, left, right = self._places(batch.rows), self._left, self._right
-        self._aim(places, ordered=batch.order_by is not None)
+        left, right = self._left, self._right
+        self._aim(self._places, ordered=batch.order_by is not None)
         push_small(self._cells.work, self._small)
         pairs = self._work_words[WOVEN]
         for side, rows in ((left, batch.left_rows), (right, batch.right_rows)):

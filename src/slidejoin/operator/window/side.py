@@ -185,10 +185,14 @@ class SideWindow:
             if self.index.nbytes > old.nbytes:
                 self.index = old  # with fewer buckets, overflow lines took more than was saved
 
+    @property
+    def borrows(self) -> bool:
+        """Whether rows may be slices of larger memory, see `own`."""
+        return self.payload.keeps_pieces and not self.shared
+
     def own(self, ordinal: int) -> None:
         """Free the rows from that ordinal on of larger memory that they are slices of."""
-        if not self.shared:
-            self.payload.own(ordinal)
+        self.payload.own(ordinal)
 
     # -- another index for the same rows -------------------------------------------------------------------------------
 
