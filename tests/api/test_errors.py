@@ -55,7 +55,7 @@ class Stream:
         (lambda: sj.CountWindow("5"), sj.ArgumentTypeError, "got '5'", "size must be a whole number of rows"),
         (lambda: sj.CountWindow(2.0), sj.ArgumentTypeError, "got 2.0", "a whole number of rows"),
         (lambda: sj.CountWindow(left=5, right=-1), sj.ArgumentError, "got -1", "right must be a whole number"),
-        (lambda: sj.CountWindow(5, slide=6), sj.ArgumentError, "got slide 6 for 5 and 5", "1 is exact"),
+        (lambda: sj.CountWindow(5, slide=6), sj.ArgumentError, "got slide 6 for 5 and 5", "give 1 for an exact window"),
         (lambda: sj.CountWindow(2**62), sj.ArgumentError, f"got {2**62}", "at most 4,611,686,018,427,387,903"),
         (sj.CountWindow, sj.ArgumentError, "got size=None", "give CountWindow(size) or"),
         (lambda: sj.TimeWindow(-1, on="ts"), sj.ArgumentError, "got -1", "text such as '10 minutes'"),
