@@ -84,9 +84,9 @@ class Stream:
         (lambda: join(threads=0), sj.ArgumentError, "got 0", "a whole number, at least 1, or None"),
         (lambda: join(memory_limit="1 GB"), sj.ArgumentTypeError, "got '1 GB'", "a whole number, at least 1, or None"),
         (lambda: join(schemas=5), sj.ArgumentTypeError, "got 5", "a pair of pyarrow schemas, (left, right)"),
-        (lambda: join(self_join=True, schemas=SCHEMAS), sj.ArgumentError, "got two that differ", "given twice"),
+        (lambda: join(self_join=True, schemas=SCHEMAS), sj.ArgumentError, "got two that differ", "same schema twice"),
         (lambda: join(on=5), sj.PredicateError, "got 5", "Write 'l.a < r.b'"),
-        (lambda: join(on="l.a < '\ud800'"), sj.PredicateError, r"\ud800", "no Unicode text"),
+        (lambda: join(on="l.a < '\ud800'"), sj.PredicateError, r"\ud800", "not valid Unicode"),
         (lambda: options.BPlusTree(fan_out="x"), sj.ArgumentTypeError, "got 'x'", "a whole number from"),
         (lambda: options.RapTable(sigma=0), sj.ArgumentError, "got 0", "a number above 1 and up to 16"),
         # pushes

@@ -146,7 +146,7 @@ def test_json_lines_and_packed_files(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("nowhere",), "nothing at nowhere; give a folder, a file or a pattern of parquet, csv or json files"),
-        (("notes.txt",), "notes.txt: its format cannot be told, the first file is notes.txt; give --format parquet"),
+        (("notes.txt",), "notes.txt: unknown format, the first file is notes.txt; give --format parquet"),
         (("empty",), "empty: unknown format, there is no file in it; give --format parquet, csv or json"),
         (("s3a://bucket/rows",), "s3a://bucket/rows: the name does not show the format; give --format parquet"),
         (("notes.txt", "--format", "parquet"), "notes.txt: cannot be read as parquet: Parquet magic bytes not found"),

@@ -201,7 +201,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "memory": (
         {"left": timed(SECONDS, *[9] * 5000)},
         sj.MemoryLimitError,
-        r"memory_limit is 9000 bytes; the window holds \d+ and this push of 5000 rows may need \d+ more.*was taken",
+        r"memory_limit is 9000 bytes; the window holds \d+ and this push of 5000 rows may need \d+ more.*was added",
     ),
 }
 

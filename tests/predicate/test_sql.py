@@ -174,7 +174,7 @@ CAN = "A predicate is made of columns, constants, + - * / %, abs(x), CAST(x AS D
         ("l.a = current_date", ["unknown function current_date"]),
         ("abs(l.a, 2) = 1", ["cannot read the predicate at ')' (line 1, column 11), after 'abs(l.a, 2'"]),
         ("l.a <=> r.b", ["IS NOT DISTINCT FROM", "write (a = b) OR (a IS NULL AND b IS NULL)"]),
-        ("l.f IS TRUE", ["l.f IS TRUE cannot", "only IS [NOT] NULL is there"]),
+        ("l.f IS TRUE", ["l.f IS TRUE cannot", "only IS [NOT] NULL is supported"]),
         ("l.a ^ 2 = 4", ["bits cannot be computed"]),
         ("l.a = ?", ["put the value itself into the text"]),
         ("l.s || 'x' = r.s", ["strings are not built in a predicate"]),

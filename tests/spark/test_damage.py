@@ -257,7 +257,9 @@ def test_segment_in_the_place_of_another_one_is_refused(tmp_path: Path) -> None:
     one, other = sorted(kept)
     kept[one], kept[other] = kept[other], kept[one]
     shutil.rmtree(tmp_path)
-    with pytest.raises(StateError, match=r"segment 0-\d-\w+ of the join's state is damaged: .* another checksum"):
+    with pytest.raises(
+        StateError, match=r"segment 0-\d-\w+ of the join's state is damaged: .* do not match the checksum"
+    ):
         query.micro_batch({"left": [(3, 2, None, SECOND)], "right": []})
 
 

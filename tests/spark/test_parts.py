@@ -44,7 +44,7 @@ def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
     step = -(-len(data) // parts)
     cut = [data[at : at + step] for at in range(0, len(data), step)]
     assert open_sealed(cut, SCHEMA, "it", b"bucket 1") == some(100)
-    with pytest.raises(StateError, match=r"it is damaged: .* another checksum"):
+    with pytest.raises(StateError, match=r"it is damaged: .* do not match the checksum"):
         open_sealed(cut, SCHEMA, "it", b"bucket 2")
 
 
