@@ -72,7 +72,7 @@ def test_bytes_are_those_of_the_waiting_rows() -> None:
     assert sj.StreamJoin.restore(join.snapshot())._state.waiting.nbytes > 0
     limited = sj.StreamJoin(on="l.id = r.id", window=sj.CountWindow(10), memory_limit=1000)
     limited.push(left=rows(3))
-    with pytest.raises(sj.MemoryLimitError, match="nothing was taken"):
+    with pytest.raises(sj.MemoryLimitError, match="none of the rows was added"):
         limited.push(left=rows(300, 3))
     assert limited.stats.rows_left == 3
 
@@ -106,7 +106,7 @@ def test_the_second_side_is_checked_and_nothing_taken() -> None:
         with pytest.raises(sj.PredicateError, match="id"):
             join.push(left={"id": [3]}, right=bad)
     assert join.snapshot() == before
-    assert "the schema of the right side is known with its first batch" in join.explain()
+    assert "the schema of the right side is not known yet; push a batch of it" in join.explain()
     assert join.push(right={"id": [2, 1]}).to_pydict() == {"id": [2, 1], "id_right": [2, 1]}
 
 

@@ -66,7 +66,7 @@ def test_the_memory_limit_and_the_end_are_kept() -> None:
     with pytest.raises(sj.MemoryLimitError, match="memory_limit is 9000 bytes"):
         again.push(left=rows(500))
     again.finish()
-    with pytest.raises(sj.JoinClosedError, match="the join is finished and takes no more rows; make a new StreamJoin"):
+    with pytest.raises(sj.JoinClosedError, match="is finished and takes no more rows; create a new StreamJoin"):
         sj.StreamJoin.restore(again.snapshot()).push(left=rows(1))
 
 

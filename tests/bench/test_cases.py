@@ -82,7 +82,7 @@ def test_baselines_find_the_same_pairs(case: str):
         assert one.rows_per_second is not None
         assert one.ratio == pytest.approx(report.rows_per_second.median / one.rows_per_second)
         assert one.pushes == 3
-        assert f"{one.checked_pairs:,} pairs of one more are the same" in one.text()
+        assert f"{one.checked_pairs:,} pairs of one more push are equal" in one.text()
 
 
 def test_a_baseline_with_other_pairs_is_an_error(monkeypatch: pytest.MonkeyPatch):
@@ -93,7 +93,7 @@ def test_a_baseline_with_other_pairs_is_an_error(monkeypatch: pytest.MonkeyPatch
     original = baselines.SortedWindows.push
     monkeypatch.setattr(baselines.SortedWindows, "push", one_less)
     monkeypatch.setattr("slidejoin.bench.baselines.ENGINES", {"numpy": baselines.ENGINES["numpy"]})
-    with pytest.raises(SlideJoinError, match=r"numpy gave \d+ pairs for the last push, not the \d+ that NumPy finds"):
+    with pytest.raises(SlideJoinError, match=r"numpy found \d+ pairs in the last push, but NumPy finds \d+"):
         quick(baselines=True)
 
 
@@ -118,7 +118,7 @@ def test_wrong_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
 
     original = verify.check_push
     monkeypatch.setattr("slidejoin.bench.measure.check_push", one_less)
-    with pytest.raises(SlideJoinError, match=r"slidejoin gave \d+ pairs .* not the \d+ that NumPy finds"):
+    with pytest.raises(SlideJoinError, match=r"slidejoin found \d+ pairs .* but NumPy finds \d+"):
         quick()
 
 

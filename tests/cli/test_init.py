@@ -43,7 +43,7 @@ def test_two_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     (tmp_path / "in" / "quotes" / "a.csv").write_text("quote_id;price;ts\n1;2.5;2026-01-01T00:00:00Z\n")
     monkeypatch.chdir(tmp_path)
     assert call("init", "in/trips", "in/quotes") == 0
-    assert capsys.readouterr().out.startswith("wrote job.toml; look at `on` and the window in it, then: slidejoin expl")
+    assert capsys.readouterr().out.startswith("wrote job.toml; check `on` and the window in it, then run: slidejoin")
     job = read_job(tmp_path / "job.toml")
     trips, quotes = job.sources["trips"], job.sources["quotes"]
     assert (trips.format, trips.path, trips.schema, trips.columns) == (
@@ -63,7 +63,7 @@ def test_two_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         in (tmp_path / "job.toml").read_text()
     )
     assert call("init", "in/trips", "--to", "job.toml") == 2
-    assert "job.toml is there already; give another name by --to, or --force to replace it" in capsys.readouterr().err
+    assert "job.toml already exists; give another name with --to, or --force to overwrite it" in capsys.readouterr().err
     assert call("init", "in/trips", "--force") == 0
     assert read_job(tmp_path / "job.toml").join.self_join
     capsys.readouterr()
@@ -118,7 +118,7 @@ def test_guesses(tmp_path: Path, first: dict[str, Any], second: dict[str, Any], 
 
 def test_without_a_common_time_it_says_what_to_do(tmp_path: Path) -> None:
     text = made(tmp_path, parquet(tmp_path, "a", x=[1], ts=[NOON]), parquet(tmp_path, "b", x=[1], seen=[5]))
-    assert "# Both sides have no timestamp of one name: give left_on and right_on instead of on, or make" in text
+    assert "# The sides share no timestamp column: give left_on and right_on instead of on, or make" in text
     assert read_job_text(text, tmp_path).join.on == "l.x BETWEEN r.x - 5 AND r.x + 5"
 
 
@@ -146,9 +146,9 @@ def test_json_lines_and_packed_files(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("nowhere",), "nothing at nowhere; give a folder, a file or a pattern of parquet, csv or json files"),
-        (("notes.txt",), "notes.txt: its format cannot be told, the first file is notes.txt; give --format parquet"),
-        (("empty",), "empty: its format cannot be told, there is no file in it; give --format parquet, csv or json"),
-        (("s3a://bucket/rows",), "s3a://bucket/rows: the format cannot be told from the name; give --format parquet"),
+        (("notes.txt",), "notes.txt: unknown format, the first file is notes.txt; give --format parquet"),
+        (("empty",), "empty: unknown format, there is no file in it; give --format parquet, csv or json"),
+        (("s3a://bucket/rows",), "s3a://bucket/rows: the name does not show the format; give --format parquet"),
         (("notes.txt", "--format", "parquet"), "notes.txt: cannot be read as parquet: Parquet magic bytes not found"),
         (("notes.txt", "--format", "orc"), "--format: got 'orc', expected one of parquet, csv, json"),
         (("rows", "rows", "rows"), "got 3 sources, expected one, for a self-join, or two"),

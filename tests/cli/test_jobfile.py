@@ -317,7 +317,7 @@ WRONG = [
     (
         'checkpoint = "/elsewhere/checkpoint"\n',
         "",
-        "sink.checkpoint: missing; expected a folder in which Spark keeps how far it is, for restarts.",
+        "sink.checkpoint: missing; expected a folder in which Spark keeps the job's progress, for restarts.",
     ),
     (
         'trigger = "10 seconds"',

@@ -134,7 +134,7 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     assert told[-1].endswith(f"{join['bytes']:,}")
     none = slidejoin("state", tmp_path / "trips")
     assert none.status == 1
-    assert none.err.startswith(f"slidejoin: {tmp_path / 'trips'} is no checkpoint of a streaming query with state;")
+    assert none.err.startswith(f"slidejoin: {tmp_path / 'trips'} is not the checkpoint of a streaming query")
 
 
 def test_a_job_file_that_init_has_written_runs(slidejoin: Shell, tmp_path: Path):

@@ -68,7 +68,7 @@ def test_crowded_keys_get_more_buckets_one_side_after_the_other(monkeypatch: pyt
     assert roomy[: WINDOW // PUSH] == [(False, False)] * (WINDOW // PUSH)
     assert roomy[-1] == (True, True)
     assert all(sum(after) - sum(before) <= 1 for before, after in pairwise(roomy))
-    assert "(a third more than usual, as keys crowd), 1.5 rows each" in join.explain()
+    assert "(a third more than usual, because keys are skewed), 1.5 rows each" in join.explain()
     monkeypatch.setattr(band_cells, "SPILLED", 9.0)
     same, never, expected = joined(crowded)
     assert never[-1] == (False, False)

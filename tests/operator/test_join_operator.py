@@ -157,7 +157,7 @@ def test_a_push_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(KeyboardInterrupt):
             join.push(left=batch)
     for call in (lambda: join.push(left=batch), join.finish, join.snapshot):
-        with pytest.raises(sj.JoinClosedError, match=r"interrupted by KeyboardInterrupt.*go on from the last snapshot"):
+        with pytest.raises(sj.JoinClosedError, match=r"interrupted by KeyboardInterrupt.*restore the last snapshot"):
             call()
     assert sj.StreamJoin.restore(state).push(left=batch).num_rows > 0
 
@@ -191,17 +191,17 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "NULL in order": (
         {"left": timed(SECONDS, 9), "right": timed(NANOS, 9, order=(None,)), "order_by": "o"},
         sj.SchemaError,
-        "order_by='o': 1 rows of the right batch are NULL there and have no place in it",
+        "order_by='o': 1 rows of the right batch are NULL in it and cannot be ordered; drop them first",
     ),
     "NaN in order": (
         {"left": timed(SECONDS, 9, order=(float("nan"),)), "order_by": "o"},
         sj.SchemaError,
-        "order_by='o': 1 rows of the left batch are NaN there and have no place in it",
+        "order_by='o': 1 rows of the left batch are NaN in it and cannot be ordered; drop them first",
     ),
     "memory": (
         {"left": timed(SECONDS, *[9] * 5000)},
         sj.MemoryLimitError,
-        r"memory_limit is 9000 bytes; the window holds \d+ and this push of 5000 rows may need \d+ more.*was taken",
+        r"memory_limit is 9000 bytes; the window holds \d+ and this push of 5000 rows may need \d+ more.*was added",
     ),
 }
 

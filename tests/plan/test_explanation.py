@@ -15,14 +15,12 @@ WHOLE = pa.schema([(name, pa.int64()) for name in NAMES])
 DOUBLE = pa.schema([(name, pa.float64()) for name in NAMES[:-1]] + [("ts", pa.int64())])
 COUNT, TIME = sj.CountWindow(1000), sj.TimeWindow(60, on="ts")
 
-TWO_COLUMNS = (
-    "The ends of l.price come from two columns, r.bid - 5 and r.ask + 5, and the index has one key. If r.ask + 5"
-)
+TWO_COLUMNS = "l.price is bounded by two columns, r.bid - 5 and r.ask + 5, but the index has one key. If r.ask + 5"
 ONE_END = (
-    "One comparison is indexed, and none has two ends. If a left value is known to lie near a right one, add that as"
+    "One comparison is indexed, and all are open-ended. If left values are known to be near right ones, add a band of"
 )
 NO_INDEX = (
-    "Add a comparison that an index can use, if the rows that meet have one: an equality such as l.key = r.key, or"
+    "If matching rows allow it, add a comparison that an index can use: an equality such as l.key = r.key, or a band"
 )
 
 
@@ -35,12 +33,12 @@ def test_each_part_is_said_to_be_indexed_or_not(schema: pa.Schema) -> None:
     on = "l.key = r.key AND l.x < r.x AND l.id <> r.id AND l.x * r.x > 5 AND l.bid > 1 AND r.ask < 2"
     assert lines(on, TIME, schema)[4:] == [
         "indexed: l.key = r.key (equality)",
-        "not indexed, compared row by row: the window, 60 on ts",
-        "not indexed, compared row by row: l.x < r.x (range with one end)",
-        "not indexed, compared row by row: l.id <> r.id (all values but one)",
+        "not indexed, checked row by row: the window, 60 on ts",
+        "not indexed, checked row by row: l.x < r.x (open-ended range)",
+        "not indexed, checked row by row: l.id <> r.id (inequality, all values but one)",
         "filter on left rows, before the index: l.bid > 1",
         "filter on right rows, before the index: r.ask < 2",
-        "filter on the pairs that are found: l.x * r.x > 5",
+        "filter on candidate pairs: l.x * r.x > 5",
     ]
 
 
@@ -80,16 +78,16 @@ def test_slow_predicates_are_warned_of(on: str, window: Any, share: str, hint: s
 
 def test_the_sides_have_the_users_names() -> None:
     told = lines("o.price >= q.bid AND o.price <= q.ask", aliases=("o", "q"))
-    assert "indexed: o.price >= q.bid (range with one end)" in told
-    assert "from two columns, q.bid and q.ask, " in told[-1]
-    assert "add AND o.price <= q.bid + N, with" in told[-1]
+    assert "indexed: o.price >= q.bid (open-ended range)" in told
+    assert "bounded by two columns, q.bid and q.ask, " in told[-1]
+    assert "add AND o.price <= q.bid + N, replacing N" in told[-1]
     assert "such as o.x BETWEEN q.x - 5 AND q.x + 5" in lines("o.x * q.x = 4", aliases=("o", "q"))[-1]
 
 
 @pytest.mark.parametrize(("on", "window"), [("l.x < r.x", COUNT), ("l.x <> r.x", COUNT), ("1 = 1", TIME)])
 def test_many_results_are_warned_of_unless_they_are_counted(on: str, window: Any) -> None:
     warning = lines(on, window)[-1]
-    assert "and all of these pairs are put out; output='count' counts them without writing them" in warning
+    assert "and all these pairs are output; output='count' counts them without enumerating them" in warning
     assert "warning" not in "".join(lines(on, window, output="count"))
 
 

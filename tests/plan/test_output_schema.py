@@ -36,8 +36,8 @@ def test_names_and_types() -> None:
     [
         ({"suffix": ""}, "output columns 'id' would appear twice; choose another suffix= than '', rename a column, or"),
         ({"select": ["x.a", "x.a"]}, "output columns 'a' would appear twice"),
-        ({"select": ["x.b"]}, "select= names 'x.b', which is no column; write one of x.id, x.a, y.b, y.id. Did you"),
-        ({"select": ["id"]}, "select= names 'id', which is no column"),
+        ({"select": ["x.b"]}, "select= names 'x.b', which is not a column; use one of x.id, x.a, y.b, y.id. Did you"),
+        ({"select": ["id"]}, "select= names 'id', which is not a column"),
         ({"left": pa.schema([("a", pa.int8())] * 2)}, "the left side has more than one column named 'a'; rename them"),
         ({"left": pa.schema([("side", pa.int8())]), "output": "count"}, "output columns 'side' would appear twice"),
         ({"right": pa.schema([("match_count", pa.int8())]), "output": "count"}, "output columns 'match_count' would"),

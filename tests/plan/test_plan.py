@@ -64,15 +64,15 @@ def test_rows_leave_in_whole_blocks(size: int, slide: int, arrived: int) -> None
         ("l.a = r.a", ["inner join on ", "window: the last 9 rows", "indexed: l.a = r.a (equality)"]),
         (
             "l.a = r.a AND l.b < r.b",
-            ["indexed: l.a = r.a", "not indexed, compared row by row: l.b < r.b (range with one end)"],
+            ["indexed: l.a = r.a", "not indexed, checked row by row: l.b < r.b (open-ended range)"],
         ),
         (
             "l.a + r.a > 5 OR l.b = 1",
-            ["indexed: nothing, as no comparison has columns of one side alone on each of its sides"],
+            ["indexed: nothing; no comparison has only left columns on one side and only right columns on"],
         ),
         ("l.a = r.a AND l.b > 1", ["filter on left rows, before the index: l.b > 1"]),
         ("l.a = r.a AND 1 = 2", ["a constant part of the predicate is never true: no pair can match"]),
-        ("l.a = r.a AND l.b * r.b = 4", ["filter on the pairs that are found: l.b * r.b = 4"]),
+        ("l.a = r.a AND l.b * r.b = 4", ["filter on candidate pairs: l.b * r.b = 4"]),
     ],
 )
 def test_explain(on: str, lines: list[str]) -> None:

@@ -108,13 +108,13 @@ def test_event_time_of_another_type(spark: SparkSession, static: DataFrame, kind
 def test_contradicting_watermark(spark: SparkSession, streaming: DataFrame) -> None:
     marked = streaming.withWatermark("ts", "1 minute")
     window = sj.TimeWindow("10 seconds", on="ts", lateness="2 minutes")
-    message = "the left side is marked with a watermark of 1 minute on 'ts', the window says lateness=2 minutes"
+    message = "the left side has a watermark of 1 minute on 'ts', but the window has lateness=2 minutes"
     refused(SparkJoinError, message, marked, streaming, window=window)
 
 
 def test_watermark_on_another_column(spark: SparkSession, streaming: DataFrame) -> None:
     marked = streaming.selectExpr("*", "ts seen").withWatermark("seen", "1 minute")
-    refused(SparkJoinError, "the right side has its watermark on 'seen', the window is over 'ts'", streaming, marked)
+    refused(SparkJoinError, "side has its watermark on 'seen', but the window is over 'ts'", streaming, marked)
 
 
 def test_agreeing_watermark_is_kept(spark: SparkSession, streaming: DataFrame) -> None:

@@ -412,16 +412,16 @@ def test_marks_that_no_column_shows_are_refused_at_once(fed: Feed, spark: SparkS
     marked = left.withWatermark("ts", "5 seconds")
     anew = marked.selectExpr("id", "x", "ts + INTERVAL 1 SECOND AS ts")
     refused(
-        "the left side was marked with withWatermark before, on a column that has been left out or computed",
+        "the left side already has a withWatermark, on a column that was dropped or recomputed since",
         anew,
         right,
     )
     joined = stream_join(left, right, on="l.x = r.x", window=WINDOW, select=["l.x", "l.ts"])
-    refused("the right side was marked with withWatermark before", right, joined.drop("match_time"))
+    refused("the right side already has a withWatermark", right, joined.drop("match_time"))
     again = joined.drop("match_time").withWatermark("ts", "1 second")
-    refused("the left side is marked with withWatermark more than once", again, right)
+    refused("the left side has more than one withWatermark", again, right)
     renamed = joined.withColumnRenamed("match_time", "at")
-    refused("the left side has its watermark on 'at', the window is over 'ts'", renamed, right)
+    refused("the left side has its watermark on 'at', but the window is over 'ts'", renamed, right)
     renamed = joined.drop("ts").withColumnRenamed("match_time", "ts")
     assert stream_join(renamed, right, on="l.x = r.x", window=WINDOW).isStreaming
 

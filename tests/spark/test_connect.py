@@ -65,7 +65,7 @@ def test_what_is_built_and_refused(server: str, folder: Path, spark: SparkSessio
     assert told["explained"] == "cell of width 8, in turns"
     assert told["static"] == len(expected([whole()], LAW, LENGTH * SECOND, LATENESS * SECOND))
     assert told["predicate"].startswith("PredicateError: ")
-    assert told["remarked"].startswith("SparkJoinError: the left side was marked with withWatermark before")
+    assert told["remarked"].startswith("SparkJoinError: the left side already has a withWatermark")
     assert told["unwatched"].startswith("SparkJoinError: Spark Connect has no accumulators")
     assert 'spark.conf.set("spark.slidejoin.observe", "true") before stream_join and watch' in told["unwatched"]
     assert told["upstream"] == {

@@ -219,7 +219,7 @@ def test_state_that_is_lost_is_not_taken_for_new(tmp_path: Path) -> None:
     query.micro_batch({"left": [(1, 1, None, SECOND)], "right": []})
     query.state[0].store.clear()
     with pytest.raises(
-        StateError, match="bucket 0 has no state, and micro-batch 1 is to go on from the one after micro"
+        StateError, match="bucket 0 has no state, but micro-batch 1 must continue from the state after micro"
     ):
         query.micro_batch({"left": [], "right": [(2, 1, None, SECOND)]})
 
@@ -231,7 +231,7 @@ def test_state_of_an_earlier_micro_batch_is_refused(tmp_path: Path) -> None:
     query.micro_batch({"left": [], "right": []})
     query.state[0].store = before
     with pytest.raises(
-        StateError, match="bucket 0 has the state after micro-batch 0, and micro-batch 2 is to go on from"
+        StateError, match="bucket 0 has the state after micro-batch 0, but micro-batch 2 must continue from"
     ):
         query.micro_batch({"left": [], "right": [(2, 1, None, SECOND)]})
 
@@ -257,7 +257,9 @@ def test_segment_in_the_place_of_another_one_is_refused(tmp_path: Path) -> None:
     one, other = sorted(kept)
     kept[one], kept[other] = kept[other], kept[one]
     shutil.rmtree(tmp_path)
-    with pytest.raises(StateError, match=r"segment 0-\d-\w+ of the join's state is damaged: .* another checksum"):
+    with pytest.raises(
+        StateError, match=r"segment 0-\d-\w+ of the join's state is damaged: .* do not match the checksum"
+    ):
         query.micro_batch({"left": [(3, 2, None, SECOND)], "right": []})
 
 
@@ -290,7 +292,7 @@ def test_sequencer_that_has_lost_its_totals_is_refused_by_the_buckets(tmp_path: 
     query.micro_batch({"left": [(1, 1, None, 0)], "right": []})
     query.sequencer.store.clear()
     message = (
-        "the sequencer has numbered 0 left and 0 right rows before this micro-batch, bucket 0 has seen 1 left and 0"
+        "the sequencer has numbered 0 left and 0 right rows before this micro-batch, but bucket 0 has received 1 left"
     )
     with pytest.raises(StateError, match=message):
         query.micro_batch({"left": [], "right": [(2, 1, None, 0)]})

@@ -72,7 +72,7 @@ def test_everything_is_plain_values_for_machines(spark: SparkSession, ended: Pat
 def test_folders_that_are_no_checkpoint(spark: SparkSession, ended: Path, tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"nothing at .*/missing; expected the checkpoint folder of a streaming query"):
         inspect_state(spark, str(tmp_path / "missing"))
-    with pytest.raises(StateError, match="is no checkpoint of a streaming query with state; expected the folder that"):
+    with pytest.raises(StateError, match="is not the checkpoint of a streaming query with state; expected the query's"):
         inspect_state(spark, str(ended / "left"))
 
 

@@ -150,7 +150,7 @@ def test_cache_folder_that_cannot_be_written_changes_nothing(tmp_path: Path, cap
     for batch in batches:
         query.micro_batch(batch)
     assert query.pairs() == expected(batches, CASES["cell"][1], LENGTH, LATENESS)
-    assert "takes no file" in caplog.text
+    assert "cannot write to" in caplog.text
 
 
 def test_small_segments_are_merged_and_old_ones_leave(tmp_path: Path) -> None:

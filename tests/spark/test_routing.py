@@ -252,7 +252,7 @@ def test_spread_divides_what_is_hot(strategy: str, on: str, buckets: int, spread
         ("hash", 8, 0, "spread must be a whole number, at least 1, which spreads nothing; got 0"),
         ("hash", 8, True, "spread must be a whole number"),
         ("hash", 8, 2.0, "spread must be a whole number"),
-        ("grid", 8, 2, "strategy 'grid' has neither: it spreads all rows as they come.*Leave spread out"),
+        ("grid", 8, 2, "strategy 'grid' has neither: it distributes all rows.*Omit spread"),
         ("broadcast", 8, 2, "strategy 'broadcast' has neither"),
     ],
 )

@@ -218,7 +218,7 @@ def test_numbering(left: list[int], right: list[int], self_join: bool) -> None:
 
 def test_null_in_the_order_is_an_error_of_the_task(tmp_path: Path) -> None:
     query = Query(wire(tmp_path, "l.x = r.x", sj.CountWindow(2), "hash", order_by="ts"))
-    message = "order_by='ts': 1 rows of the right batch are NULL there and have no place in it"
+    message = "order_by='ts': 1 rows of the right batch are NULL in it and cannot be ordered; drop them first"
     with pytest.raises(SchemaError, match=message):
         query.micro_batch({"left": [(1, 1, None, 0)], "right": [(2, 1, None, None), (3, 1, None, 1)]})
 

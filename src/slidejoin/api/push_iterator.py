@@ -53,6 +53,6 @@ def both_schemas(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Sch
         raise ArgumentTypeError(msg)
     left, right = schemas
     if self_join and left != right:
-        msg = "a self-join has one schema, given twice; got two that differ: its rows are both left and right"
+        msg = "a self-join needs the same schema twice, as its rows are both left and right; got two that differ"
         raise ArgumentError(msg)
     return left, right

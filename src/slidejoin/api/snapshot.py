@@ -150,7 +150,7 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algor
         rows = {}
         for side, table in zip(SIDES, tables, strict=True):
             if table.schema != operator.plan.kept_schema(side):
-                msg = f"the {side} rows have another schema than the join"
+                msg = f"the schema of the {side} rows differs from the join's"
                 raise StateError(msg)
             rows[side] = (table, *_ordinals(header, side, table.num_rows))
         operator.load(rows)

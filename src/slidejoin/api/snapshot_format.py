@@ -81,7 +81,7 @@ def _blocks(body: bytes, count: int) -> list[bytes]:
         (length,) = LENGTH.unpack_from(body, at)
         at += LENGTH.size
         if at + length > len(body):
-            msg = f"part {number} ends behind the end"
+            msg = f"part {number} extends beyond the end"
             raise ValueError(msg)
         blocks.append(body[at : at + length])
         at += length

@@ -291,7 +291,7 @@ class StreamJoin:
         missing = " and ".join(side for side in SIDES if side not in state.schemas)
         return Explanation(
             f"{config.how} join on {to_sql(config.on, config.aliases)}\nwindow: {config.window}\n"
-            f"not planned yet: the schema of the {missing} side is known with its first batch, or from schemas="
+            f"not planned yet: the schema of the {missing} side is not known yet; push a batch of it, or give schemas="
         )
 
     def __repr__(self) -> str:
@@ -335,7 +335,7 @@ class StreamJoin:
         """Read the batches, each once, and return a table of each side."""
         state = self._state
         if state.config.self_join and right is not None:
-            msg = "a self-join takes its rows once, as left; got a right batch as well"
+            msg = "a self-join takes only left batches; got a right batch as well"
             raise SchemaError(msg)
         schemas = state.schemas
         tables: dict[Side, pa.Table] = {
@@ -349,7 +349,7 @@ class StreamJoin:
     def _check_open(self) -> None:
         self._check_idle()
         if self._state.finished:
-            msg = "the join is finished and takes no more rows; make a new StreamJoin"
+            msg = "the join is finished and takes no more rows; create a new StreamJoin"
             raise JoinClosedError(msg)
 
     def _settle(self) -> None:
@@ -363,7 +363,7 @@ class StreamJoin:
         if self._broken is not None:
             msg = (
                 f"a push was interrupted by {self._broken} and the window may lack some of its rows; "
-                "go on from the last snapshot, or make a new StreamJoin"
+                "restore the last snapshot, or create a new StreamJoin"
             )
             raise JoinClosedError(msg)
         if self._running is not None and self._running() is not None:
@@ -382,7 +382,7 @@ class StreamJoin:
             msg = (
                 f"memory_limit is {limit} bytes; the window holds {held} and this push of "
                 f"{sum(t.num_rows for t in tables.values())} rows may need {coming} more. "
-                "Push fewer rows at once, or make the window smaller; nothing was taken"
+                "Push fewer rows at once, or make the window smaller; none of the rows was added"
             )
             raise MemoryLimitError(msg)
 

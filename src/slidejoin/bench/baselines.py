@@ -241,7 +241,7 @@ class Baseline:
         scaled = f", scaled from {LOOP_PROBES} rows" if self.name == "nested loop" else ""
         return (
             f"{label:<18} {millions(self.rows_per_second):>8} rows/s   slidejoin is {self.ratio:,.1f} times as fast "
-            f"({self.pushes} pushes{scaled}; {self.checked_pairs:,} pairs of one more are the same)"
+            f"({self.pushes} pushes{scaled}; {self.checked_pairs:,} pairs of one more push are equal)"
         )
 
 

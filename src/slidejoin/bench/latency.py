@@ -137,7 +137,7 @@ class LatencyReport(Report):
         yield f"time      {self.microseconds_per_push['total']:.1f} us a push on average: {steps}"
         yield f"speed     {millions(self.rows_per_second)} rows/s, {self.pairs_per_row:.2f} pairs a row"
         yield f"verified  {self.verified_pairs:,} pairs of the last push, against NumPy"
-        yield "idle      loops of constant work, timed in turns with the pushes: the machine's own jitter"
+        yield "idle      loops of constant work, timed alternately with the pushes: the machine's own jitter"
 
 
 def run(*, runs: int = 1, rows: int | None = None, push: int | None = None, **options: Any) -> LatencyReport:

@@ -390,5 +390,5 @@ def _check(report: SparkReport) -> None:
     counted = report.output == "count"
     expected = 1.0 if counted else report.match_rate
     if abs(report.rows_out_per_row - expected) > (0 if counted else 0.1 * expected):
-        msg = f"{report.rows_out_per_row:.3f} rows came out for each row in, expected {expected:.3f}"
+        msg = f"{report.rows_out_per_row:.3f} output rows for each input row, expected {expected:.3f}"
         raise SlideJoinError(msg)

@@ -101,7 +101,7 @@ def check_pairs(got: NDArray[np.int64], expected: NDArray[np.int64], who: str) -
     """
     ordered = _sorted(got)
     if not np.array_equal(ordered, expected):
-        msg = f"{who} gave {len(got):,} pairs for the last push, not the {len(expected):,} that NumPy finds"
+        msg = f"{who} found {len(got):,} pairs in the last push, but NumPy finds {len(expected):,}"
         both, times = np.unique(np.concatenate([np.unique(ordered, axis=0), expected]), axis=0, return_counts=True)
         wrong = both[times == 1]
         if len(wrong):
@@ -147,7 +147,7 @@ def check_push(
         arrivals = (2 * (ordinals - first)[:, None] + np.array([0, 1])).ravel()
         given = out["match_count"].to_numpy()
         if given.size != 2 * (last - first) or not np.array_equal(given[arrivals], counts[arrivals]):
-            msg = f"the last push counted {int(given.sum()):,} pairs otherwise than NumPy does; please report it"
+            msg = f"the last push counted {int(given.sum()):,} pairs, with other counts than NumPy; please report it"
             raise SlideJoinError(msg)
         return len(expected)
     names = ("left", "right") if output == "positions" else ("i", "i_right")
@@ -156,7 +156,7 @@ def check_push(
         pairs //= 2
     probes = _probe(pairs)
     if order != "none" and np.any(np.diff(probes) < 0):
-        msg = "the last push put its pairs out in another order than that of the probes' arrival; please report it"
+        msg = "the last push did not emit its pairs in the order of the probes' arrival; please report it"
         raise SlideJoinError(msg)
     check_pairs(pairs[np.isin(probes // 2, ordinals)], expected, "slidejoin")
     return len(expected)

@@ -33,7 +33,7 @@ File = Annotated[
 ]
 Base = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Where relative paths in the file start; its own folder by default."),
+    typer.Option(metavar="FOLDER", help="The folder that relative paths in the file refer to; its own by default."),
 ]
 
 
@@ -66,9 +66,9 @@ def run(file: File, *, base: Base = None, json: Json = False, debug: Debug = Fal
         run_job(job, file.stem, listener, json=json)
 
 
-@app.command(short_help="Say how a job would run, and why.")
+@app.command(short_help="Show how a job would run, and why.")
 def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
-    """Say how the join of a TOML file would run, and why; nothing is read but schemas."""
+    """Show how the join of a TOML file would run, and why; nothing is read but schemas."""
     with errors_told(debug=debug):
         job = read_job(file, base)
         from slidejoin.cli.explaining import explain_job  # noqa: PLC0415 - see run
@@ -79,7 +79,7 @@ def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug =
 
 app.command(short_help="Write a job file for given sources.")(init)
 app.command(help=BENCH_HELP, short_help="Measure the join on this machine.")(bench)
-app.command(short_help="List what the joins of a checkpoint keep.")(state)
+app.command(short_help="Show the state of the joins in a checkpoint.")(state)
 
 
 @app.command("compile", short_help="Compile all kernels ahead of the first push.")

@@ -42,12 +42,12 @@ To = Annotated[
     ),
 ]
 On = Annotated[
-    str | None, typer.Option("--on", metavar="SQL", help="What must hold for a pair: 'l.a = r.a'. Guessed by default.")
+    str | None, typer.Option("--on", metavar="SQL", help="The join condition, such as 'l.a = r.a'. Guessed by default.")
 ]
 Kind = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help="parquet, csv or json, where file names do not tell.")
+    str | None, typer.Option("--format", metavar="FORMAT", help="parquet, csv or json, if file names do not show it.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 TIMES = ("ts", "event_time", "timestamp", "time", "at")
@@ -56,7 +56,7 @@ TIMES = ("ts", "event_time", "timestamp", "time", "at")
 
 HEAD = """\
 # A join for `slidejoin run {name}`. Every key is described in docs/run-file.md; lines that begin
-# with # are not in force. `slidejoin explain {name}` says how it would run, and reads no rows.
+# with # are comments. `slidejoin explain {name}` shows how it would run, and reads no rows.
 """
 
 WINDOW = """\
@@ -71,7 +71,7 @@ lateness = "1 minute"    # how far a row may lie behind the latest one; later on
 """
 
 MISSING = """\
-# Both sides have no timestamp of one name: give left_on and right_on instead of on, or make the
+# The sides share no timestamp column: give left_on and right_on instead of on, or make the
 # column in `columns` of a source, such as "timestamp_seconds(epoch) AS ts".
 """
 
@@ -79,8 +79,8 @@ SINK = """\
 [sink]
 format = "parquet"       # or csv, json; console prints some rows; noop writes nothing
 path = "pairs"
-checkpoint = "pairs.checkpoint"  # how far the job is: run again, it goes on from there
-trigger = "available_now"        # take what is there and end; "10 seconds": go on, that often
+checkpoint = "pairs.checkpoint"  # the job's progress: run again, it continues from there
+trigger = "available_now"        # read what is there and stop; "10 seconds": keep running, that often
 
 [spark]
 master = "local[*]"      # all cores of this machine
@@ -109,14 +109,14 @@ def init(
             typer.echo(text, nl=False)
             return
         if to.exists() and not force:
-            msg = f"{to} is there already; give another name by --to, or --force to replace it"
+            msg = f"{to} already exists; give another name with --to, or --force to overwrite it"
             raise ConfigError(msg)
         try:
             to.write_text(text, encoding="utf-8")
         except OSError as error:
             msg = f"{to}: cannot be written: {error.strerror}"
             raise ConfigError(msg) from error
-        typer.echo(f"wrote {to}; look at `on` and the window in it, then: slidejoin explain {to}")
+        typer.echo(f"wrote {to}; check `on` and the window in it, then run: slidejoin explain {to}")
 
 
 def names_of(paths: Sequence[str]) -> list[str]:
@@ -279,7 +279,7 @@ def _source(sample: Sample, folder: Path, time: str | None) -> str:
     lines += [
         '# where = "price > 0"                         # other rows are not read',
         "# max_files_per_trigger = 1                  # most files of one micro-batch; all that are there by default",
-        "# stream = false                             # the files are a table at rest; no checkpoint, no trigger then",
+        "# stream = false                             # a static table: no checkpoint, no trigger",
         "",
     ]
     return "\n".join(lines)
@@ -304,17 +304,17 @@ def _join(samples: Sequence[Sample], predicate: str, *, guessed: bool) -> str:
         sides = [f'self_join = "{samples[0].name}"  # every row is both l and r']
     else:
         sides = [f'left = "{samples[0].name}"   # l in what follows', f'right = "{samples[1].name}"  # r']
-    aim = "a guess: write what must hold for a pair, any condition over both rows" if guessed else "what must hold"
+    aim = "a guess; replace it by any condition over both rows" if guessed else "any condition over both rows"
     return "\n".join(
         [
             "[join]",
             *sides,
-            f"# {aim}; = and BETWEEN of fixed width are fastest",
+            f"# {aim}: = and BETWEEN of fixed width are fastest",
             f"on = {_text(predicate)}",
             '# select = ["l.id", "r.id"]  # columns of the result; all by default',
-            '# output = "count"           # one row for each row that comes, with the number of its partners',
-            '# strategy = "auto"          # which rows meet where: hash, cell, grid or broadcast',
-            "# partitions = 4             # buckets; belongs to the checkpoint. As many as cores by default",
+            '# output = "count"           # one row for each arriving row, with its number of matches',
+            '# strategy = "auto"          # how rows are routed: hash, cell, grid or broadcast',
+            "# partitions = 4             # buckets; fixed by the checkpoint; as many as cores by default",
             "",
         ]
     )

@@ -49,15 +49,15 @@ def bench(
             help="Rows a push, half of them of each side; 2^15, latency: 256 by default.",
         ),
     ] = None,
-    match_rate: Annotated[float | None, typer.Option(help="Partners a row finds, on average; 2 by default.")] = None,
+    match_rate: Annotated[float | None, typer.Option(help="Matches of a row, on average; 2 by default.")] = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads of the join; all cores by default. Machine and scaling: 2.")
     ] = None,
     distribution: Annotated[
         str | None,
         typer.Option(
-            help="Of the keys: uniform (default), gaussian, gamma3, gamma1, zipf, multimodal, shifting, lognormal, "
-            "pareto."
+            help="Distribution of the keys: uniform (default), gaussian, gamma3, gamma1, zipf, multimodal, "
+            "shifting, lognormal, pareto."
         ),
     ] = None,
     algorithm: Annotated[
@@ -89,7 +89,7 @@ def bench(
             "--rows", parser=_number, metavar="ROWS", help="Rows to measure in a run; some windows by default."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the random keys; 1 by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random keys; 1 by default.")] = None,
     windows: Annotated[
         str | None, typer.Option(metavar="ROWS,ROWS,…", help="Scaling: the sizes; 2^14 to 2^26 by default.")
     ] = None,
@@ -116,7 +116,7 @@ def bench(
     ] = None,
     scale: Annotated[float | None, typer.Option(help="Tasks: rows in multiples of the default.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw a picture too: band, equi, less, latency, scaling.")
+        Path | None, typer.Option(metavar="FILE.png", help="Also draw a plot: band, equi, less, latency, scaling.")
     ] = None,
     json: Json = False,
     debug: Debug = False,

@@ -34,7 +34,7 @@ SINK_KEYS = ("format", "path", "checkpoint", "trigger", "options")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
-A_CHECKPOINT = "a folder in which Spark keeps how far it is, for restarts"
+A_CHECKPOINT = "a folder in which Spark keeps the job's progress, for restarts"
 A_COLUMN = "the name of the event-time column"
 AN_ORDER = "the column of both sides by which the rows of a micro-batch arrive"
 

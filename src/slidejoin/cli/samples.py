@@ -71,12 +71,12 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
     name : str
         What the source is to be called.
     kind : str, optional
-        Its format, where file names do not tell.
+        Its format, if file names do not show it.
 
     Raises
     ------
     ConfigError
-        If there is nothing, its format cannot be told, or the file cannot be read.
+        If there is nothing, its format is unknown, or the file cannot be read.
     """
     if kind is not None and kind not in FORMATS:
         msg = f"--format: got {kind!r}, expected one of {', '.join(FORMATS)}"
@@ -84,14 +84,14 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
     if REMOTE.match(path):
         kind = kind or _format_of(path)
         if kind is None:
-            msg = f"{path}: the format cannot be told from the name; give --format parquet, csv or json"
+            msg = f"{path}: the name does not show the format; give --format parquet, csv or json"
             raise ConfigError(msg)
         return Sample(name, path, kind)
     file = next(_files(path), None)
     kind = kind or _format_of(str(file or path))
     if kind is None:
         seen = f"the first file is {file.name}" if file else "there is no file in it"
-        msg = f"{path}: its format cannot be told, {seen}; give --format parquet, csv or json"
+        msg = f"{path}: unknown format, {seen}; give --format parquet, csv or json"
         raise ConfigError(msg)
     if file is None:
         return Sample(name, path, kind)

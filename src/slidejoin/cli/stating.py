@@ -38,7 +38,7 @@ def state(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List what the joins of a streaming query keep: their buckets, segments, rows, bytes and watermarks."""
+    """Show the state of the joins in a checkpoint: their buckets, segments, rows, bytes and watermarks."""
     with errors_told(debug=debug):
         session = Session("local[*]", _settings(conf or []))
         from slidejoin.cli.session import spark_session  # noqa: PLC0415 - belongs to an extra, and is slow to load

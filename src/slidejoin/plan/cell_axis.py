@@ -31,7 +31,7 @@ PLACES = 16
 WIDEST = 1 << 31
 """Exact keys in wider bands are divided: a bucket stores 32 bits of a place, of which a band should use only some."""
 
-WHY = "a band of fixed width lies in two cells"
+WHY = "a band of fixed width overlaps two cells"
 
 EDGE = 1 << 52
 """Beyond these places neighbouring doubles are more than one place apart: there each double is a place."""
@@ -48,7 +48,7 @@ def cell_axes(term: object, window: Window) -> dict[Side, Axis] | None:
     if isinstance(window, CountWindow) and max(window.left, window.right) > LONGEST // 2:
         return None
     if term.shape == "equality":
-        return dict.fromkeys(SIDES, Axis(0, None, "an equality lies in one cell"))
+        return dict.fromkeys(SIDES, Axis(0, None, "an equality needs one cell"))
     if term.shape != "band" or term.widths is None:
         return None
     axes: dict[Side, Axis] = {}

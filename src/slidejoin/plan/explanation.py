@@ -71,16 +71,18 @@ def explained_terms(config: JoinSpec, terms: Sequence[Term], bound: BoundPredica
     first, *others = terms
     lines = []
     if first.shape == "all":
-        lines.append("indexed: nothing, as no comparison has columns of one side alone on each of its sides")
+        lines.append(
+            "indexed: nothing; no comparison has only left columns on one side and only right columns on the other"
+        )
     else:
         lines.append(f"indexed: {_named(first, config)}")
-    lines += [f"not indexed, compared row by row: {_named(term, config)}" for term in others]
+    lines += [f"not indexed, checked row by row: {_named(term, config)}" for term in others]
     for side in SIDES:
         own = [part for part in conjuncts(config.on) if _sides(part) == {side}]
         lines += [f"filter on {side} rows, before the index: {to_sql(part, config.aliases)}" for part in own]
     rest = bound.filter(loose)
     if rest is not None:
-        lines.append(f"filter on the pairs that are found: {to_sql(rest.expr, config.aliases)}")
+        lines.append(f"filter on candidate pairs: {to_sql(rest.expr, config.aliases)}")
     if bound.never:
         lines.append("a constant part of the predicate is never true: no pair can match")
         return Explained(lines, [])
@@ -103,9 +105,9 @@ def _kind(term: RangeTerm) -> str:
     if term.shape == "band":
         return "band of fixed width" if term.widths is not None else "band"
     if term.shape == "not-equal":
-        return "all values but one"
+        return "inequality, all values but one"
     if term.shape == "ranges":
-        return f"up to {term.pieces} ranges" if term.pieces > 1 else "range with one end"
+        return f"up to {term.pieces} ranges" if term.pieces > 1 else "open-ended range"
     return term.shape
 
 
@@ -121,8 +123,8 @@ def _warning(config: JoinSpec, first: Term, others: Sequence[Term], *, checked: 
         if config.output == "count":
             return None
         return (
-            f"each row is expected to match {share}, and all of these pairs are put out; output='count' counts them "
-            "without writing them"
+            f"each row is expected to match {share}, and all these pairs are output; output='count' counts them "
+            "without enumerating them"
         )
     ranges = [term for term in (first, *others) if isinstance(term, RangeTerm)]
     hint = _of_two_columns(config, ranges) or _of_one_end(config, ranges)
@@ -137,9 +139,9 @@ def _of_two_columns(config: JoinSpec, terms: Sequence[RangeTerm]) -> str | None:
             if at == same and op in LOWER and other in UPPER:
                 value, below, above = (to_sql(expr, config.aliases) for expr in (at, low, high))
                 return (
-                    f"The ends of {value} come from two columns, {below} and {above}, and the index has one key. If "
-                    f"{above} is never more than a number N above {below}, add AND {value} <= {below} + N, with the "
-                    "number in the place of N: the pairs stay the same, and the band of fixed width is indexed"
+                    f"{value} is bounded by two columns, {below} and {above}, but the index has one key. If {above} is "
+                    f"never more than a number N above {below}, add AND {value} <= {below} + N, replacing N by the "
+                    "number: the result is the same, and the band of fixed width is indexed"
                 )
     return None
 
@@ -159,11 +161,11 @@ def _of_one_end(config: JoinSpec, terms: Sequence[RangeTerm]) -> str:
     example = BAND.format(l=left, r=right)
     if len(terms) > 1:
         return (
-            "One comparison is indexed, and none has two ends. If a left value is known to lie near a right one, add "
-            f"that as a band of fixed width, {example}: a row then reads the band alone"
+            "One comparison is indexed, and all are open-ended. If left values are known to be near right ones, add a "
+            f"band of fixed width, {example}: a probe then reads only the band"
         )
     return (
-        f"Add a comparison that an index can use, if the rows that meet have one: an equality such as {left}.key = "
-        f"{right}.key, or a band, {example}. Columns of the left side stand on one side of it, those of the right side "
-        "on the other"
+        "If matching rows allow it, add a comparison that an index can use: an equality such as "
+        f"{left}.key = {right}.key, or a band, {example}, with only left columns on one side and only right columns on "
+        "the other"
     )

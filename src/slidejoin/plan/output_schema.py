@@ -134,7 +134,7 @@ def _selected(
     chosen = []
     for item in select:
         if item not in by_name:
-            msg = f"select= names {item!r}, which is no column; write one of {', '.join(by_name)}."
+            msg = f"select= names {item!r}, which is not a column; use one of {', '.join(by_name)}."
             raise PredicateError(msg + nearest(item, by_name))
         chosen.append(by_name[item])
     return chosen

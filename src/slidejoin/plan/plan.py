@@ -148,14 +148,14 @@ class Plan:
 
     def _why_algorithm(self, used: str | None) -> str:
         if used is not None and used != self.algorithm:
-            return f"by what this join has measured it is faster than {ALGORITHMS[self.algorithm]}"
+            return f"measured to be faster than {ALGORITHMS[self.algorithm]} in this join"
         if self.config.algorithm != "auto":
-            return f"algorithm={self.config.options or self.config.algorithm!r} was asked for"
+            return f"algorithm={self.config.options or self.config.algorithm!r} was set"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
         if _shape(self.terms[0]) == "all":
-            return "each row is compared with all rows of the window, which any index serves"
-        return "the ranges are not of one narrow width, which cells need"
+            return "each row is compared with the whole window, so the index makes no difference"
+        return "cells need ranges of one narrow width"
 
     @property
     def loose(self) -> frozenset[int]:
@@ -232,8 +232,8 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
         others = ", ".join(repr(name) for name, one in STRUCTURES.items() if not one.equality_only)
         msg = (
-            f"algorithm={config.algorithm!r} finds single keys, so the predicate needs an equality between the sides; "
-            f"the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
+            f"algorithm={config.algorithm!r} supports only equality, so the predicate needs an equality between the "
+            f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
     return Plan(config, (left, right), bound, terms, places, scope, layout, axes, kept)

@@ -105,7 +105,10 @@ class TimeScope:
                 raise PredicateError(msg)
         families = _family(types["left"]), _family(types["right"])
         if families[0] != families[1]:
-            msg = f"event times of the sides do not compare: {types['left']} and {types['right']}; cast one of them"
+            msg = (
+                f"the event times of the two sides are not comparable: {types['left']} and {types['right']}; "
+                "cast one of them"
+            )
             raise PredicateError(msg)
         whole = families[0] == "integer"
         scale = None if whole else max(_scale(types["left"]), _scale(types["right"]))

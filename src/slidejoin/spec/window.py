@@ -189,8 +189,8 @@ class CountWindow:
         if self.slide > min(self.left, self.right):
             sizes_text = f"{self.left} and {self.right} rows"
             msg = (
-                f"CountWindow slide must not be larger than the window, got slide {self.slide} for {sizes_text}; 1 is "
-                "exact"
+                f"CountWindow slide must not be larger than the window, got slide {self.slide} for {sizes_text}; "
+                "give 1 for an exact window"
             )
             raise ArgumentError(msg)
 

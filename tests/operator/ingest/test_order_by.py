@@ -69,8 +69,8 @@ def test_integers_and_floats(left: list[int], right: list[float]) -> None:
     [
         ({"x": [1]}, {"o": [1]}, "order_by='o': the left batch has no such column; it has x."),
         ({"o": [1]}, {"oo": [1], "x": [1]}, "order_by='o': the right batch has no such column; it has oo, x."),
-        ({"o": [1, None, None]}, {}, "order_by='o': 2 rows of the left batch are NULL there and have no place in it"),
-        ({}, {"o": [float("nan")]}, "order_by='o': 1 rows of the right batch are NaN there and have no place in it"),
+        ({"o": [1, None, None]}, {}, "order_by='o': 2 rows of the left batch are NULL in it and cannot be ordered"),
+        ({}, {"o": [float("nan")]}, "order_by='o': 1 rows of the right batch are NaN in it and cannot be ordered"),
         ({"o": ["x"]}, {}, "that column of the left batch is string; order by a number, boolean, time or duration"),
         ({"o": [1]}, {"o": [True]}, "order_by='o': number and boolean have no common order; cast one of the columns"),
         (

@@ -277,11 +277,11 @@ class BandCells(Index):
         if rows < ENOUGH:
             return None
         spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
-        because = "a third more than usual, as keys crowd" if self.roomy else "fastest setting measured"
+        because = "a third more than usual, because keys are skewed" if self.roomy else "fastest setting measured"
         return (
             f"buckets: {int(state[BUCKETS]):,} ({because}), {self.rows_a_bucket:g} rows each in a window of "
-            f"{self.rows:,}; {spilled:.0f} of 1,000 rows found their bucket full (10 with even keys), so further lines "
-            f"are {'fetched ahead' if deep else 'read when needed'}"
+            f"{self.rows:,}; {spilled:.0f} of 1,000 rows found their bucket full (10 with uniform keys); overflow "
+            f"lines are {'prefetched' if deep else 'read when needed'}"
         )
 
     @property

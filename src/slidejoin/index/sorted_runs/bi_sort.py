@@ -244,9 +244,9 @@ class BiSort(Index):
             return None
         best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
         return (
-            f"runs: merged while the older has fewer than {best.fan_out} times the rows of the newer (lowest cost "
-            f"expected); {best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row, {best} "
-            f"against {others}"
+            f"runs: merged while the older has fewer than {best.fan_out} times the rows of the newer (lowest "
+            f"estimated cost); {best.near + best.far:.1f} runs to search and {best.moves:.1f} moves for each row, "
+            f"{best}, alternatives: {others}"
         )
 
     def skip_to(self, ordinal: int) -> None:

@@ -89,7 +89,10 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
         column = column.cast(column.type.value_type)
     kind = column.type
     if column.null_count:
-        msg = f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL there and have no place in it"
+        msg = (
+            f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL in it and cannot be ordered; "
+            "drop them first"
+        )
         raise SchemaError(msg)
     if pa.types.is_boolean(kind):
         return "boolean", column.cast(pa.int8()).to_numpy().astype(np.int64), 0
@@ -103,7 +106,10 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
         values = column.to_numpy().astype(np.float64)
         if np.isnan(values).any():
             nan = int(np.isnan(values).sum())
-            msg = f"order_by={name!r}: {nan} rows of the {side} batch are NaN there and have no place in it"
+            msg = (
+                f"order_by={name!r}: {nan} rows of the {side} batch are NaN in it and cannot be ordered; "
+                "drop them first"
+            )
             raise SchemaError(msg)
         return "number", values, 0
     if pa.types.is_decimal(kind):

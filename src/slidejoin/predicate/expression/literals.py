@@ -73,7 +73,7 @@ def _scalar(value: Any) -> Scalar:  # noqa: ANN401, C901, PLR0911, PLR0912 - one
 def unicode_text(text: str) -> str:
     """Return the text; PredicateError if it cannot be written as UTF-8, as half of a pair of surrogates."""
     if not is_unicode(text):
-        msg = f"{_shorten(ascii(text))} is no Unicode text: it has half of a pair of surrogates; decode it again"
+        msg = f"{_shorten(ascii(text))} is not valid Unicode: it has half of a surrogate pair; decode it again"
         raise PredicateError(msg)
     return text
 

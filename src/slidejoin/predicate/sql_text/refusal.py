@@ -23,7 +23,7 @@ _HINTS: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
     ((exp.Query, exp.Subquery, exp.Exists, exp.Any, exp.All), _ONE_PAIR),
     ((exp.Window, exp.AggFunc), f"{_ONE_PAIR}, so there is nothing to aggregate over"),
     ((exp.NullSafeEQ, exp.NullSafeNEQ), f"for equality that counts NULLs as equal, {_EQUAL_OR_NULL}"),
-    ((exp.Is,), "only IS [NOT] NULL is there; for a boolean, write the column itself or NOT and the column"),
+    ((exp.Is,), "only IS [NOT] NULL is supported; for a boolean, write the column itself or NOT and the column"),
     ((exp.IntDiv,), "there is / (always a double) and % (of integers)"),
     ((exp.Pow,), "write x * x"),
     ((exp.TryCast,), "the only cast is CAST(x AS DOUBLE)"),
@@ -32,7 +32,7 @@ _HINTS: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
     ((exp.DPipe, exp.Concat), "strings are not built in a predicate; build the string as a column first"),
     ((exp.Tuple,), "compare columns one by one, joined by AND"),
     ((exp.In,), "IN takes a list of values, as in x IN (1, 2, 3)"),
-    ((exp.Between,), "only plain BETWEEN low AND high is there"),
+    ((exp.Between,), "only plain BETWEEN low AND high is supported"),
     (
         (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot),
         "write AND, OR, NOT for conditions; bits cannot be computed",

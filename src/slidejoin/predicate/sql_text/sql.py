@@ -127,7 +127,7 @@ class _Reader:
         if isinstance(operand, _CONDITIONS):
             first = shown(tree.this.expression) if type(tree.this) in _COMPARATORS else "b"
             msg = (
-                f"comparisons in a row cannot be read as they look: {shown(tree)}. Write two of them, as in "
+                f"comparisons cannot be chained: {shown(tree)}. Write two of them, as in "
                 f"a < {first} AND {first} < c, or put one in parentheses if its truth value is meant"
             )
             raise PredicateError(msg)

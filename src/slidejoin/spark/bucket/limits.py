@@ -123,7 +123,7 @@ class Room:
             f"{shown(self._arrived)} of this micro-batch; {BUCKET_BYTES} allows {shown(self._limit)}. Nothing is lost: "
             "start the query again on its checkpoint with a higher limit, and workers that have the memory; or on a "
             "new checkpoint with more partitions=, with spread= if one key or value has most of the rows, or with a "
-            "shorter window. If most of it is of this micro-batch, take less at once (maxFilesPerTrigger)"
+            "shorter window. If most of it arrived in this micro-batch, read less at once (maxFilesPerTrigger)"
         )
         raise MemoryLimitError(msg)
 
@@ -143,7 +143,7 @@ class Room:
                         f"bucket {self._bucket} of {self._buckets}: this micro-batch brings {shown(size)} of column "
                         f"{field.name!r} of the {stream} side, and a segment of the state holds "
                         f"{shown(LARGEST_COLUMN)} of a column. Nothing is lost: start the query again on its "
-                        "checkpoint and take less at once (maxFilesPerTrigger); or on a new checkpoint with more "
+                        "checkpoint and read less at once (maxFilesPerTrigger); or on a new checkpoint with more "
                         "partitions="
                     )
                     raise MemoryLimitError(msg)

@@ -90,34 +90,33 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -
     marks = marks_of(frame)
     if earlier > 1:
         msg = (
-            f"the {side} side is marked with withWatermark more than once, one behind another, and Spark would end the "
-            "query for that in its second micro-batch; leave all but one out. What comes out of a join, as match_time, "
-            "or out of an aggregation is marked already"
+            f"the {side} side has more than one withWatermark, and Spark would fail the query in its second "
+            "micro-batch; keep only one. The output of a join (match_time) or an aggregation already has a watermark"
         )
         raise SparkJoinError(msg)
     if not marks:
         if earlier:
             msg = (
-                f"the {side} side was marked with withWatermark before, on a column that has been left out or computed "
-                f"anew since, so that none shows the mark; Spark takes no second one, on {column!r}. Keep the marked "
-                "column as it is (withColumnRenamed keeps the mark, an expression loses it) and let the window be over "
-                "it, or leave that withWatermark out"
+                f"the {side} side already has a withWatermark, on a column that was dropped or recomputed since, so "
+                f"the watermark is no longer visible; Spark allows no second one, on {column!r}. Keep that column as "
+                "it is (withColumnRenamed keeps its watermark, an expression loses it) and use it as the window's "
+                "event time, or remove that withWatermark"
             )
             raise SparkJoinError(msg)
         return frame.withWatermark(column, f"{lateness} milliseconds"), lateness
     if column not in marks:
         msg = (
-            f"the {side} side has its watermark on {', '.join(map(repr, marks))}, the window is over {column!r}; mark "
-            "that column instead, or take the marked one as the window's event time (of a column of windows: "
-            f"df.withColumn({column!r}, window_time({next(iter(marks))!r})))"
+            f"the {side} side has its watermark on {', '.join(map(repr, marks))}, but the window is over {column!r}; "
+            "put the watermark on that column, or use the other one as the window's event time (for a column of "
+            f"windows: df.withColumn({column!r}, window_time({next(iter(marks))!r})))"
         )
         raise SparkJoinError(msg)
     delay = marks[column]
     # A lateness of 0 is the default of a window: then the watermark decides.
     if lateness not in (0, delay):
         msg = (
-            f"the {side} side is marked with a watermark of {Span(delay * MILLISECOND)} on {column!r}, the window says "
-            f"lateness={window.lateness!s}; leave one of them out, or make them equal"
+            f"the {side} side has a watermark of {Span(delay * MILLISECOND)} on {column!r}, but the window has "
+            f"lateness={window.lateness!s}; remove one of them, or make them equal"
         )
         raise SparkJoinError(msg)
     return frame, delay

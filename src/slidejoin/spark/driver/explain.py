@@ -86,9 +86,9 @@ class JoinExplanation:
         lines.append(f"rows sent, and kept while in the window: {sides}")
         if self.sample is None:
             if max(self.loads) - min(self.loads) < 0.005:  # noqa: PLR2004 - would be printed alike
-                lines.append("expected load: the same in every bucket, where keys are many and none is hot")
+                lines.append("expected load: equal in all buckets, assuming many keys and no hot one")
             else:
-                lines.append(f"expected load, where hashes are even: {self._loads()}")
+                lines.append(f"expected load, assuming uniform hashes: {self._loads()}")
         else:
             rows = " and ".join(f"{count:,} {side}" for side, count in self.sample.items())
             lines.append(f"load, counted from {rows} rows: {self._loads()}")
@@ -101,7 +101,7 @@ class JoinExplanation:
 
     def _loads(self) -> str:
         each = ", ".join(f"{load:.2f}" for load in self.loads)
-        return f"{each} of the mean" if len(self.loads) > 1 else "one bucket has all"
+        return f"{each} of the mean" if len(self.loads) > 1 else "all rows in one bucket"
 
 
 def explain_join(
@@ -203,7 +203,7 @@ def _samples(sample: Any, sides: tuple[Side, ...], spec: SparkJoinSpec) -> list[
 def _sampled(sample: Any, side: Side, spec: SparkJoinSpec) -> pa.Table:  # noqa: ANN401 - any kind of table
     if hasattr(sample, "isStreaming"):
         if sample.isStreaming:
-            msg = f"sample: the {side} one is a streaming DataFrame, whose rows are to come; give a static one"
+            msg = f"sample: the {side} sample is a streaming DataFrame, which cannot be read now; give a static one"
             raise SparkJoinError(msg)
         sample = sample.limit(SAMPLE_ROWS).toArrow()
     table = to_table(sample, side, None).slice(0, SAMPLE_ROWS)
@@ -215,7 +215,7 @@ def _sampled(sample: Any, side: Side, spec: SparkJoinSpec) -> pa.Table:  # noqa:
     try:
         return canonical(table, schema)
     except pa.ArrowException as error:
-        msg = f"sample: the {side} rows are not of the types of the DataFrame: {error}"
+        msg = f"sample: the types of the {side} rows differ from the DataFrame's: {error}"
         raise PredicateError(msg) from error
 
 

@@ -325,7 +325,7 @@ def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
         raise StateError(msg) from error
     if not rows:
         msg = (
-            f"{checkpoint} is no checkpoint of a streaming query with state; expected the folder that the query has as "
+            f"{checkpoint} is not the checkpoint of a streaming query with state; expected the query's "
             "checkpointLocation, with offsets, commits and state in it"
         )
         raise StateError(msg)

@@ -216,8 +216,8 @@ def _check_order_by(window: Window, order_by: object) -> None:
     if isinstance(window, CountWindow) and (not isinstance(order_by, str) or not order_by):
         got = "no order_by" if order_by is None else f"order_by={shown(order_by)}"
         msg = (
-            f"{window!r} counts rows as they arrive, and Spark reads the rows of a micro-batch in no order: give "
-            f"order_by='column', a column of both sides; got {got}. Or use a TimeWindow, which needs none"
+            f"{window!r} counts rows as they arrive, but Spark does not order the rows of a micro-batch: give "
+            f"order_by='column', a column of both sides; got {got}. Or use a TimeWindow, which needs no order_by"
         )
         raise SparkJoinError(msg)
 

@@ -118,8 +118,8 @@ def check_frame(name: str, value: object) -> None:
     if _is_of_pyspark(value) and hasattr(value, "isStreaming"):
         return
     msg = (
-        f"{name} must be a DataFrame of Spark, got {shown(value)}. Other tables become one by "
-        "spark.createDataFrame(…); without Spark, slidejoin.StreamJoin joins them as they are"
+        f"{name} must be a DataFrame of Spark, got {shown(value)}. Convert other tables with "
+        "spark.createDataFrame(…), or join them without Spark by slidejoin.StreamJoin"
     )
     raise ArgumentTypeError(msg)
 
@@ -151,8 +151,8 @@ def check_state_store(session: SparkSession) -> None:
         msg = (
             f"{PROVIDER} is {provider or 'not set'}; streaming joins keep their windows in RocksDB. "
             f'Set it before the query starts: spark.conf.set("{PROVIDER}", "{ROCKSDB}"); '
-            f'with it goes spark.conf.set("{CHANGELOG}", "true"), which makes small micro-batches cheap. '
-            "The setting holds for the whole session, so it is not changed here."
+            f'also spark.conf.set("{CHANGELOG}", "true"), which makes small micro-batches cheap. '
+            "These settings apply to the whole session, so slidejoin does not change them."
         )
         raise SparkJoinError(msg)
 
@@ -229,8 +229,8 @@ def check_session(session: SparkSession) -> None:
     kept = int(session.conf.get(RETAINED, None) or MANY_VERSIONS)
     if kept >= MANY_VERSIONS:
         log.info(
-            "%s is %d: the checkpoint keeps the rows of that many micro-batches beside the window. A restart needs the "
-            "last one; 10 do for most.",
+            "%s is %d: the checkpoint keeps the rows of that many micro-batches beside the window. A restart needs "
+            "only the last one; 10 is usually enough.",
             RETAINED,
             kept,
         )

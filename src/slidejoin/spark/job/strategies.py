@@ -101,7 +101,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
     _check_spread(spread, buckets)
     equal = tuple(number for number, term in enumerate(bound.terms) if term.shape == "equality")
     bands = [number for number, term in enumerate(bound.terms) if term.shape == "band" and term.band_width is not None]
-    asked = f"strategy={name!r} was asked for" if name != "auto" else ""
+    asked = f"strategy={name!r} was set" if name != "auto" else ""
     if name == "hash" or (name == "auto" and equal):
         if not equal:
             msg = (
@@ -109,7 +109,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
                 f"the predicate has {_terms(bound)}. Use strategy='auto', 'cell', 'grid' or 'broadcast'"
             )
             raise SparkJoinError(msg)
-        why = asked or "the predicate has an equality, so a row of either side has one place"
+        why = asked or "the predicate has an equality, so each row is sent to one bucket"
         return Strategy("hash", equal, spread=spread, why=why)
     if name == "cell" or (name == "auto" and bands):
         if not bands:
@@ -120,7 +120,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
             )
             raise SparkJoinError(msg)
         band, width = bound.terms[bands[0]].band_width or 0, cell_width(bound.terms[bands[0]], "left")
-        why = asked or "no equality, but a band of constant width, which few cells hold"
+        why = asked or "no equality, but a band of constant width, which overlaps few cells"
         return Strategy("cell", (bands[0],), width, 1 + float(band) / float(width), spread, why=why)
     return _of_all(name, bound, buckets, spread, asked)
 
@@ -143,8 +143,8 @@ def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: 
         name = "grid" if sent < 1 + buckets else "broadcast"
     if spread > 1:
         msg = (
-            f"spread={spread} gives each key or cell several buckets; strategy {name!r} has neither: it spreads all "
-            f"rows as they come, and the predicate has {_terms(bound)}. Leave spread out"
+            f"spread={spread} applies to keys or cells; strategy {name!r} has neither: it distributes all rows, and "
+            f"the predicate has {_terms(bound)}. Omit spread"
         )
         raise SparkJoinError(msg)
     return Strategy(name, why=asked)
@@ -164,4 +164,4 @@ def _check_spread(spread: object, buckets: int) -> None:
 
 
 def _terms(bound: BoundPredicate) -> str:
-    return ", ".join(term.label for term in bound.terms) or "no comparison that gives ranges"
+    return ", ".join(term.label for term in bound.terms) or "no comparison that can be indexed"

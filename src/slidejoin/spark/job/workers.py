@@ -171,7 +171,7 @@ def _compile_elsewhere(folder: Path) -> None:
         kept.mkdir(mode=0o700, parents=True, exist_ok=True)
         TemporaryFile(dir=kept).close()
     except OSError as error:
-        log.warning("%s cannot keep compiled kernels (%s); this worker compiles for itself", kept, error)
+        log.warning("cannot store compiled kernels in %s (%s); this worker compiles its own", kept, error)
         kept = Path(mkdtemp(prefix="slidejoin-kernels-"))
     numba.config.CACHE_DIR = str(kept)
     for name in [name for name in sys.modules if name.startswith("slidejoin.kernels.")]:

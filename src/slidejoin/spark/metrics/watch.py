@@ -206,8 +206,8 @@ def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None
     kept = _checked(callback, keep)
     if is_connect(spark) and str(spark.conf.get(OBSERVE, None)).lower() != "true":
         msg = (
-            "Spark Connect has no accumulators, by which joins tell their figures, so nothing would be seen; set "
-            f'spark.conf.set("{OBSERVE}", "true") before stream_join and watch: then they come with the result'
+            "Spark Connect has no accumulators, which joins use to report figures; set "
+            f'spark.conf.set("{OBSERVE}", "true") before stream_join and watch: figures are then sent with the result'
         )
         raise SparkJoinError(msg)
     return Watch(spark, callback, kept)

@@ -72,8 +72,8 @@ def to_value(block: pa.Buffer) -> pa.Array[Any]:
     """
     if block.size > LARGEST_VALUE:
         msg = (
-            f"a row takes {block.size} bytes with those packed beside it, and Spark's binary holds {LARGEST_VALUE}; "
-            "leave its large column out with select="
+            f"a row takes {block.size} bytes with those packed beside it, but a binary value of Spark holds at most "
+            f"{LARGEST_VALUE}; omit its large column with select="
         )
         raise SparkJoinError(msg)
     return pa.Array.from_buffers(pa.binary(), 1, [None, buffer_of(np.array([0, block.size], np.int32)), block])
@@ -112,8 +112,8 @@ def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: byt
     start = zlib.crc32(owner) if header["magic"] == MAGIC else 0
     if header["size"] != len(body) or header["crc"] != zlib.crc32(body, start):
         msg = (
-            f"{what} is damaged: {len(body)} bytes, with another checksum than the {header['size']} that were written. "
-            f"{WHAT_TO_DO}"
+            f"{what} is damaged: its {len(body)} bytes do not match the checksum of the {header['size']} that were "
+            f"written. {WHAT_TO_DO}"
         )
         raise StateError(msg)
     try:

@@ -126,8 +126,8 @@ class Manifest:
         if known != before:
             counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (before, known)]
             msg = (
-                f"the sequencer has numbered {counts[0]} rows before this micro-batch, bucket {self.bucket} has seen "
-                f"{counts[1]} of them arrive: the checkpoint has lost state. {WHAT_TO_DO}"
+                f"the sequencer has numbered {counts[0]} rows before this micro-batch, but bucket {self.bucket} has "
+                f"received {counts[1]}: the checkpoint has lost state. {WHAT_TO_DO}"
             )
             raise StateError(msg)
 
@@ -295,8 +295,8 @@ def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected
     if differing:
         told = "; ".join(f"{name} was {known.get(name)!r} and is now {described.get(name)!r}" for name in differing)
         msg = (
-            f"the checkpoint holds the state of another join: {told}. Start the query with what it had, or on a new "
-            "checkpoint"
+            f"the checkpoint holds the state of another join: {told}. Start the query with its former join, or with a "
+            "new checkpoint"
         )
         raise StateError(msg)
     return text

@@ -90,7 +90,7 @@ def check_follows(bucket: int, last: int, batch: int, idle: Callable[[], Idle | 
         return
     has = "has no state" if last == NEVER else f"has the state after micro-batch {last}"
     msg = (
-        f"bucket {bucket} {has}, and micro-batch {batch} is to go on from the one after micro-batch {batch - 1}: the "
-        f"checkpoint has lost state, or has that of another time. {WHAT_TO_DO}"
+        f"bucket {bucket} {has}, but micro-batch {batch} must continue from the state after micro-batch {batch - 1}: "
+        f"the checkpoint has lost state, or has an older or newer one. {WHAT_TO_DO}"
     )
     raise StateError(msg)

@@ -21,7 +21,7 @@ WITHOUT_CHECKSUM = 2
 
 BEFORE_CHECKSUM = b',"crc":'
 
-WHAT_TO_DO = "No query goes on from it: take the checkpoint from a copy, or start the query on a new one"
+WHAT_TO_DO = "No query can continue from it: restore the checkpoint from a copy, or start the query with a new one"
 
 
 def to_record(plain: dict[str, Any]) -> bytes:
@@ -59,11 +59,11 @@ def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
         msg = f"{what} is damaged: {error!r}. {WHAT_TO_DO}"
         raise StateError(msg) from error
     if known == FORMAT and data != _signed(data.rpartition(BEFORE_CHECKSUM)[0]):
-        msg = f"{what} is damaged: its checksum is another one than that of its {len(data)} bytes. {WHAT_TO_DO}"
+        msg = f"{what} is damaged: its checksum does not match its {len(data)} bytes. {WHAT_TO_DO}"
         raise StateError(msg)
     # The numbers of the two formats differ in one bit.
     if known == WITHOUT_CHECKSUM and "crc" in plain:
-        msg = f"{what} is damaged: it says format {known}, which has no checksum, and has one. {WHAT_TO_DO}"
+        msg = f"{what} is damaged: it says format {known}, which has no checksum, but it has one. {WHAT_TO_DO}"
         raise StateError(msg)
     if known not in {FORMAT, WITHOUT_CHECKSUM}:
         msg = (

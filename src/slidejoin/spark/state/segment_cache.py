@@ -93,7 +93,7 @@ class SegmentCache:
                 file.writelines(_pieces(segment))
             part.replace(path)
         except OSError as error:
-            log.warning("the cache folder %s takes no file (%s); the segment will be sorted again", self.folder, error)
+            log.warning("cannot write to cache folder %s (%s); the segment will be sorted again", self.folder, error)
             with suppress(OSError):
                 part.unlink()
 

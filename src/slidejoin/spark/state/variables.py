@@ -92,5 +92,8 @@ def _client_of(handle: StatefulProcessorHandle) -> StatefulProcessorApiClient:
     for held in vars(handle).values():
         if isinstance(held, StatefulProcessorApiClient):
             return held
-    msg = "this version of pyspark tells a join no watermark; install one that slidejoin was tested with, such as 4.3"
+    msg = (
+        "this version of pyspark does not give joins the watermark; install one that slidejoin was tested with, such "
+        "as 4.3"
+    )
     raise SparkJoinError(msg)
