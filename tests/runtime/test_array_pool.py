@@ -63,8 +63,9 @@ def test_arrays_come_back_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(array_pool.CHECKED):
         found = pool.take(5000)
         assert found.size == 5000
+        del found
     assert pool.nbytes >= 2 * 5000 * 8
-    assert idle(pool) == 2
+    assert idle(pool) == 3  # the one that was taken when the others were looked at came back
 
 
 def test_results_that_somebody_collects_are_not_kept_as_well() -> None:

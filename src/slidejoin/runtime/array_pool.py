@@ -24,18 +24,27 @@ SMALLEST = 1 << 10
 """Items below which arrays are simply allocated, which is fast."""
 
 
+class _Whole:
+    """An array of the pool, and what NumPy asks of it: an interface takes longer to make than to read."""
+
+    __slots__ = ("array", "home", "interface")
+
+    def __init__(self, array: NDArray[Any], home: list[_Whole]) -> None:
+        self.array, self.interface, self.home = array, array.__array_interface__, home
+
+
 class _Loan:
     """The base of a lent array; it returns the memory to the pool when no view or table refers to it."""
 
-    __slots__ = ("__array_interface__", "_home", "_whole")
+    __slots__ = ("__array_interface__", "_whole")
 
-    def __init__(self, whole: NDArray[Any], home: list[NDArray[Any]]) -> None:
-        self._whole, self._home = whole, home
+    def __init__(self, whole: _Whole) -> None:
+        self._whole = whole
         # NumPy lets a view refer to the array that another one is a view of, but not to what is no array.
-        self.__array_interface__ = whole.__array_interface__
+        self.__array_interface__ = whole.interface
 
     def __del__(self) -> None:
-        self._home.append(self._whole)
+        self._whole.home.append(self._whole)
 
 
 class ArrayPool:
@@ -63,7 +72,7 @@ class ArrayPool:
         self.dtype = np.dtype(dtype)
         self.kept = kept
         # By their sizes. Taking and returning are atomic list operations, so any thread may do both.
-        self._idle: dict[int, list[NDArray[Any]]] = {}
+        self._idle: dict[int, list[_Whole]] = {}
         self._taken = 0
 
     def take(self, size: int) -> NDArray[Any]:
@@ -82,10 +91,10 @@ class ArrayPool:
         self._taken += 1
         if self._taken % CHECKED == 0 and self.nbytes > SMALL_CHANGE:
             self._let_go()
-        lent: NDArray[Any] = np.asarray(_Loan(whole, self._idle[whole.size]))[:size]
+        lent: NDArray[Any] = np.asarray(_Loan(whole))[:size]
         return lent
 
-    def _larger(self, size: int) -> NDArray[Any]:
+    def _larger(self, size: int) -> _Whole:
         """Take out the smallest array of more items, up to twice as many, or make one."""
         idle, larger = self._idle, size
         while larger <= 2 * size:
@@ -96,12 +105,11 @@ class ArrayPool:
                 except IndexError:  # another thread was faster
                     continue
             larger = _rounded(larger + 1)
-        idle.setdefault(size, [])
-        return _aligned(size, self.dtype)
+        return _Whole(_aligned(size, self.dtype), idle.setdefault(size, []))
 
     def _let_go(self) -> None:
         """Free excess arrays: the largest `kept` stay, and others as long as all together are small."""
-        found: list[NDArray[Any]] = []
+        found: list[_Whole] = []
         for home in list(self._idle.values()):
             while home:
                 try:
@@ -109,15 +117,15 @@ class ArrayPool:
                 except IndexError:  # another thread was faster
                     break
         total = 0
-        for number, array in enumerate(sorted(found, key=len, reverse=True)):
-            total += array.nbytes
+        for number, whole in enumerate(sorted(found, key=lambda one: one.array.size, reverse=True)):
+            total += whole.array.nbytes
             if number < self.kept or total <= SMALL_CHANGE:
-                self._idle[array.size].append(array)
+                whole.home.append(whole)
 
     @property
     def nbytes(self) -> int:
         """Bytes of idle arrays."""
-        return sum(array.nbytes for home in list(self._idle.values()) for array in home)
+        return sum(whole.array.nbytes for home in list(self._idle.values()) for whole in home)
 
 
 def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:

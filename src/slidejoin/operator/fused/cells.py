@@ -166,7 +166,9 @@ class FusedCells(FusedPush):
         for side in SIDES:
             window, rows = self._parts.windows[side], batch.rows_of(side)
             table = cell_table(window.index)
-            if table is None or table.wide or window.outgrown(rows) or window.stretched(rows):
+            if table is None or table.wide or window.stretched(rows):
+                return {}
+            if table.is_full(window.rows_seen + rows) and window.outgrown(rows):
                 return {}
             tables[side] = table
         return tables

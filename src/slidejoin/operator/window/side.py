@@ -198,8 +198,9 @@ class SideWindow:
 
     def stretched(self, coming: int = 0) -> bool:
         """Whether so many more rows would stretch the index, see `too_far`; those of a count window never do."""
-        rows = self.payload.rows + coming
-        return self.plan.scope is not None and too_far(self.rows_seen + coming - self.first, rows)
+        if self.plan.scope is None:
+            return False
+        return too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
 
     def outgrown(self, coming: int) -> bool:
         """Whether so many more rows need another index first."""
