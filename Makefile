@@ -51,8 +51,9 @@ format: $(READY) ## let ruff repair what it can
 types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
-layers: $(READY) ## import-linter: imports go downward only
+layers: $(READY) ## imports go downward only, and no two classes have one name
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/class_names.py
 
 unit: $(READY) ## the tests that need no Spark
 	$(PYTEST) $(PARALLEL) -m "not spark and not nightly"

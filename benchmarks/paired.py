@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.command import main, options_of
-from slidejoin.bench.measure import Run, TimedJoin, rows_to_measure
+from slidejoin.bench.measure import TimedJoin, rows_to_measure
 from slidejoin.bench.report import Report, Spread, millions, ordered_steps
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, nearest
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from slidejoin.api.stream_join import StreamJoin
+    from slidejoin.bench.measure import TimedRun
 
 __all__ = ["Measured", "PairedReport", "measure_in_turns", "other_workload", "run"]
 
@@ -34,14 +35,14 @@ class Measured:
     ----------
     speeds : tuple of float
         Rows a second of each stretch.
-    run : Run
+    run : TimedRun
         All measurements.
     index_seconds : dict of str to float
         Seconds by the index's own steps, where it is a structure of the papers.
     """
 
     speeds: tuple[float, ...]
-    run: Run
+    run: TimedRun
     index_seconds: dict[str, float]
 
     @property

@@ -33,7 +33,7 @@ sys.path.insert(0, str(HERE.parent))
 from demo.picture import draw  # noqa: E402 - found by the line above
 from demo.prepare import prepare  # noqa: E402
 from demo.reference import count_flight_weather, count_overtaken  # noqa: E402
-from slidejoin.cli.progress import Batch, Totals, reporter  # noqa: E402
+from slidejoin.cli.progress import BatchProgress, RunTotals, reporter  # noqa: E402
 
 MADE = ("flights", "weather", "overtaken", "flight_weather", "checkpoints")
 LOCAL = ZoneInfo("America/New_York")
@@ -45,7 +45,7 @@ IMPOSSIBLE = 100  # miles an hour: one observation says 1,048
 class Outcome:
     """A finished job: its totals, and its result as it is in the files."""
 
-    totals: Totals
+    totals: RunTotals
     rows: pl.DataFrame
 
 
@@ -102,10 +102,10 @@ def run_job(console: Console, name: str, output: Path, result: str | None = None
             if kind == "start":
                 listener.starting(event["job"], event["batches"])
             elif kind == "batch":
-                listener.batch(Batch(**event))
+                listener.batch(BatchProgress(**event))
             elif kind == "done":
                 event.pop("rows_per_second")
-                totals = Totals(**event)
+                totals = RunTotals(**event)
                 listener.done(totals)
             else:
                 listener.failed(event["error"])

@@ -5,21 +5,29 @@ import json
 
 from rich.console import Console
 
-from slidejoin.cli.progress import Batch, JsonReporter, PlainReporter, Reporter, TerminalReporter, Totals, reporter
+from slidejoin.cli.progress import (
+    BatchProgress,
+    JsonReporter,
+    PlainReporter,
+    Reporter,
+    RunTotals,
+    TerminalReporter,
+    reporter,
+)
 
-TOTALS = Totals(batches=2, rows_in=3000, rows_out=1500, seconds=2.0)
+TOTALS = RunTotals(batches=2, rows_in=3000, rows_out=1500, seconds=2.0)
 
 
 def tell(listener: Reporter) -> None:
     listener.starting("trips", 2)
-    listener.batch(Batch(0, 1000, 500, 0.5, "2013-01-01T00:00:00.000Z"))
-    listener.batch(Batch(1, 2000, 1000, 1.0))
+    listener.batch(BatchProgress(0, 1000, 500, 0.5, "2013-01-01T00:00:00.000Z"))
+    listener.batch(BatchProgress(1, 2000, 1000, 1.0))
     listener.done(TOTALS)
 
 
 def test_rows_a_second():
     assert TOTALS.rows_per_second == 1500.0
-    assert Totals(0, 0, 0, 0.0).rows_per_second == 0.0
+    assert RunTotals(0, 0, 0, 0.0).rows_per_second == 0.0
 
 
 def test_plain_lines(capsys):
@@ -72,7 +80,7 @@ def test_a_terminal_tells_of_a_stop():
     written = io.StringIO()
     listener = TerminalReporter(Console(file=written, force_terminal=True, width=120, color_system=None))
     listener.starting("trips", None)
-    listener.done(Totals(1, 10, 5, 1.0, stopped=True))
+    listener.done(RunTotals(1, 10, 5, 1.0, stopped=True))
     assert "■ trips: stopped, 10 rows in" in written.getvalue()
 
 

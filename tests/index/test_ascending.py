@@ -11,7 +11,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.answer import FoundPositions
-from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.kernels.jit.compiling import inlined
@@ -43,7 +43,7 @@ def nothing() -> Any:
 
 def check(seed: int, kind: str, rows: int) -> None:
     draw = random.Random(seed)
-    index, stored, base = BiSort(0), [], draw.randrange(0, 100)
+    index, stored, base = BiSortIndex(0), [], draw.randrange(0, 100)
     for _ in range(draw.randrange(1, 5)):
         keys = keys_of(draw, kind, draw.randrange(1, rows))
         kept = np.array([draw.random() < 0.9 for _ in range(keys.size)]) if draw.random() < 0.5 else None
@@ -219,9 +219,9 @@ def test_a_filter_and_nulls_leave_rows_out() -> None:
 def test_pairs_are_tried_where_stored_keys_were_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts by the order of keys hold candidates then: their pairs are found after all."""
     asked: list[int] = []
-    search = BiSort.search
+    search = BiSortIndex.search
 
-    def counted(index: BiSort, probes: Any) -> Any:
+    def counted(index: BiSortIndex, probes: Any) -> Any:
         asked.append(len(probes))
         return search(index, probes)
 
@@ -239,7 +239,7 @@ def test_pairs_are_tried_where_stored_keys_were_clipped(monkeypatch: pytest.Monk
             left[7] = 2**62
         right = draw.integers(0, 300_000, 2000)
         if turn == 2:
-            monkeypatch.setattr(BiSort, "search", counted)
+            monkeypatch.setattr(BiSortIndex, "search", counted)
         ours, theirs = (join.push({"k": left}, {"k": right}) for join in joins)
         assert ours.equals(theirs)
     assert asked

@@ -14,7 +14,7 @@ from slidejoin.index.answer import Found, FoundPositions
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
 from slidejoin.index.sorted_runs import run as runs_module
-from slidejoin.index.sorted_runs.bi_sort import BiSort, Run, build_run, merge_runs
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, Run, build_run, merge_runs
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.spec import options
 
@@ -60,7 +60,7 @@ def pairs_of(found: Found, n: int) -> list[tuple[int, int]]:
     return sorted(zip(probes.tolist(), stored.tolist(), strict=True))
 
 
-def few_of(index: BiSort, probes: Probes, begin: int = 0) -> tuple[list[tuple[int, int]], int]:
+def few_of(index: BiSortIndex, probes: Probes, begin: int = 0) -> tuple[list[tuple[int, int]], int]:
     """Positions of the probes from `begin` on, as sorted pairs, and up to which probe they were answered."""
     n = len(probes)
     into = FoundPositions(counts=np.full(n, -1, np.int32))
@@ -100,13 +100,13 @@ class Chain:
 
     dims: int
     merge: bool = True
-    index: BiSort = field(init=False)
+    index: BiSortIndex = field(init=False)
     rows: list[Row] = field(default_factory=list)
     base: int = 5
     options: options.BiSort | None = None
 
     def __post_init__(self) -> None:
-        self.index = BiSort(self.dims, merge=self.merge, options=self.options)
+        self.index = BiSortIndex(self.dims, merge=self.merge, options=self.options)
 
     def append(self, members: list[tuple[int | None, tuple[int, ...]]]) -> None:
         keys = i64([0 if key is None else key for key, _ in members])
@@ -204,7 +204,7 @@ def test_any_sequence_of_appends_and_expiries(
 
 @pytest.mark.parametrize("base", [0, 2**32 - 3, 2**32 - 1, 2**40])
 def test_positions_beyond_32_bits(base: int) -> None:
-    index = BiSort(0, merge=False)
+    index = BiSortIndex(0, merge=False)
     for start in (base, base + 3):
         index.append(build_run(start, 3, i64([7, 8, 7]), np.empty((3, 0), np.int64), None), 6)
     probes = probes_of([[(7, 7), (0, 9)]], [(base, base + 5), (base + 1, base + 6)], [])
@@ -361,7 +361,7 @@ def test_terms_whose_keys_were_clipped_are_remembered_by_merged_runs() -> None:
     none = np.empty((1, 0), np.int64)
     a = build_run(0, 1, i64([1]), none, None, frozenset({2}))
     b = build_run(1, 1, i64([0]), none, None, frozenset({5}))
-    index = BiSort(0)
+    index = BiSortIndex(0)
     index.append(a, 1)
     index.append(b, 2)
     assert index.inexact == {2, 5}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.sorted_runs.bi_sort import BiSort
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.run import build_run
 from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
@@ -69,7 +69,7 @@ def test_few_and_many_rows_are_sorted_alike(rows: int, spread: int) -> None:
     np.testing.assert_array_equal(buffer.hand_over().words, alone.words)
 
 
-def append(index: BiSort, keys: np.ndarray, ordinal: int, live: int, *, buffered: bool) -> tuple[np.ndarray, int]:
+def append(index: BiSortIndex, keys: np.ndarray, ordinal: int, live: int, *, buffered: bool) -> tuple[np.ndarray, int]:
     """Put rows into the buffer or append them as a run; return their words and how many rows were in the buffer."""
     buffer = index.buffer(keys.size, ordinal, live) if buffered else None
     if buffer is None or not buffer.fits(keys):
@@ -83,7 +83,7 @@ def append(index: BiSort, keys: np.ndarray, ordinal: int, live: int, *, buffered
 
 @given(st.data(), st.sampled_from([4, 16, 60]), st.integers(1, 60))
 def test_runs_and_buffer_together_answer_as_the_law_says(data: st.DataObject, size: int, window: int) -> None:
-    index, held = BiSort(0, options=Options(buffer_size=size)), list[int]()
+    index, held = BiSortIndex(0, options=Options(buffer_size=size)), list[int]()
     view = np.zeros(VIEW, np.int64)
     slide = data.draw(st.integers(1, 3))
     view[[SIZE, SLIDE]] = window, slide
@@ -119,7 +119,7 @@ def test_runs_and_buffer_together_answer_as_the_law_says(data: st.DataObject, si
 
 
 def test_more_than_there_is_room_for_is_said() -> None:
-    index, keys = BiSort(0), np.zeros(500, np.int64)
+    index, keys = BiSortIndex(0), np.zeros(500, np.int64)
     words, before = append(index, keys, 0, 500, buffered=True)
     view = np.zeros(VIEW, np.int64)
     view[[ARRIVED, SIZE, SLIDE]] = 500, 500, 1
@@ -132,10 +132,10 @@ def test_more_than_there_is_room_for_is_said() -> None:
 
 
 def test_no_buffer_where_runs_have_more_than_keys_or_pushes_are_large() -> None:
-    assert BiSort(1).buffer(4, 0, 1 << 20) is None
-    assert BiSort(0, merge=False).buffer(4, 0, 1 << 20) is None
-    assert BiSort(0, options=Options(buffer_size=1)).buffer(1, 0, 1 << 20) is None
-    index = BiSort(0)
+    assert BiSortIndex(1).buffer(4, 0, 1 << 20) is None
+    assert BiSortIndex(0, merge=False).buffer(4, 0, 1 << 20) is None
+    assert BiSortIndex(0, options=Options(buffer_size=1)).buffer(1, 0, 1 << 20) is None
+    index = BiSortIndex(0)
     assert index.buffer(4097, 0, 1 << 20) is None
     for rows, capacity in ((1024, 4096), (1025, 16384), (4096, 16384), (1, 4096)):
         found = index.buffer(rows, 0, 1 << 20)

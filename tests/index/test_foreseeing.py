@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slidejoin.index.cells.band_cells import Axis, BandCells
 from slidejoin.index.cells.growth import cells_growth, new_cells, widens
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.index.sorted_runs.growth import runs_growth
 from tests.law.checks import examples
 
@@ -83,7 +83,7 @@ def test_keys_too_far_apart_are_foreseen() -> None:
 @examples(60)
 @given(data=st.data(), seed=st.integers(0, 1 << 30))
 def test_runs(dims: int, data: st.DataObject, seed: int) -> None:
-    chosen, runs, base = np.random.default_rng(seed), BiSort(dims), 0
+    chosen, runs, base = np.random.default_rng(seed), BiSortIndex(dims), 0
     for step in range(data.draw(st.integers(1, 12))):
         rows = data.draw(st.sampled_from([1, 5, 200, 3000]))
         keys = keys_of(chosen, rows, data.draw(SPREADS)) + step * data.draw(st.sampled_from([0, 1 << 30]))

@@ -7,7 +7,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.sorted_runs import levels
-from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.index.sorted_runs.levels import FAN_OUTS, best_levels, play
 
 ROWS = 1 << 10
@@ -21,7 +21,7 @@ def test_what_is_played_through_is_what_happens(fan_out: int, lazy: bool, monkey
     monkeypatch.setattr(levels, "FAN_OUTS", (fan_out,))
     monkeypatch.setattr(levels, "USUAL", fan_out)
     levels._of_window.cache_clear()
-    index, random, counts = BiSort(0), np.random.default_rng(1), []
+    index, random, counts = BiSortIndex(0), np.random.default_rng(1), []
     index.counted = not lazy  # whole runs leave then
     for push in range(3 * pushes):
         index.append(build_run(push * ROWS, ROWS, random.integers(0, 2**31, ROWS), empty, None), pushes * ROWS)

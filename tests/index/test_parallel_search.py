@@ -15,14 +15,14 @@ from slidejoin.index import parallel_search as probing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
-from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.operator import insert_probe as meeting
 from slidejoin.runtime.threads import Workers
 
 
-def index_and_probes(n: int) -> tuple[BiSort, Probes]:
+def index_and_probes(n: int) -> tuple[BiSortIndex, Probes]:
     rng = np.random.default_rng(n)
-    index = BiSort(1, merge=False)
+    index = BiSortIndex(1, merge=False)
     for base in (0, 20, 40):
         index.append(build_run(base, 20, rng.integers(0, 9, 20), rng.integers(0, 5, (20, 1)), None), 60)
     lo = rng.integers(0, 9, (2, n))
@@ -34,7 +34,7 @@ def index_and_probes(n: int) -> tuple[BiSort, Probes]:
     )  # fmt: skip
 
 
-def both_passes(index: BiSort, probes: Probes, threads: int) -> tuple[list[int], list[int], list[int]]:
+def both_passes(index: BiSortIndex, probes: Probes, threads: int) -> tuple[list[int], list[int], list[int]]:
     found = search(index, probes, Workers(threads))
     total = int(found.counts.sum())
     left, right = np.full(total, -1), np.full(total, -1)

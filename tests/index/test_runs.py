@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import merging
-from slidejoin.index.sorted_runs.bi_sort import BiSort
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
 from slidejoin.index.sorted_runs.run import Run, build_run, shift_of
 from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
@@ -130,7 +130,7 @@ def test_a_merge_leaves_rows_out_in_one_pass(a: list[int], b: list[int], data: A
 
 def test_ends_follow_keys_that_move_on() -> None:
     """Else distances from the first smallest key would need more than 32 bits after a while."""
-    rows, index = 1 << 13, BiSort(0)
+    rows, index = 1 << 13, BiSortIndex(0)
     for push in range(120):
         keys = push * 2**26 + np.arange(rows) * 2**10
         index.append(build_run(push * rows, rows, keys, np.empty((rows, 0), np.int64), None), 16 * rows)
@@ -146,7 +146,7 @@ def test_many_probes_of_skewed_and_wide_keys(seed: int) -> None:
     keys = (rng.random(6000) ** (1 + 4 * (seed % 3)) * scale).astype(np.int64)
     if seed == 5:
         keys[:2] = LOW, HIGH
-    index = BiSort(0, merge=bool(seed % 2))
+    index = BiSortIndex(0, merge=bool(seed % 2))
     for base in range(0, 6000, 1500):
         index.append(build_run(base, 1500, keys[base : base + 1500], np.empty((1500, 0), np.int64), None), 6000)
     n = 1200

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slidejoin.index import parallel_search as probing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
-from slidejoin.index.sorted_runs.bi_sort import BiSort, build_run
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.kernels.candidates.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.kernels.jit.compiling import inlined
 from slidejoin.operator import candidates as finding
@@ -73,7 +73,11 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
     finding.SMALLEST_PART, probing.SMALLEST_PART = 1, 2
     try:
         for role, own in (("left", np.sort(places[:left])), ("right", np.sort(places[left:]))):
-            index, keys, beside = BiSort(aux, merge=False), rng.integers(0, 100, rows), rng.integers(0, 4, (rows, aux))
+            index, keys, beside = (
+                BiSortIndex(aux, merge=False),
+                rng.integers(0, 100, rows),
+                rng.integers(0, 4, (rows, aux)),
+            )
             for base in (0, 25, 50):
                 part = slice(base, min(base + 25, rows))
                 index.append(build_run(base, keys[part].size, keys[part], beside[part], None), rows)
@@ -100,7 +104,7 @@ def test_many_pairs_over_several_stages(threads: int, width: int) -> None:
     rng, n, rows = np.random.default_rng(width), 700, 9000
     found, wanted = RangeCandidates(2 * n, Workers(threads), ArrayPool(np.int64)), {}
     for number, role in enumerate(("left", "right")):
-        index, keys, none = BiSort(0), rng.integers(0, 5000, rows), np.empty((0, n), np.int64)
+        index, keys, none = BiSortIndex(0), rng.integers(0, 5000, rows), np.empty((0, n), np.int64)
         for base in range(0, rows, 3000):
             index.append(build_run(base, 3000, keys[base : base + 3000], np.empty((3000, 0), np.int64), None), rows)
         lo, seen_to = rng.integers(0, 5000, (1, n)), np.sort(rng.integers(5000, rows + 1, n))

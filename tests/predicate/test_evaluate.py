@@ -17,7 +17,7 @@ from slidejoin.predicate.bind import bind
 from slidejoin.predicate.expression.expr import Arithmetic, Column, Literal
 from slidejoin.predicate.sql_text.sql import parse
 from slidejoin.predicate.truth import exact, floats, hashes
-from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.resolve import resolve
 from slidejoin.predicate.truth.values import Values
 
@@ -135,7 +135,7 @@ def test_what_lies_under_a_null_does_not_count():
     assert ends.null_count == 1
     schema = pa.schema([("a", pa.int64())])
     node = resolve(Arithmetic("+", Column("left", "a"), Literal(5)), {"left": schema, "right": schema})
-    values = evaluate(node, Source({"left": {"a": ends}}))
+    values = evaluate(node, ColumnsBySide({"left": {"a": ends}}))
     assert values.data.dtype == np.int64
     assert (values.data[0], values.valid.tolist()) == (6, [True, False])
 

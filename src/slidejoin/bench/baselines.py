@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slidejoin.bench.streams import Batch
     from slidejoin.bench.workload import Workload
 
-__all__ = ["ENGINES", "LARGEST_WINDOW", "Baseline", "JoinOperator", "measure_baselines"]
+__all__ = ["ENGINES", "LARGEST_WINDOW", "Baseline", "Tool", "measure_baselines"]
 
 PUSHES = 3
 LARGEST_WINDOW = 1 << 23
@@ -36,7 +36,7 @@ LARGEST_WINDOW = 1 << 23
 LOOP_PROBES = 64
 
 
-class JoinOperator(Protocol):
+class Tool(Protocol):
     """Joins one push after another with the windows."""
 
     def push(self, left: pa.Table, right: pa.Table) -> tuple[float, pa.Table]:
@@ -167,7 +167,7 @@ class SortedWindows:
         self.sides = []
 
 
-class NestedLoop(_AtRest):
+class NumpyNestedLoop(_AtRest):
     """NumPy: every stored row compared, for a sample of the probes; the time is scaled up to all of them."""
 
     def push(self, left: pa.Table, right: pa.Table) -> tuple[float, pa.Table]:
@@ -207,7 +207,7 @@ ENGINES: dict[str, tuple[str, Any]] = {
     "polars": ("polars", Polars),
     "duckdb": ("duckdb", DuckDB),
     "numpy": ("numpy", SortedWindows),
-    "nested loop": ("numpy", NestedLoop),
+    "nested loop": ("numpy", NumpyNestedLoop),
 }
 """The baselines by name: the module that each needs, and its class."""
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from slidejoin.bench.comparison import Comparison
     from slidejoin.bench.workload import Workload
 
-__all__ = ["Run", "TimedJoin", "by_step", "measure", "rows_to_measure"]
+__all__ = ["TimedJoin", "TimedRun", "by_step", "measure", "rows_to_measure"]
 
 FEWEST_PUSHES = 3
 LEAST_ROWS, MOST_ROWS = 1 << 21, 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class TimedRun:
     """The measurements of one run.
 
     Attributes
@@ -59,7 +59,7 @@ class Run:
     verified_pairs: int
 
 
-def by_step(runs: Sequence[Run], scale: float) -> dict[str, float]:
+def by_step(runs: Sequence[TimedRun], scale: float) -> dict[str, float]:
     """Return the time of several runs by step, `scale` for each second, with ``other`` for the rest and ``total``."""
     total = scale * sum(sum(one.seconds) for one in runs)
     names = dict.fromkeys(name for one in runs for name in one.steps)
@@ -133,7 +133,7 @@ class TimedJoin:
         """Note the memory of the process if it is the most so far."""
         self._resident = max(self._resident, resident_memory())
 
-    def run(self) -> Run:
+    def run(self) -> TimedRun:
         """Verify the last push and return the measurements.
 
         Raises
@@ -143,7 +143,7 @@ class TimedJoin:
         """
         load, stats = self.load, self.join.stats
         first = self._first + (self.pushes - 1) * load.half
-        return Run(
+        return TimedRun(
             seconds=tuple(self.seconds),
             rows=2 * load.half * self.pushes,
             pairs=stats.pairs - self._pairs,
@@ -168,7 +168,7 @@ class TimedJoin:
 
 def measure(
     load: Workload, comparison: Comparison, rows: int, after_tenth: Callable[[list[float]], None] | None = None
-) -> Run:
+) -> TimedRun:
     """Fill the windows of a new join, time so many rows, and verify the last push.
 
     Parameters

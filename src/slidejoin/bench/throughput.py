@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.baselines import LARGEST_WINDOW, Baseline, measure_baselines
 from slidejoin.bench.machine import MemorySpeed, measure_memory
-from slidejoin.bench.measure import Run, by_step, measure, rows_to_measure
+from slidejoin.bench.measure import TimedRun, by_step, measure, rows_to_measure
 from slidejoin.bench.report import Report, Spread, millions, peak_memory
 from slidejoin.bench.workload import Workload
 
@@ -139,7 +139,7 @@ def run(
     )
 
 
-def summary(load: Workload, comparison: Comparison, runs: list[Run]) -> dict[str, Any]:
+def summary(load: Workload, comparison: Comparison, runs: list[TimedRun]) -> dict[str, Any]:
     """Summarise several runs, by the names of `ThroughputReport`'s attributes."""
     rows, pairs = sum(one.rows for one in runs), sum(one.pairs for one in runs)
     total = sum(sum(one.seconds) for one in runs)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.job import JOB_OUTPUTS, Job, Join, Session, Sink, Source
-from slidejoin.cli.tables import Table
+from slidejoin.cli.tables import TomlTable
 from slidejoin.errors import ArgumentError, ConfigError, nearest
 from slidejoin.spec.join_options import JOIN_TYPES, STRATEGIES
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
@@ -74,7 +74,7 @@ def read_job_text(text: str, base: Path) -> Job:
     except tomllib.TOMLDecodeError as error:
         msg = f"not valid TOML: {error}"
         raise ConfigError(msg) from error
-    file = Table(values, "", ("sources", "join", "sink", "spark"))
+    file = TomlTable(values, "", ("sources", "join", "sink", "spark"))
     sources = _sources(file, values.get("sources"), base.absolute())
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
@@ -87,7 +87,7 @@ def _located(path: str, base: Path) -> str:
     return path if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:/", path) else str(base / Path(path).expanduser())
 
 
-def _sources(file: Table, named: object, base: Path) -> dict[str, Source]:
+def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
     expected = "one table [sources.NAME] for each source"
     if not isinstance(named, dict) or not named:
         raise file.wrong("sources", expected)
@@ -95,7 +95,7 @@ def _sources(file: Table, named: object, base: Path) -> dict[str, Source]:
     return {name: _source(name, tables.table(name, SOURCE_KEYS, f"the table [sources.{name}]"), base) for name in named}
 
 
-def _source(name: str, table: Table, base: Path) -> Source:
+def _source(name: str, table: TomlTable, base: Path) -> Source:
     kind = table.choice("format", SOURCE_FORMATS)
     stream = table.flag("stream", default=True)
     schema = table.optional_text("schema", A_SCHEMA)
@@ -119,7 +119,7 @@ def _source(name: str, table: Table, base: Path) -> Source:
     )
 
 
-def _join(table: Table, sources: Mapping[str, Source]) -> Join:
+def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
     if "self_join" in table:
         for key in ("left", "right"):
             if key in table:
@@ -151,14 +151,14 @@ def _join(table: Table, sources: Mapping[str, Source]) -> Join:
     )
 
 
-def _named(table: Table, key: str, sources: Mapping[str, Source]) -> str:
+def _named(table: TomlTable, key: str, sources: Mapping[str, Source]) -> str:
     name = table.text(key, f"the name of a source: {', '.join(sources)}")
     if name not in sources:
         raise table.wrong(key, f"the name of a source: {', '.join(sources)}", nearest(name, sources))
     return name
 
 
-def _window(table: Table) -> tuple[CountWindow | TimeWindow, str | None]:
+def _window(table: TomlTable) -> tuple[CountWindow | TimeWindow, str | None]:
     """Return the window, and for one of rows the column of the order."""
     kind = table.choice("kind", ("time", "count"), "time")
     for key in COUNT_KEYS if kind == "time" else TIME_KEYS:
@@ -168,7 +168,7 @@ def _window(table: Table) -> tuple[CountWindow | TimeWindow, str | None]:
     return (_time_window(table), None) if kind == "time" else (_count_window(table), table.text("order_by", AN_ORDER))
 
 
-def _count_window(table: Table) -> CountWindow:
+def _count_window(table: TomlTable) -> CountWindow:
     keys = ("left", "right") if "left" in table or "right" in table else ("rows", "rows")
     if "rows" in table and "rows" not in keys:
         msg = f"{table.at('rows')}: join.window has left or right too; give rows, or left and right."
@@ -183,7 +183,7 @@ def _count_window(table: Table) -> CountWindow:
         raise table.wrong("slide", "no more rows than the window has") from error
 
 
-def _time_window(table: Table) -> TimeWindow:
+def _time_window(table: TomlTable) -> TimeWindow:
     if ("left" in table) != ("right" in table):
         raise table.wrong("right" if "left" in table else "left", f"{A_LENGTH}, since the other side has one")
     if "length" in table and "left" in table:
@@ -201,7 +201,7 @@ def _time_window(table: Table) -> TimeWindow:
     return TimeWindow(left=lengths[0], right=lengths[1], left_on=columns[0], right_on=columns[1], lateness=lateness)
 
 
-def _length(table: Table, key: str) -> Span:
+def _length(table: TomlTable, key: str) -> Span:
     text = table.text(key, A_LENGTH)
     try:
         length = length_of(text, table.at(key))
@@ -222,7 +222,7 @@ def _check_use(sources: Mapping[str, Source], join: Join) -> None:
         raise ConfigError(msg)
 
 
-def _sink(table: Table, base: Path, *, stream: bool) -> Sink:
+def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
     kind = table.choice("format", SINK_FORMATS)
     path = checkpoint = interval = None
     if kind in FILE_SINKS:
@@ -246,7 +246,7 @@ def _sink(table: Table, base: Path, *, stream: bool) -> Sink:
     return Sink(kind, path, checkpoint, interval, table.options("options"))
 
 
-def _session(file: Table) -> Session:
+def _session(file: TomlTable) -> Session:
     if "spark" not in file:
         return Session()
     table = file.table("spark", ("master", "conf"), "the table [spark]")

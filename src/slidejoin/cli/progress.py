@@ -13,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-__all__ = ["Batch", "JsonReporter", "PlainReporter", "Reporter", "TerminalReporter", "Totals", "reporter"]
+__all__ = ["BatchProgress", "JsonReporter", "PlainReporter", "Reporter", "RunTotals", "TerminalReporter", "reporter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchProgress:
     """One finished micro-batch.
 
     Attributes
@@ -40,7 +40,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class RunTotals:
     """A finished job. `stopped` is true if it was ended by a signal, before its sources were."""
 
     batches: int
@@ -61,10 +61,10 @@ class Reporter(Protocol):
     def starting(self, name: str, batches: int | None) -> None:
         """Spark is about to start; `batches` if the number of micro-batches is known beforehand."""
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, batch: BatchProgress) -> None:
         """Report a finished micro-batch."""
 
-    def done(self, totals: Totals) -> None:
+    def done(self, totals: RunTotals) -> None:
         """Report the end."""
 
     def failed(self, message: str) -> None:
@@ -79,7 +79,7 @@ def reporter(*, as_json: bool) -> Reporter:
     return TerminalReporter(console) if console.is_terminal else PlainReporter()
 
 
-def _sentence(name: str, totals: Totals) -> str:
+def _sentence(name: str, totals: RunTotals) -> str:
     end = "stopped" if totals.stopped else "done"
     return (
         f"{name}: {end}, {totals.rows_in:,} rows in, {totals.rows_out:,} rows out, {totals.batches:,} micro-batches, "
@@ -93,10 +93,10 @@ class JsonReporter:
     def starting(self, name: str, batches: int | None) -> None:  # noqa: D102 - see Reporter
         self._write("start", {"job": name, "batches": batches})
 
-    def batch(self, batch: Batch) -> None:  # noqa: D102 - see Reporter
+    def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         self._write("batch", asdict(batch))
 
-    def done(self, totals: Totals) -> None:  # noqa: D102 - see Reporter
+    def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
         self._write("done", asdict(totals) | {"rows_per_second": totals.rows_per_second})
 
     def failed(self, message: str) -> None:  # noqa: D102 - see Reporter
@@ -118,7 +118,7 @@ class PlainReporter:
         self._name = name
         self._write(f"{name}: starting Spark")
 
-    def batch(self, batch: Batch) -> None:  # noqa: D102 - see Reporter
+    def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         at = f", up to {batch.event_time}" if batch.event_time else ""
         rate = batch.rows_in / batch.seconds if batch.seconds else 0.0
         self._write(
@@ -126,7 +126,7 @@ class PlainReporter:
             f"{batch.seconds:.1f} s, {rate:,.0f} rows/s{at}"
         )
 
-    def done(self, totals: Totals) -> None:  # noqa: D102 - see Reporter
+    def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
         self._write(_sentence(self._name, totals))
 
     def failed(self, message: str) -> None:  # noqa: D102 - see Reporter
@@ -163,7 +163,7 @@ class TerminalReporter:
         self._task = self._progress.add_task(name, total=batches, counts="starting Spark")
         self._progress.start()
 
-    def batch(self, batch: Batch) -> None:  # noqa: D102 - see Reporter
+    def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         self._rows_in += batch.rows_in
         self._rows_out += batch.rows_out
         self._seconds += batch.seconds
@@ -173,7 +173,7 @@ class TerminalReporter:
         if self._task is not None:
             self._progress.update(self._task, advance=1, counts=counts)
 
-    def done(self, totals: Totals) -> None:  # noqa: D102 - see Reporter
+    def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
         self._progress.stop()
         mark = "[yellow]■[/]" if totals.stopped else "[green]✓[/]"
         self._console.print(f"{mark} {_sentence(self._name, totals)}", highlight=False)

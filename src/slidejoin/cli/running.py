@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, writer_of
-from slidejoin.cli.progress import Batch, Totals
+from slidejoin.cli.progress import BatchProgress, RunTotals
 from slidejoin.cli.session import spark_session
 from slidejoin.errors import SlideJoinError
 from slidejoin.spec.window import Span, TimeWindow
@@ -33,7 +33,7 @@ CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 POLL_SECONDS = 0.25
 
 
-def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> Totals:
+def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> RunTotals:
     """Run a job to its end, or until a signal asks to stop (SIGINT or SIGTERM; the checkpoint allows to go on later).
 
     Raises
@@ -81,7 +81,7 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.Event) -> Totals:
+def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.Event) -> RunTotals:
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
     _checkpointed(spark, job)
@@ -92,7 +92,7 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
     except Exception as error:
         msg = f"the query cannot be started: {brief(error)}"
         raise SlideJoinError(msg) from error
-    batches: dict[int, Batch] = {}
+    batches: dict[int, BatchProgress] = {}
     try:
         while query.isActive:
             _report_new(query, batches, reporter)
@@ -103,7 +103,7 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
     except Exception as error:
         msg = f"the query failed: {brief(error)}"
         raise SlideJoinError(msg) from error
-    return Totals(
+    return RunTotals(
         batches=len(batches),
         rows_in=sum(batch.rows_in for batch in batches.values()),
         rows_out=sum(batch.rows_out for batch in batches.values()),
@@ -125,7 +125,7 @@ def _checkpointed(spark: SparkSession, job: Job) -> None:
     spark.conf.set(DELTAS, str(snapshots_for(max(spans, default=0) // max(interval.nanoseconds, 1))))
 
 
-def _report_new(query: StreamingQuery, seen: dict[int, Batch], reporter: Reporter) -> None:
+def _report_new(query: StreamingQuery, seen: dict[int, BatchProgress], reporter: Reporter) -> None:
     """Report the micro-batches that ended since the last call, but not the empty ones that only move the watermark."""
     for progress in query.recentProgress:
         batch = _batch(progress)
@@ -134,10 +134,10 @@ def _report_new(query: StreamingQuery, seen: dict[int, Batch], reporter: Reporte
             reporter.batch(batch)
 
 
-def _batch(progress: Mapping[str, Any]) -> Batch:
+def _batch(progress: Mapping[str, Any]) -> BatchProgress:
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
     event_time = (progress.get("eventTime") or {}).get("max") if progress["numInputRows"] else None
-    return Batch(
+    return BatchProgress(
         number=int(progress["batchId"]),
         rows_in=int(progress["numInputRows"]),
         rows_out=int(observed["rows"]) if observed is not None else 0,
@@ -146,7 +146,7 @@ def _batch(progress: Mapping[str, Any]) -> Batch:
     )
 
 
-def _static(spark: SparkSession, job: Job, *, json: bool) -> Totals:
+def _static(spark: SparkSession, job: Job, *, json: bool) -> RunTotals:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
 
     def counted(frame: DataFrame) -> tuple[DataFrame, Observation]:
@@ -161,7 +161,7 @@ def _static(spark: SparkSession, job: Job, *, json: bool) -> Totals:
     except Exception as error:
         msg = f"the job failed: {brief(error)}"
         raise SlideJoinError(msg) from error
-    return Totals(
+    return RunTotals(
         batches=1,
         rows_in=sum(int(read.get["rows"]) for _, read in inputs.values()),
         rows_out=int(written.get["rows"]),

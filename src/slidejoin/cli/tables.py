@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Word = TypeVar("Word", bound=str)
 
-__all__ = ["Table", "shown"]
+__all__ = ["TomlTable", "shown"]
 
 _KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
 
@@ -32,7 +32,7 @@ def shown(value: object) -> str:
     return f"{text} ({_KINDS.get(type(value), type(value).__name__)})"
 
 
-class Table:
+class TomlTable:
     """One table of a job file. Unknown keys are refused at once, the others are read one by one.
 
     Parameters
@@ -136,9 +136,9 @@ class Table:
                 raise ConfigError(msg)
         return result
 
-    def table(self, key: str, known: Iterable[str], expected: str) -> Table:
+    def table(self, key: str, known: Iterable[str], expected: str) -> TomlTable:
         """Return a required table below this one."""
         value = self._values.get(key)
         if not isinstance(value, dict):
             raise self.wrong(key, expected)
-        return Table(value, self.at(key), known)
+        return TomlTable(value, self.at(key), known)

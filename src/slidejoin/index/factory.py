@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from slidejoin.index.cells.band_cells import BandCells, rows_for
-from slidejoin.index.sorted_runs.bi_sort import BiSort
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.structure import make_structure
 from slidejoin.spec.options import STRUCTURES
 
@@ -45,7 +45,7 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         chosen = options if options is not None and options.name == algorithm else STRUCTURES[algorithm]()
         return make_structure(chosen, keys.dims, window.capacity, window.first)
     if algorithm != "band_cells" or keys.axis is None:
-        return BiSort(keys.dims, merge=keys.merge, options=options)
+        return BiSortIndex(keys.dims, merge=keys.merge, options=options)
     return BandCells(
         keys.axis, keys.dims, rows_for(window, 0), window.first,
         wide=keys.axis.place is not None, next_row=window.next,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.index.cells.band_cells import BandCells
-from slidejoin.index.sorted_runs.bi_sort import BiSort
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 
 if TYPE_CHECKING:
     from slidejoin.index.protocol import Index
@@ -18,6 +18,6 @@ def cell_table(index: Index) -> BandCells | None:
     return index if isinstance(index, BandCells) else None
 
 
-def run_chain(index: Index) -> BiSort | None:
+def run_chain(index: Index) -> BiSortIndex | None:
     """Return the index as a chain of sorted runs, None if it is not one."""
-    return index if isinstance(index, BiSort) else None
+    return index if isinstance(index, BiSortIndex) else None

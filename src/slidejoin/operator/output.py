@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.rows.gathered import Gathered
+    from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
 __all__ = ["Candidates", "PairOutput"]
@@ -40,13 +41,6 @@ POSITION_BYTES = 16
 
 SHARED = 1 << 13
 """Pairs from which on the two sides' columns are gathered by a thread each: handing over costs some 30 µs."""
-
-
-class Workers(Protocol):
-    """Runs tasks in parallel, see `parallel`."""
-
-    def run(self, tasks: list[Callable[[], None]]) -> None:
-        """Run all tasks to their end."""
 
 
 class Candidates(Protocol):

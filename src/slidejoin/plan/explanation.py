@@ -35,7 +35,7 @@ SHARES = {
 """What a row is compared with, by the shape of the term that is indexed."""
 
 
-class Term(Protocol):
+class ExplainedTerm(Protocol):
     """The attributes of a term that are explained; see `slidejoin.plan.plan.Term`."""
 
     @property
@@ -58,7 +58,9 @@ class Explained(NamedTuple):
     warnings: list[str]
 
 
-def explained_terms(config: JoinSpec, terms: Sequence[Term], bound: BoundPredicate, loose: frozenset[int]) -> Explained:
+def explained_terms(
+    config: JoinSpec, terms: Sequence[ExplainedTerm], bound: BoundPredicate, loose: frozenset[int]
+) -> Explained:
     """Explain for each part of a predicate whether it is indexed.
 
     Parameters
@@ -94,7 +96,7 @@ def _sides(expr: Expr) -> set[Side]:
     return {side for side in SIDES if columns_of(expr, side)}
 
 
-def _named(term: Term, config: JoinSpec) -> str:
+def _named(term: ExplainedTerm, config: JoinSpec) -> str:
     if not isinstance(term, RangeTerm):
         return f"the window, {config.window}"
     parts = term.conjuncts
@@ -111,7 +113,7 @@ def _kind(term: RangeTerm) -> str:
     return term.shape
 
 
-def _warning(config: JoinSpec, first: Term, others: Sequence[Term], *, checked: bool) -> str | None:
+def _warning(config: JoinSpec, first: ExplainedTerm, others: Sequence[ExplainedTerm], *, checked: bool) -> str | None:
     """Return a warning if rows are compared with a large share of the window; None if they are not.
 
     The share assumes evenly distributed values: nothing is known about the data when a join is planned.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.predicate.expression.expr import And, Expr
 from slidejoin.predicate.ranges.terms import RangeTerm, make_terms
-from slidejoin.predicate.truth.evaluate import Source, truth
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
 from slidejoin.predicate.truth.tree import BOOLEAN, Node, columns_of
 from slidejoin.predicate.truth.values import rows_of
@@ -40,7 +40,7 @@ class BoundFilter:
         self, left_columns: Mapping[str, Column], right_columns: Mapping[str, Column], n: int
     ) -> NDArray[np.bool_]:
         """Return bool (n,): where the pair of row i of both sides fulfils it (neither false nor unknown)."""
-        return truth(self.node, Source({"left": left_columns, "right": right_columns}), n)
+        return truth(self.node, ColumnsBySide({"left": left_columns, "right": right_columns}), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class BoundPredicate:
     def prefilter(self, side: Side, columns: Mapping[str, Column]) -> NDArray[np.bool_] | None:
         """Return bool (n,), False for rows of `side` that cannot match anything; None if there is no such condition."""
         node = self._own.get(side)
-        return None if node is None else truth(node, Source({side: columns}), rows_of(columns))
+        return None if node is None else truth(node, ColumnsBySide({side: columns}), rows_of(columns))
 
     def filter(self, inexact: Collection[int]) -> BoundFilter | None:
         """Return what is left to check on candidate pairs; None if nothing is.

@@ -15,10 +15,10 @@ from slidejoin.rows.widths import SLICE, in_one_chunk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Column", "Piece", "column_of"]
+__all__ = ["ColumnAddress", "Piece", "column_of"]
 
 
-class Column(NamedTuple):
+class ColumnAddress(NamedTuple):
     """The addresses of one piece's column of fixed width.
 
     Attributes
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     offset: int
 
 
-def column_of(column: pa.ChunkedArray[Any]) -> Column | None:
+def column_of(column: pa.ChunkedArray[Any]) -> ColumnAddress | None:
     """Return the addresses of a column, None if it is not of fixed width or in several chunks."""
     kind = column.type
     if column.num_chunks != 1 or not pa.types.is_primitive(kind):
@@ -44,7 +44,7 @@ def column_of(column: pa.ChunkedArray[Any]) -> Column | None:
     array: pa.Array[Any] = column.chunk(0)  # type: ignore[assignment]  # the stubs are of pyarrow 20
     validity, values = array.buffers()
     known = 0 if validity is None or array.null_count == 0 else int(validity.address)
-    return Column(int(values.address), known, int(array.offset))  # type: ignore[union-attr]  # values are never left out
+    return ColumnAddress(int(values.address), known, int(array.offset))  # type: ignore[union-attr]  # values are never left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Piece:
     time_max: int | None
     rows: int = field(init=False)
     _nbytes: list[int] = field(init=False, repr=False, compare=False, default_factory=list)
-    _columns: dict[str, Column | None] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _columns: dict[str, ColumnAddress | None] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", self.table.num_rows)
@@ -85,7 +85,7 @@ class Piece:
             self._nbytes.append(int(self.table.nbytes))
         return self._nbytes[0]
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> ColumnAddress | None:
         """Return the addresses of a column of fixed width, None for another kind; cached."""
         if name not in self._columns:
             self._columns[name] = column_of(self.table.column(name))

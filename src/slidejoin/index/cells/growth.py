@@ -36,7 +36,7 @@ LINE = 4 * WORDS
 A_NUMBER = 8
 
 
-class Table(Protocol):
+class CellTable(Protocol):
     """The attributes of a cell table that are used here, see `slidejoin.index.cells.band_cells.BandCells`."""
 
     dims: int
@@ -62,7 +62,7 @@ class Table(Protocol):
         """Return the places of keys on the axis, (n,) int64."""
 
 
-def cells_growth(table: Table, rows: int, keys: NDArray[np.int64] | None = None) -> int:
+def cells_growth(table: CellTable, rows: int, keys: NDArray[np.int64] | None = None) -> int:
     """Return the bytes that a table grows by if it is not rebuilt; keys (m,) int64 of the rows that may match."""
     chunks, pool = rows, table.pool.size // WORDS
     if keys is not None:
@@ -87,7 +87,7 @@ def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
     return slots + pool + columns * ring_rows(span) * A_NUMBER
 
 
-def widens(table: Table, keys: NDArray[np.int64] | None) -> bool:
+def widens(table: CellTable, keys: NDArray[np.int64] | None) -> bool:
     """Whether a table has to be made anew because keys come that it does not tell apart; with None they may."""
     if table.wide or keys is None:
         return not table.wide
@@ -97,7 +97,7 @@ def widens(table: Table, keys: NDArray[np.int64] | None) -> bool:
     return max(int(table.state[LARGEST]), int(keys.max())) - smallest > table.reach
 
 
-def _chunks_opened(table: Table, keys: NDArray[np.int64]) -> int:
+def _chunks_opened(table: CellTable, keys: NDArray[np.int64]) -> int:
     """Return how many chunks are opened at most by the buckets of these keys."""
     state = table.state
     cells = (table.places(keys) >> state[SHIFT]).view(np.uint64)
@@ -128,7 +128,7 @@ def _free(lines: NDArray[np.uint32], floor: int) -> NDArray[np.int64]:
     return free
 
 
-def _free_chunks(table: Table, wanted: int) -> int:
+def _free_chunks(table: CellTable, wanted: int) -> int:
     """Return how many chunks inserts can take before they need a larger pool."""
     count = table.pool.size // (WORDS * LINES)
     if not count or not wanted:

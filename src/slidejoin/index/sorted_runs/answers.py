@@ -37,7 +37,7 @@ kept_pool = ArrayPool(np.uint32, kept=8)
 
 
 class FoundInRuns:
-    """The ranges found by `BiSort.search`, and how many rows of each are matches."""
+    """The ranges found by `BiSortIndex.search`, and how many rows of each are matches."""
 
     __slots__ = ("_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
 

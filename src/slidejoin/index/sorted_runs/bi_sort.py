@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["BiSort", "FoundInRuns", "Run", "build_run", "merge_runs"]
+__all__ = ["BiSortIndex", "FoundInRuns", "Run", "build_run", "merge_runs"]
 
 
-class BiSort(Index):
+class BiSortIndex(Index):
     """The index of one side's window: a chain of sorted runs in arrival order."""
 
     name = "bi_sort"
@@ -421,7 +421,7 @@ RANGES_AGAIN = 32
 """Batches answered by ranges after one that had too many matches to be written at once, which costs a search."""
 
 WIDE = 128
-"""Candidates a probe from which on ranges are wide, see `BiSort.apart`."""
+"""Candidates a probe from which on ranges are wide, see `BiSortIndex.apart`."""
 
 LAZY_PUSHES = 96
 """Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another

@@ -65,7 +65,7 @@ NO_ROWS = np.empty(0, np.bool_)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 
 
-class Accepted(NamedTuple):
+class AcceptedCells(NamedTuple):
     """What `accepts` has found out about a batch.
 
     Attributes
@@ -116,7 +116,7 @@ class FusedCells(FusedPush):
         self.work[COUNTING] = self._counting
         self.expected = 0
         """Pairs of the last push, an estimate for the next one."""
-        self._accepted: Accepted | None = None
+        self._accepted: AcceptedCells | None = None
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
@@ -150,7 +150,7 @@ class FusedCells(FusedPush):
             times = self._times.take(batch, arrivals)
             if times is None or slice_rows(self._parts.plan, batch.rows, times) < batch.rows:
                 return False
-        self._accepted = Accepted(keys, tables, times, arrivals, by, helper)
+        self._accepted = AcceptedCells(keys, tables, times, arrivals, by, helper)
         return True
 
     def _helper(self, rows: int) -> Partner | None:

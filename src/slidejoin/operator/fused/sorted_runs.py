@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.sorted_runs.bi_sort import BiSort
+    from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
     from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.operator.parts import JoinParts
@@ -45,11 +45,11 @@ REST = 32
 """Pushes that take the general path after one with more matches than that."""
 
 
-class Accepted(NamedTuple):
+class AcceptedRuns(NamedTuple):
     """What `accepts` has found out about a batch: keys (n,) int64 of each side, and where they go."""
 
     keys: dict[Side, NDArray[np.int64]]
-    chains: dict[Side, BiSort]
+    chains: dict[Side, BiSortIndex]
     buffers: dict[Side, InsertionBuffer]
     arrivals: Arrivals
 
@@ -69,7 +69,7 @@ class RunProbes:
 
     def find(
         self,
-        runs: BiSort,
+        runs: BiSortIndex,
         keys: NDArray[np.int64],
         rank: NDArray[np.int64],
         arrived: int,
@@ -113,7 +113,7 @@ class FusedRuns(FusedPush):
         self._largest = slice_rows(plan, 0, {})
         self._rests_until = 0
         """Rows of the join up to which pushes take the general path."""
-        self._accepted: Accepted | None = None
+        self._accepted: AcceptedRuns | None = None
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
@@ -142,7 +142,7 @@ class FusedRuns(FusedPush):
             buffers[side] = buffer
         rising, by = self._rising(batch)
         if rising:
-            self._accepted = Accepted(keys, chains, buffers, self._arrange(batch, by))
+            self._accepted = AcceptedRuns(keys, chains, buffers, self._arrange(batch, by))
         return rising
 
     def _seen(self) -> int:

@@ -18,7 +18,7 @@ from slidejoin.sides import other
 
 if TYPE_CHECKING:
     from slidejoin.predicate.ranges.programs import Draft
-    from slidejoin.predicate.truth.evaluate import Source
+    from slidejoin.predicate.truth.evaluate import ColumnsBySide
     from slidejoin.predicate.truth.values import Values
     from slidejoin.sides import Side
 
@@ -38,7 +38,7 @@ class Shifted:
         """The keys that it compares."""
         return self.what.left, self.what.right
 
-    def find(self, probe: Side, source: Source, n: int) -> ranges.Found:
+    def find(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces:
         """Return the stored keys for each probe row."""
         what = self.what
         mine, stored = (what.left, what.right) if probe == "left" else (what.right, what.left)
@@ -72,24 +72,24 @@ class Separable:
         straight = draft.stored == "left"
         draft.add(*((self.op, self.left, self.right) if straight else (MIRRORED[self.op], self.right, self.left)))
 
-    def find(self, probe: Side, source: Source, n: int) -> ranges.Found:
+    def find(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces:
         """Return the stored keys for each probe row: exact, whichever side probes."""
         mine, stored = (self.left, self.right) if probe == "left" else (self.right, self.left)
         op = self.op if probe == "right" else MIRRORED[self.op]
         key, scale = node_scale(other(probe), stored)
         if key.space == "hash":
             values = key_values(node_scale(probe, mine)[0], source)
-            return ranges.restrict(ranges.Found([(values.data, values.data)]), values.valid, n)
+            return ranges.restrict(ranges.Pieces([(values.data, values.data)]), values.valid, n)
         values = evaluate(mine, source)
         if key.space == "exact":
             return integers_beside(op, values, scale, n)
         integers = mine.type.exact
         below, above = ranges.double_keys_around(values, integers=integers)
         valid = values.valid if integers else without_nan(values)
-        return ranges.restrict(ranges.Found(ranges.around(op, below, above)), valid, n)
+        return ranges.restrict(ranges.Pieces(ranges.around(op, below, above)), valid, n)
 
 
-def integers_beside(op: str, values: Values, scale: ranges.Scale, n: int) -> ranges.Found:
+def integers_beside(op: str, values: Values, scale: ranges.Scale, n: int) -> ranges.Pieces:
     """Return the stored keys whose whole number N has ``N op value``, N compared exactly with n probes' doubles."""
     valid = without_nan(values)
     data = values.data if valid is None else np.where(valid, values.data, 0.0)

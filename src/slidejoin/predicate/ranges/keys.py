@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.predicate.truth import exact
-from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, WHOLE, Column, Values, both_valid, load
 from slidejoin.rows.arrow_buffers import values_in
 
@@ -122,7 +122,7 @@ def node_key(side: Side, space: Literal["float", "hash"], node: Node) -> Key:
     return Key(side, space, ((1, node),))
 
 
-def key_values(key: Key, source: Source) -> Values:
+def key_values(key: Key, source: ColumnsBySide) -> Values:
     """Return the key of each row before it is clipped: exact values, less the bias; or float keys; or hashes.
 
     NaN counts as not valid.
@@ -177,7 +177,7 @@ def without_nan(values: Values) -> NDArray[np.bool_] | None:
     return both_valid(values.valid, ~wrong) if wrong.any() else values.valid
 
 
-def _integers(node: Node, source: Source) -> Values:
+def _integers(node: Node, source: ColumnsBySide) -> Values:
     values = evaluate(node, source)
     if values.data.dtype == np.bool_:
         return Values(values.data.astype(np.int64), values.valid, 0, 1)
@@ -189,7 +189,7 @@ def clip(data: NDArray[np.object_]) -> NDArray[np.int64]:
     return np.minimum(np.maximum(data, INT64_MIN), INT64_MAX).astype(np.int64)
 
 
-def stored_keys(key: Key, source: Source) -> Keys:
+def stored_keys(key: Key, source: ColumnsBySide) -> Keys:
     """Return the keys of stored rows."""
     with np.errstate(all="ignore"):
         values = key_values(key, source)

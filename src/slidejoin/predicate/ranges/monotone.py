@@ -20,7 +20,7 @@ from slidejoin.predicate.truth.types import Kind
 from slidejoin.sides import other
 
 if TYPE_CHECKING:
-    from slidejoin.predicate.truth.evaluate import Source
+    from slidejoin.predicate.truth.evaluate import ColumnsBySide
     from slidejoin.sides import Side
 
 __all__ = ["Monotone", "cores_of", "estimated"]
@@ -41,7 +41,7 @@ class Monotone:
         """The keys that it compares."""
         return node_scale("left", self.cores[0])[0], node_scale("right", self.cores[1])[0]
 
-    def find(self, probe: Side, source: Source, n: int) -> ranges.Found:
+    def find(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces:
         """Return the stored keys for each probe row; too many only where integers beyond 2**53 are rounded."""
         stored = other(probe)
         core = self.cores[0 if stored == "left" else 1]
@@ -54,7 +54,7 @@ class Monotone:
         programs = self._programs[stored]
         if key.space == "float":
             found = programs[0].ranges(source, n)
-            return ranges.Found([(found.lo[0], found.hi[0])], found.exact)
+            return ranges.Pieces([(found.lo[0], found.hi[0])], found.exact)
         both = _of_integers(programs[0], core, scale, source, n)
         for program in programs[1:]:
             both = ranges.intersect(both, _of_integers(program, core, scale, source, n), n)
@@ -86,7 +86,7 @@ class Monotone:
             draft.add(MIRRORED[op], two, one)
 
 
-def _of_integers(program: Program, core: Node, scale: ranges.Scale, source: Source, n: int) -> ranges.Found:
+def _of_integers(program: Program, core: Node, scale: ranges.Scale, source: ColumnsBySide, n: int) -> ranges.Pieces:
     """Return keys of whole numbers, of which those beyond 2**53 may be too many, from a program for one end."""
     found = program.ranges(source, n)
     exact, some, top = found.exact, found.lo[0] <= found.hi[0], program.has("TOP")
@@ -100,7 +100,7 @@ def _of_integers(program: Program, core: Node, scale: ranges.Scale, source: Sour
         end[between] = floats.from_keys(keys[between] + (1 if top else -1))
         exact = False
     bounds = ranges.double_bounds("<=" if top else ">=", end, scale)
-    bounds = ranges.Found(bounds.pieces, bounds.exact and exact)
+    bounds = ranges.Pieces(bounds.pieces, bounds.exact and exact)
     return bounds if some.all() else ranges.restrict(bounds, some, n)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Found", "Piece", "Ranges", "apart", "finish", "intersect", "restrict", "unite"]
+__all__ = ["Piece", "Pieces", "Ranges", "apart", "finish", "intersect", "restrict", "unite"]
 
 Piece: TypeAlias = tuple["NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
@@ -42,21 +42,21 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Pieces:
     """Pieces of one comparison, ascending and disjoint for each row."""
 
     pieces: list[Piece]
     exact: bool = True
 
 
-def apart(found: Found, n: int) -> Found:
+def apart(found: Pieces, n: int) -> Pieces:
     """Join pieces that meet at an end of int64 because keys were clipped to it."""
     if found.exact or len(found.pieces) == 1:
         return found
     return _tidy(found.pieces, len(found.pieces), n, kept=False)
 
 
-def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
+def restrict(found: Pieces, valid: NDArray[np.bool_] | None, n: int) -> Pieces:
     """Make the pieces of unknown probes empty."""
     if valid is None:
         return found
@@ -65,15 +65,15 @@ def restrict(found: Found, valid: NDArray[np.bool_] | None, n: int) -> Found:
         low = np.where(valid, INT64_MIN if lo is None else lo, 1)
         high = np.where(valid, INT64_MAX if hi is None else hi, 0)
         pieces.append((np.broadcast_to(low, (n,)), np.broadcast_to(high, (n,))))
-    return Found(pieces, found.exact)
+    return Pieces(pieces, found.exact)
 
 
-def intersect(one: Found, two: Found, n: int) -> Found:
+def intersect(one: Pieces, two: Pieces, n: int) -> Pieces:
     """Return the intersection."""
     crossed = [(_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces]
     kept = one.exact and two.exact
     if len(crossed) == 1:
-        return Found(crossed, kept)
+        return Pieces(crossed, kept)
     return _tidy(crossed, len(one.pieces) + len(two.pieces) - 1, n, kept=kept)
 
 
@@ -86,7 +86,7 @@ def _pick(
     return picked
 
 
-def unite(one: Found, two: Found, n: int, most: int) -> Found:
+def unite(one: Pieces, two: Pieces, n: int, most: int) -> Pieces:
     """Return the union, overlapping pieces joined, so that no key is in two of them.
 
     Beyond `most` pieces the last ones are joined across their gaps.
@@ -102,7 +102,7 @@ def _stack(pieces: list[Piece], n: int) -> tuple[NDArray[np.int64], NDArray[np.i
     return lo, hi
 
 
-def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Found:
+def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Pieces:
     lo, hi = _sorted(*_stack(pieces, n))
     for number in range(1, len(lo)):
         before = number - 1
@@ -114,7 +114,7 @@ def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Found:
     if len(lo) > most:
         hi[most - 1] = np.where(lo[most:] <= hi[most:], hi[most:], hi[most - 1]).max(axis=0)
         lo, hi = lo[:most], hi[:most]
-    return Found(list(zip(lo, hi, strict=True)), kept)
+    return Pieces(list(zip(lo, hi, strict=True)), kept)
 
 
 def _sorted(lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -125,7 +125,7 @@ def _sorted(lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.in
     return np.take_along_axis(lo, rows, axis=0), np.take_along_axis(hi, rows, axis=0)
 
 
-def finish(found: Found, n: int) -> Ranges:
+def finish(found: Pieces, n: int) -> Ranges:
     """Return the pieces as the arrays that an index takes."""
     lo, hi = _stack(found.pieces, n)
     empty = lo > hi

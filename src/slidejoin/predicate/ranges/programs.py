@@ -16,7 +16,7 @@ import numpy as np
 
 from slidejoin.predicate.ranges import ranges
 from slidejoin.predicate.truth import floats
-from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.types import Kind
 from slidejoin.predicate.truth.values import both_valid
 
@@ -57,7 +57,7 @@ class Program:
     inputs: tuple[Input, ...]
     steps: tuple[tuple[str, int, float], ...]
 
-    def ranges(self, source: Source, n: int) -> ranges.Ranges:
+    def ranges(self, source: ColumnsBySide, n: int) -> ranges.Ranges:
         """Return one range of keys of doubles for each of n probes."""
         rows, valid, exact = self._rows(source, n)
         lo, hi = np.empty((1, n), np.int64), np.empty((1, n), np.int64)
@@ -82,7 +82,7 @@ class Program:
         code = [(getattr(ends, name), row) for name, row, _ in self.steps]
         return np.array(code, np.int64), np.array([operand for *_, operand in self.steps], np.float64)
 
-    def _rows(self, source: Source, n: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, bool]:
+    def _rows(self, source: ColumnsBySide, n: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, bool]:
         """Return the inputs (r, n), where they are valid, and whether all of them are doubles."""
         if len(self.inputs) == 1:
             values, exact = _doubles(self.inputs[0], source)
@@ -104,7 +104,7 @@ def _kernel() -> Callable[..., int]:
     return find_ends
 
 
-def _doubles(one: Input, source: Source) -> tuple[Values, bool]:
+def _doubles(one: Input, source: ColumnsBySide) -> tuple[Values, bool]:
     """Return the values of an input as doubles, and whether they are exact."""
     values = evaluate(one.node, source)
     if not one.node.type.exact:

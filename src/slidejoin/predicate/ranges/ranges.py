@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.predicate.ranges.keys import Keys, clip
-from slidejoin.predicate.ranges.pieces import Found, Piece, Ranges, apart, finish, intersect, restrict, unite
+from slidejoin.predicate.ranges.pieces import Piece, Pieces, Ranges, apart, finish, intersect, restrict, unite
 from slidejoin.predicate.truth import exact, floats
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Values
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.linear import Interval
 
 __all__ = [
-    "Found",
     "Keys",
     "Piece",
+    "Pieces",
     "Ranges",
     "Scale",
     "around",
@@ -50,7 +50,7 @@ class Scale:
     may_clip: bool = False
 
 
-def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Found:
+def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Pieces:
     """Return the stored keys with ``scale.factor * key + factor * probe`` in one of `intervals`, row by row.
 
     Parameters
@@ -65,7 +65,7 @@ def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: 
         Of the stored side; its constant and bias are part of the intervals already.
     """
     if not intervals:
-        return Found([_empty(len(probe.data))])
+        return Pieces([_empty(len(probe.data))])
     ends = [abs(end) for interval in intervals for end in interval if end is not None]
     low, high = probe.limits()
     if probe.data.dtype != object and max(-low, high) * abs(factor) + max(ends, default=0) > INT64_MAX:
@@ -81,7 +81,7 @@ def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: 
     return _split(probe.data, wild, lambda values: _between(values, factor, intervals, scale))
 
 
-def _split(data: NDArray[Any], wild: NDArray[np.bool_], compute: Callable[[Values], Found]) -> Found:
+def _split(data: NDArray[Any], wild: NDArray[np.bool_], compute: Callable[[Values], Pieces]) -> Pieces:
     """Compute few rows far out with Python ints, and the others in int64 as if those were 0."""
     calm = compute(Values(np.where(wild, data.dtype.type(0), data)))
     rows = np.flatnonzero(wild)
@@ -89,7 +89,7 @@ def _split(data: NDArray[Any], wild: NDArray[np.bool_], compute: Callable[[Value
     pieces = []
     for (lo, hi), (far_lo, far_hi) in zip(calm.pieces, far.pieces, strict=True):
         pieces.append((_put(lo, rows, far_lo, INT64_MIN, len(data)), _put(hi, rows, far_hi, INT64_MAX, len(data))))
-    return Found(pieces, calm.exact and far.exact)
+    return Pieces(pieces, calm.exact and far.exact)
 
 
 def _put(
@@ -102,7 +102,7 @@ def _put(
     return joined
 
 
-def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Found:
+def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Pieces:
     """Move the probe's part to the other side: |k| * key within [low - factor * probe, high - factor * probe]."""
     flip = scale.factor < 0
     base = exact.linear([(factor if flip else -factor, Values(probe.data, None, probe.low, probe.high))])
@@ -116,7 +116,7 @@ def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale:
         piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
         pieces.append(piece)
         all_exact &= kept
-    return apart(Found(pieces, all_exact), len(probe.data))
+    return apart(Pieces(pieces, all_exact), len(probe.data))
 
 
 def _shift(values: Values, by: int) -> Values:
@@ -185,7 +185,7 @@ def double_keys_around(values: Values, *, integers: bool) -> tuple[NDArray[np.in
     return keys - less, keys + ~(less | equal)
 
 
-def double_bounds(op: str, data: NDArray[np.float64], scale: Scale) -> Found:
+def double_bounds(op: str, data: NDArray[np.float64], scale: Scale) -> Pieces:
     """Return the stored keys whose whole number N has ``N op data``; `data` without NaN."""
     wild = ~(np.abs(data) < float(_CALM))
     if wild.any():
@@ -193,7 +193,7 @@ def double_bounds(op: str, data: NDArray[np.float64], scale: Scale) -> Found:
     return _double_bounds(op, np.floor(data).astype(np.int64), np.ceil(data).astype(np.int64), scale)
 
 
-def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Scale) -> Found:
+def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Scale) -> Pieces:
     ends: list[tuple[NDArray[Any] | None, NDArray[Any] | None]] = []
     match op:
         case "<=":
@@ -218,13 +218,13 @@ def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Sca
         piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
         pieces.append(piece)
         all_exact &= kept
-    return apart(Found(pieces, all_exact), len(below))
+    return apart(Pieces(pieces, all_exact), len(below))
 
 
-def _split_doubles(op: str, data: NDArray[np.float64], wild: NDArray[np.bool_], scale: Scale) -> Found:
+def _split_doubles(op: str, data: NDArray[np.float64], wild: NDArray[np.bool_], scale: Scale) -> Pieces:
     far = _FAR * (abs(scale.constant) + abs(scale.factor) + 1)
 
-    def compute(values: Values) -> Found:
+    def compute(values: Values) -> Pieces:
         if values.data.dtype != object:
             return _double_bounds(
                 op, np.floor(values.data).astype(np.int64), np.ceil(values.data).astype(np.int64), scale

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.predicate.ranges.pieces import Ranges
-from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.tree import column_of
 from slidejoin.predicate.truth.values import values_of
 
@@ -54,7 +54,7 @@ class Shift:
         if node.op == "column":
             values = values_of(columns, column_of(node)[1], node.type)
         else:
-            values = evaluate(node, Source({probe: columns}))
+            values = evaluate(node, ColumnsBySide({probe: columns}))
         if values.data.dtype != np.int64:
             return None
         data = values.data if values.data.flags.c_contiguous else np.ascontiguousarray(values.data)

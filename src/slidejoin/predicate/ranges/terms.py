@@ -15,7 +15,7 @@ from slidejoin.predicate.ranges.keys import Keys, plain_keys, stored_keys
 from slidejoin.predicate.ranges.monotone import Monotone, estimated
 from slidejoin.predicate.ranges.programs import Draft, Program
 from slidejoin.predicate.ranges.shifts import CALM, Shift, shift_of
-from slidejoin.predicate.truth.evaluate import Source
+from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.predicate.truth.floats import from_keys
 from slidejoin.predicate.truth.hashes import mix
 from slidejoin.predicate.truth.tree import Node, column_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expression.expr import Expr
-    from slidejoin.predicate.ranges.ranges import Found, Ranges
+    from slidejoin.predicate.ranges.ranges import Pieces, Ranges
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
@@ -132,7 +132,7 @@ class RangeTerm:
             values = values_of(columns, column_of(node)[1], node.type)
             if values.data.dtype == np.int64:
                 return Keys(values.data, values.valid, exact=True)
-        return stored_keys(self.pair[0 if side == "left" else 1], Source({side: columns}))
+        return stored_keys(self.pair[0 if side == "left" else 1], ColumnsBySide({side: columns}))
 
     def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> Ranges:
         """Return for each row of `probe_side` the ranges of the other side's keys that its partners have."""
@@ -144,11 +144,11 @@ class RangeTerm:
         n, program = rows_of(columns), self._programs.get(probe_side)
         with np.errstate(all="ignore"):
             if program is not None:
-                return program.ranges(Source({probe_side: columns}), n)
-            found = self._find(self.what, probe_side, Source({probe_side: columns}), n)
+                return program.ranges(ColumnsBySide({probe_side: columns}), n)
+            found = self._find(self.what, probe_side, ColumnsBySide({probe_side: columns}), n)
             return ranges.finish(found, n)
 
-    def _find(self, what: Formula, probe: Side, source: Source, n: int) -> Found:
+    def _find(self, what: Formula, probe: Side, source: ColumnsBySide, n: int) -> Pieces:
         if not isinstance(what, Group):
             assert not isinstance(what, Choice)  # noqa: S101 - its pair is settled
             return what.find(probe, source, n)

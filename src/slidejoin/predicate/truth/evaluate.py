@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from slidejoin.sides import Side
 
-__all__ = ["Source", "evaluate", "truth"]
+__all__ = ["ColumnsBySide", "evaluate", "truth"]
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -38,7 +38,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _FLOAT_ARITHMETIC = frozenset("+-*/")
 
 
-class Source:
+class ColumnsBySide:
     """The columns of one evaluation, loaded once each when first needed."""
 
     __slots__ = ("_columns", "_loaded")
@@ -66,7 +66,7 @@ class Source:
         return hashed(self._columns[side][name])
 
 
-def truth(node: Node, source: Source, n: int) -> NDArray[np.bool_]:
+def truth(node: Node, source: ColumnsBySide, n: int) -> NDArray[np.bool_]:
     """Return where a boolean node is true (neither false nor unknown), shape (n,)."""
     with np.errstate(all="ignore"):
         values = evaluate(node, source)
@@ -74,7 +74,7 @@ def truth(node: Node, source: Source, n: int) -> NDArray[np.bool_]:
     return np.broadcast_to(known, (n,)) if known.shape != (n,) else known
 
 
-def evaluate(node: Node, source: Source) -> Values:  # noqa: PLR0911  one line for each kind of node
+def evaluate(node: Node, source: ColumnsBySide) -> Values:  # noqa: PLR0911  one line for each kind of node
     """Return the values of a node; shape (1,) or that of the columns."""
     if node.op == "column":
         return source.column(node)
@@ -97,7 +97,7 @@ def evaluate(node: Node, source: Source) -> Values:  # noqa: PLR0911  one line f
     return _arithmetic(node, *args)
 
 
-def _connect(node: Node, source: Source) -> Values:
+def _connect(node: Node, source: ColumnsBySide) -> Values:
     """AND and OR: a part that decides (false, true) wins over unknown."""
     decides = node.op == "or"
     decided: Any = np.zeros(1, np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate.expression import expr as ex
-from slidejoin.predicate.truth.evaluate import Source, evaluate
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, literal
 from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
 
@@ -135,7 +135,7 @@ def _node(op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int 
     if not all(arg.op == "literal" for arg in args) or meaning.kind in {Kind.STRING, Kind.BINARY}:
         return node
     with np.errstate(all="ignore"):
-        values = evaluate(node, Source({}))
+        values = evaluate(node, ColumnsBySide({}))
     known = values.valid is None or bool(values.valid[0])
     return literal(values.data.tolist()[0] if known else None, meaning, text)
 

@@ -109,7 +109,7 @@ class BiSort(Options):
 
     name: ClassVar[str] = "bi_sort"
     what: ClassVar[str] = "sorted runs (PanJoin, section III-D)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.sorted_runs.bi_sort", "BiSort")
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.sorted_runs.bi_sort", "BiSortIndex")
 
     buffer_size: int | None = None
     fan_out: int | None = None
