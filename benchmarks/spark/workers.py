@@ -26,6 +26,7 @@ import pyarrow as pa
 from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.spark import BEGIN, STEP, window_length
 from slidejoin.bench.streams import Streams
+from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.join_bucket import join_bucket
 from slidejoin.spark.job.workers import ready
 from slidejoin.spark.metrics.figures import Figures
@@ -34,11 +35,9 @@ from slidejoin.spec.window import TimeWindow
 from tests.spark.stores import Variables, wire
 
 if TYPE_CHECKING:
-    from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
 WINDOW, HALF, BATCHES, FILLED, TURNS, ARROW_ROWS = 1 << 20, 2_000_000, 6, 2, 3, 10_000
-SIDES: tuple[Side, Side] = ("left", "right")
 
 WORKERS = "benchmarks.spark.workers"
 

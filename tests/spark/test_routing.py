@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.plan.plan import make_plan
+from slidejoin.sides import SIDES, Side
 from slidejoin.spark.job.buckets import bucket_ids, partition_of
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.grids import square_enough
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from slidejoin.sides import Side
 
 WINDOW = sj.TimeWindow("10 seconds", on="ts")
 
@@ -62,9 +62,6 @@ CASES: dict[str, tuple[str, str, pa.DataType, Any, Callable[[Any, Any], bool]]] 
     "order in a grid": ("grid", "l.a < r.a", pa.int64(), INTEGERS, lambda a, b: a < b),
     "texts in a grid": ("grid", "l.a <> r.a", pa.string(), TEXTS, lambda a, b: a != b),
 }
-
-
-SIDES: tuple[Side, Side] = ("left", "right")
 
 
 def routed(on: str, kind: pa.DataType, strategy: str, buckets: int, spread: int = 1) -> tuple[Any, Strategy, int]:

@@ -13,6 +13,7 @@ from slidejoin.api.stream_join import StreamJoin
 from slidejoin.api.turns import Turns
 from slidejoin.arguments import column_name, shown
 from slidejoin.errors import ArgumentTypeError, SchemaError
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -141,9 +142,6 @@ class JoinedStreams:
         rest = self._join.finish()
         if rest.num_rows:
             yield rest
-
-
-SIDES = ("left", "right")
 
 
 class _Source:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from slidejoin.errors import SlideJoinError
+from slidejoin.sides import SIDES
 from slidejoin.spark.driver.checkpoints import local_checkpoints
 from slidejoin.spark.job.settings import advised_settings
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["POLL", "InputFiles", "QueryRun", "run_query", "session"]
 
-SIDES = ("left", "right")
 
 POLL, LONGEST_POLL, POLLS = 0.1, 1.0, 10
 """Seconds between two looks at the progress of a query, at least and at most, and the looks at a micro-batch of a
