@@ -18,7 +18,10 @@ SMALL_CHANGE = 1 << 26
 """Bytes of idle arrays, in any number."""
 
 CHECKED = 16
-"""Every so many arrays that are taken, it is checked whether too many are idle."""
+"""Of smaller arrays every so many that are taken, it is checked whether too many are idle."""
+
+LARGE = 1 << 20
+"""Bytes of an array that is worth this check each time."""
 
 SMALLEST = 1 << 10
 """Items below which arrays are simply allocated, which is fast."""
@@ -89,7 +92,7 @@ class ArrayPool:
         except IndexError:  # another thread was faster
             whole = self._larger(rounded)
         self._taken += 1
-        if self._taken % CHECKED == 0 and self.nbytes > SMALL_CHANGE:
+        if (self._taken % CHECKED == 0 or whole.array.nbytes >= LARGE) and self.nbytes > SMALL_CHANGE:
             self._let_go()
         lent: NDArray[Any] = np.asarray(_Loan(whole))[:size]
         return lent
