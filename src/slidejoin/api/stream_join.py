@@ -95,6 +95,9 @@ class StreamJoin:
     _turns: Turns | None = None
     """The worker thread of `push_async`, once there is one."""
 
+    _ordered_by: str | None = None
+    """The `order_by` of an earlier push, which was checked then."""
+
     def __init__(
         self,
         on: str | Expr | Expression,
@@ -168,7 +171,8 @@ class StreamJoin:
             After `finish`, while an iterator of `push_iter` is open or `push_async` is running, or after a push that
             was interrupted.
         """
-        order_by = None if order_by is None else column_name("order_by", order_by)
+        if order_by is not None and order_by is not self._ordered_by:
+            self._ordered_by = column_name("order_by", order_by)
         self._check_open()
         tables = self._read(left, right)
         operator = self._state.operator
@@ -337,10 +341,10 @@ class StreamJoin:
         if state.config.self_join and right is not None:
             msg = "a self-join takes only left batches; got a right batch as well"
             raise SchemaError(msg)
-        schemas = state.schemas
+        of_left, of_right = state.schemas.get("left"), state.schemas.get("right")
         tables: dict[Side, pa.Table] = {
-            "left": _table_of("left", left, schemas),
-            "right": _table_of("right", right, schemas),
+            "left": _no_rows(of_left) if left is None else to_table(left, "left", of_left),
+            "right": _no_rows(of_right) if right is None else to_table(right, "right", of_right),
         }
         if state.operator is None or INTERPRETER.cold:
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
@@ -393,12 +397,9 @@ class StreamJoin:
         return state.waiting.empty(state.schemas)
 
 
-def _table_of(side: Side, batch: object, schemas: dict[Side, pa.Schema]) -> pa.Table:
-    """Return the rows of a side that `push` was given, none where it was given None."""
-    known = schemas.get(side)
-    if batch is not None:
-        return to_table(batch, side, known)
-    return pa.table({}) if known is None else empty_of(known)
+def _no_rows(schema: pa.Schema | None) -> pa.Table:
+    """Return what stands for a side that `push` was given no batch of."""
+    return pa.table({}) if schema is None else empty_of(schema)
 
 
 def _given(left: object, right: object) -> list[Side]:

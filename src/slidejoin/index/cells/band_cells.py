@@ -226,7 +226,9 @@ class BandCells(Index):
     def inserted(self, rows: int) -> None:
         """Count so many newest rows that a kernel has inserted."""
         self.next += rows
-        self._sweep(rows)
+        self._owed += rows * self._lines / SWEEP
+        if self._owed >= SWEPT_AT_ONCE or self._owed >= self._lines:
+            self._sweep()
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
         """Store the values that check the newest rows when found: (n, dims) int64; if `wide`, whole keys (n,) int64."""
@@ -250,12 +252,9 @@ class BandCells(Index):
         self._lines = (self.slots.size + self.pool.size) // WORDS
         self.state[CURSOR] = room // LINES * LINES
 
-    def _sweep(self, rows: int) -> None:
+    def _sweep(self) -> None:
         """Renew dead positions, a share with every push, so that each bucket is visited once in 2**30 rows."""
         every = self._lines
-        self._owed += rows * every / SWEEP
-        if self._owed < SWEPT_AT_ONCE and self._owed < every:
-            return
         own = self.slots.size // WORDS
         begin, end = self._swept, min(self._swept + int(self._owed), every)
         sweep_cells(self.slots, min(begin, own), min(end, own), self.floor)

@@ -170,7 +170,8 @@ class SideWindow:
     def expire(self, ordinal: int) -> None:
         """Drop whole sub-windows before that ordinal."""
         self.index.expire(ordinal)
-        if not self.shared:
+        chunks = self.payload.chunks
+        if not self.shared and chunks and chunks[0].end <= ordinal:
             self.payload.expire(ordinal)
 
     def expire_below(self, oldest: int, payload_oldest: int) -> None:
