@@ -12,9 +12,15 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+from tests.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "slidejoin"
@@ -23,7 +29,8 @@ SOURCES = ROOT / "src" / "slidejoin"
 # deadlines and no health check on time, which would depend on how busy the machine is and on what compiles first.
 hypothesis.settings.register_profile(
     "default",
-    max_examples=70,
+    # Plain Python takes a hundred times as long; what it shows is that kernels mean what they say.
+    max_examples=20 if os.environ.get("NUMBA_DISABLE_JIT") else 50,
     derandomize=True,
     deadline=None,
     database=None,
@@ -83,6 +90,13 @@ def pytest_configure(config: pytest.Config) -> None:
         subprocess.run([sys.executable, "-c", COMPILE_ALL], env=environment, check=False)
 
 
+@pytest.fixture(scope="session")
+def slidejoin() -> Iterator[Shell]:
+    """The command, in a process that lives as long as all tests that call it: Spark starts once."""
+    with Shell() as shell:
+        yield shell
+
+
 STARTS_SPARK = ("SparkSession", "pytest.mark.spark")
 
 
@@ -90,8 +104,9 @@ STARTS_SPARK = ("SparkSession", "pytest.mark.spark")
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Keep tests that share a session of Spark on one xdist worker: starting one takes longer than most tests.
 
-    The modules of tests/spark share one, others have their own. Not by marks, which pytest-xdist 3.8 does not see with
-    pytest 9.2 (pytest-xdist issue 1386). The largest groups are begun first, so that none is left over at the end.
+    The modules of tests/spark share one, those that call the command another, others have their own. Not by marks,
+    which pytest-xdist 3.8 does not see with pytest 9.2 (pytest-xdist issue 1386). The largest groups are begun first,
+    so that none is left over at the end.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -101,7 +116,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
         text = path.read_text(encoding="utf-8") if path.suffix == ".py" else ""
         if not any(word in text for word in STARTS_SPARK):
             return None
-        return "session" if path.parent.name == "spark" else module
+        if path.parent.name == "spark":
+            return "session"
+        return "command" if "Shell" in text else module
 
     class Grouped(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:

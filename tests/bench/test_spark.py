@@ -43,7 +43,7 @@ def input_files(root: Path) -> InputFiles:
 
 
 @pytest.mark.spark
-@pytest.mark.nightly  # the Spark half of the case `tasks` is tested each time, in tests/spark/test_bench_tasks.py
+@pytest.mark.nightly  # half a minute each
 @pytest.mark.parametrize("output", ["pairs", "count"])
 def test_rows_that_come_out_are_counted(output: str):
     report = reported("--batches", "1", "--output", output)

@@ -13,11 +13,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.shell import Shell
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.cli.shell import Shell
 
 pytestmark = pytest.mark.spark
 
@@ -57,12 +56,6 @@ checkpoint = "checkpoint"
 [spark]
 master = "local[2]"
 """
-
-
-@pytest.fixture(scope="module")
-def slidejoin() -> Iterator[Shell]:
-    with Shell() as shell:
-        yield shell
 
 
 def put(folder: Path, hour: int) -> None:

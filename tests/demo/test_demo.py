@@ -12,10 +12,9 @@ from demo.picture import draw
 from demo.prepare import read_flights, read_weather, write_weeks
 from demo.reference import count_flight_weather, count_overtaken
 from slidejoin.cli.jobfile import read_job
-from tests.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.cli.shell import Shell
 
 DEMO = Path(__file__).resolve().parents[2] / "demo"
 FILES_A_BATCH = 4
@@ -24,12 +23,6 @@ FILES_A_BATCH = 4
 def weeks(rows: pl.DataFrame, count: int) -> pl.DataFrame:
     start = pl.datetime(2013, 1, 1, time_zone="UTC")
     return rows.filter(pl.col("order") < start + pl.duration(weeks=count))
-
-
-@pytest.fixture(scope="module")
-def slidejoin() -> Iterator[Shell]:
-    with Shell() as shell:
-        yield shell
 
 
 def test_the_job_files_say_what_the_demo_promises():

@@ -36,7 +36,7 @@ def table_of(draw: st.DrawFn, families: dict[str, Family]) -> pa.Table:
     return draw(tables(kinds, ROWS, ordered=False))
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(any_family())
 def test_every_pair_of_every_type(case):
     check(*case)
@@ -67,7 +67,7 @@ def arithmetic_cases(draw: st.DrawFn) -> tuple[Node, pa.Table, pa.Table]:
     return predicate, draw(table_of(NUMBERS)), draw(table_of(NUMBERS))
 
 
-@settings(max_examples=250)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(arithmetic_cases())
 def test_any_arithmetic(case):
     check(*case)
@@ -117,7 +117,7 @@ def band_cases(draw: st.DrawFn) -> tuple[Node, pa.Table, pa.Table]:
     return predicate, draw(table_of(NUMBERS)), draw(table_of(NUMBERS))
 
 
-@settings(max_examples=250)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(band_cases())
 def test_bands_with_constants_anywhere(case):
     check(*case)

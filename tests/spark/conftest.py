@@ -27,6 +27,9 @@ SETTINGS = {
     # not UTC, so that a mistake about zones shows
     "spark.sql.session.timeZone": "America/New_York",
     "spark.driver.memory": "1g",
+    # code for a query is compiled in a second and then runs over a hundred rows; the command's tests do generate it
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # where tests start a server of Spark Connect: any port that is free
     "spark.connect.grpc.binding.port": "0",
     "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sensors",
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("trades", "flights", "sessions", "offers")),
-    ],
-)
+@pytest.mark.nightly  # half a minute each
+@pytest.mark.parametrize("name", ["sensors", "trades", "flights", "sessions", "offers"])
 def test_both_joins_on_spark_find_the_pairs_of_the_embedded_one(spark: SparkSession, name: str, tmp_path: Path):
     task = task_named(name)
     task = task.scaled(100 / sum(task.sizes))

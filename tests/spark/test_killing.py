@@ -45,11 +45,15 @@ def same_rows(one: Job) -> None:
     assert got == want, one.report()
 
 
-def test_worker_executor_and_driver_killed_one_after_the_other(job: Any, spark: SparkSession) -> None:
-    """One query on two executors that are processes of their own; at last the session of the tests goes on with it."""
+KINDS = {LOCAL: ("worker", "driver"), CLUSTER: ("worker", "executor", "driver")}
+
+
+@pytest.mark.parametrize("master", [LOCAL, pytest.param(CLUSTER, marks=pytest.mark.nightly)])
+def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, master: str) -> None:
+    """One query, on a cluster with two executors that are processes of their own; at last this session goes on."""
     draw, one = random.Random(os.getpid()), job(SHORT)
-    one.start(CLUSTER)
-    for batch, kind in ((1, "worker"), (2, "executor"), (3, "driver")):
+    one.start(master)
+    for batch, kind in enumerate(KINDS[master], start=1):
         assert one.reached(batch), one.report()
         time.sleep(draw.random())
         assert one.until(lambda kind=kind: one.kill(kind, draw)), one.report()
