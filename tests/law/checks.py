@@ -27,7 +27,7 @@ Line = tuple[str, ...]
 
 def examples(count: int) -> settings:
     """`count` random examples in an ordinary run, and in proportion more in a nightly one."""
-    return settings(max_examples=count * settings.default.max_examples // 100)
+    return settings(max_examples=max(count * settings.default.max_examples // 100, 1))
 
 
 def pair_schema(left: pa.Schema, right: pa.Schema, suffix: str = "_right") -> pa.Schema:
