@@ -48,5 +48,5 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         return BiSortIndex(keys.dims, merge=keys.merge, options=options)
     return BandCells(
         keys.axis, keys.dims, rows_for(window, 0), window.first,
-        wide=keys.axis.place is not None, next_row=window.next,
+        wide=keys.axis.wide, next_row=window.next,
     )  # fmt: skip

@@ -57,7 +57,7 @@ class IndexAdvisor:
     def __init__(self, plan: Plan) -> None:
         config = plan.config
         # With further terms, or a filter, runs check row by row too; most runs pass a time scope as a whole.
-        alone = all(term.shape == "scope" for term in plan.terms[1:])
+        alone = plan.composite is None and all(term.shape == "scope" for term in plan.terms[1:])
         self._counts = config.output == "count"
         # Pairs that need checks beyond the key are not copied as ranges.
         alone = alone if self._counts else len(plan.terms) == 1

@@ -150,7 +150,7 @@ class InsertProbe:
         start, source = perf_counter(), self._source(role)
         batch = probe_batch(
             self._plan, role, part.tables[source], part.arrivals.rank(source),
-            first=first[role], arrived=first[other(role)], prepared=prepared,
+            layout=self._windows[other(role)].layout, first=first[role], arrived=first[other(role)], prepared=prepared,
         )  # fmt: skip
         if batch.own is None:
             _ = batch.ranges

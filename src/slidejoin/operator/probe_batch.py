@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.probe import KeyRanges, ProbeBatch
+from slidejoin.index.probe import ProbeBatch
 from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.predicate.ranges.terms import RangeTerm
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.keys import Prepared
+    from slidejoin.index.probe import KeyRanges
+    from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
@@ -30,7 +32,7 @@ EVERYTHING = 1 << 62
 
 def probe_batch(
     plan: Plan, role: Side, table: pa.Table, rank: NDArray[np.int64], *,
-    first: int, arrived: int, prepared: Prepared | None = None,
+    layout: KeyLayout, first: int, arrived: int, prepared: Prepared | None = None,
 ) -> ProbeBatch:  # fmt: skip
     """Turn the rows of one side into probes.
 
@@ -38,6 +40,8 @@ def probe_batch(
     ----------
     rank : (n,) int64
         Their places among all arrivals.
+    layout : KeyLayout
+        How the keys of the window are laid out that is probed.
     first : int
         Ordinal of the first of them.
     arrived : int
@@ -59,7 +63,7 @@ def probe_batch(
         view=view,
         self_join=plan.config.self_join,
         seen_from=partial(plan.seen_from, stored),
-        ranges=partial(_ranges, plan, role, table),
+        ranges=partial(_ranges, plan, role, table, layout),
         own=prepared,
         around=around,
     )
@@ -77,28 +81,9 @@ def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
     return None if around is None else (around.below, around.above)
 
 
-def _ranges(plan: Plan, role: Side, table: pa.Table) -> KeyRanges:
-    columns, rows = columns_of(table), table.num_rows
+def _ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:
+    columns = columns_of(table)
     asked = [term.ranges(role, columns) for term in plan.terms]
     inexact = frozenset(number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact)
-    lo, hi = asked[0].lo, asked[0].hi
     kept = plan.bound.prefilter(role, columns)
-    silent = None if kept is None else ~kept
-    for ranges in asked[1:]:
-        nothing: NDArray[np.bool_] = np.all(ranges.lo > ranges.hi, axis=0)
-        silent = nothing if silent is None else silent | nothing
-    if silent is not None and silent.any():
-        lo, hi = np.where(silent, 1, lo), np.where(silent, 0, hi)
-    dims = [d for d, ranges in enumerate(asked[1:]) for _ in range(ranges.lo.shape[0])]
-    return KeyRanges(
-        lo=lo,
-        hi=hi,
-        aux_lo=_stacked([ranges.lo for ranges in asked[1:]], rows),
-        aux_hi=_stacked([ranges.hi for ranges in asked[1:]], rows),
-        aux_dims=np.array(dims, np.int64),
-        inexact=inexact,
-    )
-
-
-def _stacked(ranges: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
-    return np.concatenate(ranges) if ranges else np.empty((0, rows), np.int64)
+    return layout.ranges(asked, None if kept is None else ~kept, inexact)

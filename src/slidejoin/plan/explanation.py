@@ -59,25 +59,32 @@ class Explained(NamedTuple):
 
 
 def explained_terms(
-    config: JoinSpec, terms: Sequence[ExplainedTerm], bound: BoundPredicate, loose: frozenset[int]
+    config: JoinSpec,
+    terms: Sequence[ExplainedTerm],
+    indexed: Sequence[int],
+    bound: BoundPredicate,
+    loose: frozenset[int],
 ) -> Explained:
     """Explain for each part of a predicate whether it is indexed.
 
     Parameters
     ----------
     terms
-        The plan's, the indexed one first.
+        The plan's.
+    indexed
+        Places of those that are indexed, together if they are several.
     loose
         Numbers of the predicate's terms whose candidates are rechecked.
     """
-    first, *others = terms
+    first, *together = (terms[place] for place in indexed)
+    others = [term for place, term in enumerate(terms) if place not in indexed]
     lines = []
     if first.shape == "all":
         lines.append(
             "indexed: nothing; no comparison has only left columns on one side and only right columns on the other"
         )
     else:
-        lines.append(f"indexed: {_named(first, config)}")
+        lines.append("indexed: " + ", together with ".join(_named(term, config) for term in (first, *together)))
     lines += [f"not indexed, checked row by row: {_named(term, config)}" for term in others]
     for side in SIDES:
         own = [part for part in conjuncts(config.on) if _sides(part) == {side}]

@@ -12,11 +12,13 @@ from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
+from slidejoin.plan.key_layout import Composite, CompositeLayout, PlainLayout, composite_layout
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
+from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.held_types import check_holdable, held_schema
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import ALGORITHMS
@@ -24,11 +26,12 @@ from slidejoin.spec.options import STRUCTURES
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.plan.key_layout import Extent
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.sides import Side
@@ -99,6 +102,8 @@ class Plan:
         The window as a range term; None for count windows over the operator's own ordinals.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
+    composite : Composite or None
+        The terms that are indexed together; None for the first alone.
     """
 
     config: JoinSpec
@@ -109,6 +114,7 @@ class Plan:
     scope: Scope | None
     layout: Layout
     axes: dict[Side, Axis] | None
+    composite: Composite | None
     _kept: dict[Side, pa.Schema] = field(default_factory=dict)
 
     def schema(self, side: Side) -> pa.Schema:
@@ -118,6 +124,23 @@ class Plan:
     def kept_schema(self, side: Side) -> pa.Schema:
         """Return the schema of what the window holds of that side: the columns that are output or compared."""
         return self._kept[side]
+
+    def key_layout(
+        self, side: Side, algorithm: str, extents: Mapping[int, Extent] | None = None
+    ) -> PlainLayout | CompositeLayout:
+        """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
+        axis = None if self.axes is None else self.axes[side]
+        if self.composite is None:
+            return PlainLayout(tuple(range(1, len(self.terms))), axis)
+        extents = extents or dict.fromkeys(self.composite.terms, (0, 0))
+        return composite_layout(
+            self.composite, len(self.terms), axis if algorithm == "band_cells" else None, extents
+        )  # fmt: skip
+
+    @property
+    def indexed(self) -> tuple[int, ...]:
+        """Places of the terms that the index answers."""
+        return (0,) if self.composite is None else self.composite.terms
 
     @property
     def axis(self) -> Axis | None:
@@ -168,7 +191,7 @@ class Plan:
         `algorithm` is the index in use, if that is not the one planned; `seen` describes observations at run time.
         """
         config = self.config
-        terms, warnings = explained_terms(config, self.terms, self.bound, self.loose)
+        terms, warnings = explained_terms(config, self.terms, self.indexed, self.bound, self.loose)
         return "\n".join(
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
@@ -186,13 +209,18 @@ def _shape(term: Term) -> str:
     return term.shape
 
 
-def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+def make_plan(
+    config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None,
+    together: bool = True,
+) -> Plan:  # fmt: skip
     """Bind a join to the schemas of its sides and choose what to index.
 
     Parameters
     ----------
     numbers : pair of str, optional
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
+    together : bool, default True
+        Whether several terms may be one key.
 
     Raises
     ------
@@ -221,14 +249,21 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
         check_holdable(side, schema, names)
         kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, places = zip(*numbered, strict=True)
-    axes = cell_axes(terms[0], config.window)
+    structure = STRUCTURES.get(config.algorithm)
+    shapes = {"band", "ranges"}
+    if (structure is not None and structure.equality_only) or not together:
+        shapes = set()
+    elif config.algorithm == "band_cells":
+        shapes = {"fixed"}
+    composite = _composite(terms, shapes) if together else None
+    narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
+    axes = cell_axes(narrow, config.window)
     if config.algorithm == "band_cells" and axes is None:
         msg = (
             "algorithm='band_cells' needs an equality or a band of fixed width, in a window of up to "
-            f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
+            f"{LONGEST:,} rows; the best term here is {narrow.label}. Use algorithm='auto' or 'bi_sort'"
         )
         raise PredicateError(msg)
-    structure = STRUCTURES.get(config.algorithm)
     if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
         others = ", ".join(repr(name) for name, one in STRUCTURES.items() if not one.equality_only)
         msg = (
@@ -236,4 +271,23 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, kept)
+    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, composite, kept)
+
+
+def _composite(terms: Sequence[Term], shapes: set[str]) -> Composite | None:
+    """Return which terms are one key together: all equalities, and the narrowest range of one of the shapes."""
+    equal = tuple(place for place, term in enumerate(terms) if _shape(term) == "equality")
+    # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group.
+    beside = [
+        (not _fixed(term), place)
+        for place, term in enumerate(terms)
+        if _shape(term) in shapes or (_fixed(term) and "fixed" in shapes)
+    ]
+    chosen = min(beside)[1] if equal and beside else None
+    if len(equal) + (chosen is not None) < 2:  # noqa: PLR2004 - two are together
+        return None
+    return Composite(equal, all(terms[place].exact for place in equal), chosen)
+
+
+def _fixed(term: Term) -> bool:
+    return isinstance(term, RangeTerm) and term.shape == "band" and term.widths is not None

@@ -118,11 +118,19 @@ class Axis:
         Order-preserving map of int64 keys (n,) to int64 places (n,); None for keys that are their own places.
     why : str
         For explanations.
+    apart : bool
+        Whether places are so far apart that rows found are always checked by their whole keys.
     """
 
     shift: int
     place: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None
     why: str
+    apart: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether rows found are checked by their whole keys."""
+        return self.apart or self.place is not None
 
     def places(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of keys, (n,) int64."""
@@ -165,12 +173,12 @@ class BandCells(Index):
         self.roomy = roomy
         self.dims = dims
         self.rows = rows
-        self.wide = wide or axis.place is not None
+        self.wide = wide or axis.wide
         self._first = self.next = self._floor = first
         self._made_at = first if next_row is None else next_row
         """Ordinals of the first row, of the row to come, of the oldest one that may live, and of the first new one."""
         self._inexact: frozenset[int] = frozenset()
-        self.state = new_state(first, axis.shift, self._buckets(rows))
+        self.state = new_state(first, axis.shift, self._buckets(rows), wide=self.wide)
         self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
         self.pool = self._reserved = self._empty(0)
         # Kernels find rows by positions, which are ordinals and one.
@@ -365,8 +373,7 @@ class BandCells(Index):
     def _anew(self, window: Occupancy, rows: int, *, roomy: bool = False) -> BandCells:
         wide, roomy = not self.fits(rows), roomy or self.roomy
         new = BandCells(
-            self.axis, self.dims, rows, window.first, wide=wide or self.axis.place is not None, roomy=roomy,
-            next_row=window.next,
+            self.axis, self.dims, rows, window.first, wide=wide, roomy=roomy, next_row=window.next
         )  # fmt: skip
         new.expire(self._floor)
         return new

@@ -80,12 +80,16 @@ def reach_of(buckets: int) -> int:
     return HASHES // step_of(buckets) * HASHES - 1
 
 
-def new_state(first: int, shift: int, buckets: int) -> NDArray[np.int64]:
-    """Return the state of an empty table, (STATE,) int64, whose rows have ordinals from `first` on."""
+def new_state(first: int, shift: int, buckets: int, *, wide: bool = False) -> NDArray[np.int64]:
+    """Return the state of an empty table, (STATE,) int64, whose rows have ordinals from `first` on.
+
+    In a `wide` one, whose rows are checked by their whole keys, a place need not tell keys apart: cells are spread
+    evenly whichever of their bits differ.
+    """
     state, ends, step = np.zeros(STATE, np.int64), np.iinfo(np.int64), step_of(buckets)
     state[[FLOOR, SMALLEST, LARGEST, SHIFT, BUCKETS]] = first, ends.max, ends.min, shift, buckets
     state[[SPREAD, STEP]] = spread_of(buckets), step
-    state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)[0] = _multiplier(32 - shift, step << shift)
+    state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)[0] = GOLDEN if wide else _multiplier(32 - shift, step << shift)
     return state
 
 

@@ -1,12 +1,10 @@
-"""The index keys of one side's rows: one integer for each term of the predicate."""
+"""The keys of one side's rows: one integer for each term of the plan."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from slidejoin.index.keys import RowKeys
+from slidejoin.plan.key_layout import TermKeys
 from slidejoin.rows.arrow_buffers import by_name
 
 if TYPE_CHECKING:
@@ -15,21 +13,20 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["row_keys"]
+__all__ = ["term_keys"]
 
 
-def row_keys(plan: Plan, side: Side, table: pa.Table) -> RowKeys:
-    """Compute the keys of a side's rows: of the indexed term, and of the others as further dimensions."""
+def term_keys(plan: Plan, side: Side, table: pa.Table) -> TermKeys:
+    """Compute the keys of a side's rows, and which rows can match at all."""
     columns = by_name(table)
     kept = plan.bound.prefilter(side, columns)
-    keys = []
+    values = []
     inexact = set()
-    for number, term in enumerate(plan.terms):
+    for number, term in zip(plan.numbers, plan.terms, strict=True):
         key = term.key(side, columns)
         if key.valid is not None:
             kept = key.valid if kept is None else kept & key.valid
         if not key.exact:
-            inexact.add(plan.numbers[number])
-        keys.append(key.values)
-    aux = np.stack(keys[1:], axis=1) if len(keys) > 1 else np.empty((table.num_rows, 0), np.int64)
-    return RowKeys(np.ascontiguousarray(keys[0]), np.ascontiguousarray(aux), kept, frozenset(inexact))
+            inexact.add(number)
+        values.append(key.values)
+    return TermKeys(tuple(values), kept, frozenset(inexact), table.num_rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import Keyspace, make_index
 from slidejoin.index.protocol import Occupancy
-from slidejoin.operator.window.row_keys import row_keys
+from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
     from slidejoin.index.protocol import Index, SealedPart
+    from slidejoin.plan.key_layout import Extent, TermKeys
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
@@ -68,6 +69,8 @@ class SideWindow:
     ----------
     rows_seen : int
         Ordinal of the next row. The operator assigns ordinals, before it appends rows.
+    layout : PlainLayout or CompositeLayout
+        How the keys of the plan's terms are laid out for the index.
     """
 
     def __init__(
@@ -81,12 +84,13 @@ class SideWindow:
         self.rows_seen = 0
         window = plan.config.window
         self._capacity = window.size(side) if isinstance(window, CountWindow) else None
-        axis = None if plan.axes is None else plan.axes[side]
-        self._keyspace = Keyspace(len(plan.terms) - 1, axis, plan.config.options, merge)
+        self.layout = plan.key_layout(side, algorithm)
         self.index: Index = self._new_index(algorithm)
 
-    def _new_index(self, algorithm: str) -> Index:
-        return make_index(algorithm, self._keyspace, self._occupancy())
+    def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
+        """Return an empty index for keys of the present layout."""
+        keyspace = Keyspace(len(self.layout.dims), self.layout.axis, self.plan.config.options, self.merge)
+        return make_index(algorithm, keyspace, self._occupancy(next_row))
 
     @property
     def first(self) -> int:
@@ -113,8 +117,14 @@ class SideWindow:
         self.index.skip_to(ordinal)
 
     def prepare(self, table: pa.Table, first: int) -> Prepared:
-        """Compute the keys of rows, the first with that ordinal, and prepare them for the index; nothing changes."""
-        return self.index.prepare(row_keys(self.plan, self.side, table), first)
+        """Compute the keys of rows, the first with that ordinal, and prepare them for the index.
+
+        If the layout of keys has no room for theirs, the stored rows move to an index with a wider one first.
+        """
+        keys = term_keys(self.plan, self.side, table)
+        if not self.layout.fits(keys):
+            self._lay_out(self.index.name, first, keys)
+        return self.index.prepare(self.layout.rows(keys), first)
 
     def append(
         self, table: pa.Table, times: NDArray[np.int64] | None, first: int, prepared: Prepared | None = None
@@ -178,8 +188,8 @@ class SideWindow:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
         if not self.shared:
             self.payload.expire_below(payload_oldest)
-        dimension = [term.shape for term in self.plan.terms].index("scope") - 1
-        self.index.expire_below(dimension, oldest, self.first)
+        place = [term.shape for term in self.plan.terms].index("scope")
+        self.index.expire_below(self.layout.dims.index(place) if place in self.layout.dims else -1, oldest, self.first)
         old = self.index
         if (smaller := old.oversized(self._occupancy())) is not None:
             self._replace(smaller)
@@ -209,7 +219,21 @@ class SideWindow:
 
     def change_index(self, algorithm: str) -> None:
         """Put the rows into another index, one of `slidejoin.algorithms()`."""
-        self._replace(self._new_index(algorithm))
+        self._lay_out(algorithm, self.rows_seen)
+
+    def _lay_out(self, algorithm: str, next_row: int, coming: TermKeys | None = None) -> None:
+        """Put the rows before `next_row` into an index whose layout of keys has room for them and for those to come."""
+        extents: dict[int, Extent] = {}
+        if self.plan.composite is not None:
+            stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
+            for keys in (*stored, *([] if coming is None else [coming])):
+                for term in self.plan.composite.terms:
+                    extent = keys.extent(term)
+                    if extent is not None:
+                        low, high = extents.get(term, extent)
+                        extents[term] = min(low, extent[0]), max(high, extent[1])
+        self.layout = self.plan.key_layout(self.side, algorithm, extents)
+        self._replace(self._new_index(algorithm, next_row), next_row)
 
     def relieve(self) -> bool:
         """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""
@@ -227,7 +251,7 @@ class SideWindow:
         while new is not None:
             for base, table in self._live(end):
                 new.skip_to(base)
-                rows = new.prepare(row_keys(self.plan, self.side, table), base)
+                rows = new.prepare(self.layout.rows(term_keys(self.plan, self.side, table)), base)
                 new.insert(rows, table.num_rows)
             new.skip_to(end)
             self.index = new
@@ -250,8 +274,10 @@ class SideWindow:
         """
         keys = None
         if closely:
-            rows = row_keys(self.plan, self.side, table)
-            keys = rows.keys if rows.kept is None else rows.keys[rows.kept]
+            of_terms = term_keys(self.plan, self.side, table)
+            if self.layout.fits(of_terms):
+                rows = self.layout.rows(of_terms)
+                keys = rows.keys if rows.kept is None else rows.keys[rows.kept]
         held = 0 if self.shared else self.payload.growth(table)
         return held + self.index.growth(self._occupancy(), table.num_rows, keys)
 

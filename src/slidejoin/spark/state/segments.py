@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.index.sealed import mapped, sealed
-from slidejoin.operator.window.row_keys import row_keys
+from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.keys import RowKeys
     from slidejoin.index.protocol import SealedPart
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
@@ -165,7 +166,11 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
 
 def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> Segment:
     """Sort the keys of a segment's rows. O(rows)."""
-    return Segment(entry, payload, {role: sealed(row_keys(plan, role, payload)) for role in roles_of(plan, stream)})
+    return Segment(entry, payload, {role: sealed(_keys(plan, role, payload)) for role in roles_of(plan, stream)})
+
+
+def _keys(plan: Plan, role: Side, payload: pa.Table) -> RowKeys:
+    return plan.key_layout(role, "bi_sort").rows(term_keys(plan, role, payload))
 
 
 def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:

@@ -1,0 +1,360 @@
+"""Key layouts: how the keys of a plan's terms become the one int64 that an index orders rows by.
+
+Where one term is indexed, its key is that number. Several equalities, and a range beside them, are one question of a
+*composite* key::
+
+    bits   63       62 … range bits                     range bits - 1 … 0
+           0        group: the values of all            the range's key, from its
+                    equalities, side by side            smallest value on
+
+All rows that are equal in all equalities, a group, lie side by side, in the order of the range's key, so that a range
+within a group is a range of composite keys. How many bits each part needs follows from the values that have come; a
+value that has no room makes a wider layout necessary, and rows are inserted anew. Where all parts have room the key
+says everything. Where they have not, equalities are hashed and the lowest bits of the range's key are left out: then
+ranges hold every row that can match, and those parts are compared once more, as further dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from slidejoin.index.cells.band_cells import Axis
+from slidejoin.index.keys import RowKeys
+from slidejoin.index.probe import KeyRanges
+from slidejoin.predicate.truth.hashes import mix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.predicate.ranges.ranges import Ranges
+
+__all__ = ["Composite", "CompositeLayout", "Extent", "KeyLayout", "PlainLayout", "TermKeys", "composite_layout"]
+
+BITS = 63
+"""Bits of a composite key: keys are never negative."""
+
+MOST_GROUP_BITS = 31
+"""Bits of a group beside a range: hashes of so many bits tell 2**20 groups apart, all but one in 2000."""
+
+MOST_NEAR_BITS, MOST_NEAR_SHIFT = 46, 12
+"""Bits of a key, and of a cell, up to which a table of cells can tell keys apart by 32 bits and their place, and still
+spreads them evenly."""
+
+ROOM = 1
+"""Bits that a part has beyond those of the values that have come: as many again have room."""
+
+Extent = tuple[int, int]
+"""The smallest and the largest key of a term."""
+
+
+class TermKeys(NamedTuple):
+    """The keys of consecutive rows of one side, term by term.
+
+    Attributes
+    ----------
+    values : tuple of (n,) int64
+        A key of each term of the plan.
+    kept : (n,) bool or None
+        Rows that can match at all; None for all. The keys of others mean nothing.
+    inexact : frozenset of int
+        Numbers of the terms of which some key was clipped.
+    rows : int
+    """
+
+    values: tuple[NDArray[np.int64], ...]
+    kept: NDArray[np.bool_] | None
+    inexact: frozenset[int]
+    rows: int
+
+    def extent(self, term: int) -> Extent | None:
+        """Return the smallest and the largest key of a term; None if no row is kept."""
+        values = self.values[term]
+        values = values if self.kept is None else values[self.kept]
+        return (int(values.min()), int(values.max())) if values.size else None
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """The terms of a plan that are one key together, by their places in the plan.
+
+    Attributes
+    ----------
+    equal : tuple of int
+        Equalities.
+    exact : bool
+        Whether the keys of all of them are the values, not hashes.
+    range : int or None
+        The range that orders the rows of a group.
+    """
+
+    equal: tuple[int, ...]
+    exact: bool
+    range: int | None
+
+    @property
+    def terms(self) -> tuple[int, ...]:
+        """All of them."""
+        return self.equal if self.range is None else (*self.equal, self.range)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLayout:
+    """The layout of a plan with one indexed term, the first.
+
+    Attributes
+    ----------
+    dims : tuple of int
+        Places of the terms that are further dimensions.
+    """
+
+    dims: tuple[int, ...]
+    axis: Axis | None
+
+    def fits(self, keys: TermKeys) -> bool:  # noqa: ARG002 - as `CompositeLayout`
+        """Return True: any key has room."""
+        return True
+
+    def rows(self, keys: TermKeys) -> RowKeys:
+        """Return what an index stores."""
+        return RowKeys(np.ascontiguousarray(keys.values[0]), _dimensions(keys, self.dims), keys.kept, keys.inexact)
+
+    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+        """Return what probes look for, see `CompositeLayout.ranges`."""
+        lo, hi = asked[0].lo, asked[0].hi
+        for ranges in asked[1:]:
+            nothing: NDArray[np.bool_] = np.all(ranges.lo > ranges.hi, axis=0)
+            silent = nothing if silent is None else silent | nothing
+        if silent is not None and silent.any():
+            lo, hi = np.where(silent, 1, lo), np.where(silent, 0, hi)
+        return KeyRanges(lo, hi, *_dimension_ranges(asked, self.dims), inexact)
+
+
+class Part(NamedTuple):
+    """One equality's bits of the group: ``value - base`` in so many bits."""
+
+    base: int
+    bits: int
+
+    def holds(self, extent: Extent) -> bool:
+        """Whether values have room."""
+        return self.base <= extent[0] and extent[1] - self.base < 1 << self.bits
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeLayout:
+    """The layout of a composite key, see above.
+
+    Attributes
+    ----------
+    of : Composite
+    dims : tuple of int
+        Places of the plan's terms that are further dimensions: those that are no part of the key, and those that the
+        key does not say all about.
+    axis : Axis or None
+        How keys are spread over cells; None if the range is not narrow.
+    parts : tuple of Part or None
+        The equalities; None where they are hashed.
+    group_bits : int
+    span : Part
+        The range, after `place` and `drop`; no bits if there is none.
+    drop : int
+        Lowest bits of the range's key that are left out.
+    spread : Axis or None
+        Where keys of the range are not their own places: how they become places.
+    """
+
+    of: Composite
+    dims: tuple[int, ...]
+    axis: Axis | None
+    parts: tuple[Part, ...] | None
+    group_bits: int
+    span: Part
+    drop: int
+    spread: Axis | None
+
+    def fits(self, keys: TermKeys) -> bool:
+        """Tell whether all values have room."""
+        for number, part in zip(self.of.equal, self.parts or (), strict=False):
+            extent = keys.extent(number)
+            if extent is not None and not part.holds(extent):
+                return False
+        if self.of.range is None:
+            return True
+        extent = keys.extent(self.of.range)
+        return extent is None or self.span.holds(self._placed(extent))
+
+    def _placed(self, extent: Extent) -> Extent:
+        low, high = self._place(np.array(extent)).tolist()
+        return low, high
+
+    def _place(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of the range's keys, which keep their order."""
+        places = keys if self.spread is None else self.spread.places(np.ascontiguousarray(keys))
+        return places >> self.drop if self.drop else places
+
+    # -- stored rows -------------------------------------------------------------------------------------------------
+
+    def rows(self, keys: TermKeys) -> RowKeys:
+        """Return what an index stores; the values have room."""
+        packed = self._groups([keys.values[number] for number in self.of.equal])
+        if self.of.range is not None:
+            packed <<= np.uint64(self.span.bits)
+            packed |= _less(self._place(keys.values[self.of.range]), self.span.base)
+        if keys.kept is not None:
+            packed[~keys.kept] = 0
+        return RowKeys(packed.view(np.int64), _dimensions(keys, self.dims), keys.kept, keys.inexact)
+
+    def _groups(self, values: Sequence[NDArray[np.int64]]) -> NDArray[np.uint64]:
+        if self.parts is None:
+            mixed = mix(np.ascontiguousarray(values[0]))
+            for more in values[1:]:
+                mixed = mix(mixed ^ more)
+            return mixed.view(np.uint64) >> np.uint64(64 - self.group_bits)
+        (first, *others), group = self.parts, _less(values[0], self.parts[0].base)
+        del first
+        for part, more in zip(others, values[1:], strict=True):
+            group <<= np.uint64(part.bits)
+            group |= _less(more, part.base)
+        return group
+
+    # -- probes ------------------------------------------------------------------------------------------------------
+
+    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+        """Return what probes look for.
+
+        Parameters
+        ----------
+        asked : sequence of Ranges
+            The ranges of each term's keys, as the plan has them.
+        silent : (n,) bool or None
+            Probes that match nothing.
+        inexact : frozenset of int
+            Numbers of the terms whose ranges are not exact.
+        """
+        nobody = np.zeros(asked[0].lo.shape[1], np.bool_) if silent is None else silent.copy()
+        for ranges in asked:
+            nobody |= np.all(ranges.lo > ranges.hi, axis=0)
+        points = [asked[number].lo[0] for number in self.of.equal]
+        for part, point in zip(self.parts or (), points, strict=False):
+            # No stored row has a value that has no room.
+            nobody |= _less(point, part.base) >= np.uint64(1 << part.bits)
+        group = self._groups(points).view(np.int64)
+        if self.of.range is None:
+            lo, hi = group.reshape(1, -1), group.reshape(1, -1)
+        else:
+            lo, hi = self._within(asked[self.of.range])
+            group <<= self.span.bits
+            empty = lo > hi
+            lo, hi = np.where(empty, 1, lo + group), np.where(empty, 0, hi + group)
+        if nobody.any():
+            lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
+        return KeyRanges(lo, hi, *_dimension_ranges(asked, self.dims), inexact)
+
+    def _within(self, ranges: Ranges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ranges of the range's bits, (k, n): ascending and disjoint, empty ones last."""
+        shape, lo, hi = ranges.lo.shape, ranges.lo, ranges.hi
+        empty = lo > hi
+        if shape[0] > 1 and (self.drop or self.spread is not None):
+            # Neighbours may share a place, and a row must not be found twice: all between the ends is compared again.
+            lo = np.where(empty, np.iinfo(np.int64).max, lo).min(axis=0, keepdims=True)
+            hi = np.where(empty, np.iinfo(np.int64).min, hi).max(axis=0, keepdims=True)
+            shape, empty = lo.shape, lo > hi
+        first, last = self.span.base, min(self.span.base + (1 << self.span.bits) - 1, np.iinfo(np.int64).max)
+        low, high = (self._place(ends.reshape(-1)).reshape(shape) for ends in (lo, hi))
+        empty |= (high < first) | (low > last)
+        low, high = (_less(np.clip(ends, first, last), first).view(np.int64) for ends in (low, high))
+        low, high = np.where(empty, 1, low), np.where(empty, 0, high)
+        if shape[0] > 1 and empty.any():
+            order = np.argsort(empty, axis=0, kind="stable")
+            low, high = np.take_along_axis(low, order, axis=0), np.take_along_axis(high, order, axis=0)
+        return low, high
+
+
+KeyLayout: TypeAlias = PlainLayout | CompositeLayout
+
+
+def _less(values: NDArray[np.int64], base: int) -> NDArray[np.uint64]:
+    """Return ``values - base`` modulo 2**64, a new array."""
+    less: NDArray[np.uint64] = np.subtract(values.view(np.uint64), np.uint64(base % (1 << 64)))
+    return less
+
+
+def _dimensions(keys: TermKeys, dims: tuple[int, ...]) -> NDArray[np.int64]:
+    if not dims:
+        return np.empty((keys.rows, 0), np.int64)
+    return np.stack([keys.values[number] for number in dims], axis=1)
+
+
+def _dimension_ranges(
+    asked: Sequence[Ranges], dims: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ranges of the further dimensions, (p, n) int64 twice, and which dimension each is of, (p,) int64."""
+    if not dims:
+        none = np.empty((0, asked[0].lo.shape[1]), np.int64)
+        return none, none, np.empty(0, np.int64)
+    lo, hi = ([getattr(asked[number], end) for number in dims] for end in ("lo", "hi"))
+    places = [place for place, ranges in enumerate(lo) for _ in range(ranges.shape[0])]
+    return np.concatenate(lo), np.concatenate(hi), np.array(places, np.int64)
+
+
+def composite_layout(of: Composite, terms: int, spread: Axis | None, extents: Mapping[int, Extent]) -> CompositeLayout:
+    """Return a layout with room for values.
+
+    Parameters
+    ----------
+    of : Composite
+    terms : int
+        How many the plan has.
+    spread : Axis or None
+        How the range's keys, or those of an equality, are spread over cells; None for sorted runs.
+    extents : mapping from int to Extent
+        Of the composite's terms.
+    """
+    parts: tuple[Part, ...] | None = tuple(_part(extents[number]) for number in of.equal)
+    group = sum(part.bits for part in parts or ())
+    if of.range is None:
+        if not of.exact or group > BITS:
+            parts, group = None, BITS
+        return _made(of, terms, None if spread is None else spread, parts, group, Part(0, 0), 0, None)
+    mapped = spread if spread is not None and spread.place is not None else None
+    low, high = extents[of.range]
+    if mapped is not None:
+        low, high = mapped.places(np.array([low, high])).tolist()
+    wanted = _part((low, high)).bits
+    if not of.exact or group > MOST_GROUP_BITS:
+        parts, group = None, MOST_GROUP_BITS
+        # Few values in the range leave more bits for the group.
+        group = max(group, min(BITS - wanted, 2 * MOST_GROUP_BITS))
+    drop = max(wanted - (BITS - group), 0)
+    return _made(of, terms, spread, parts, group, _part((low >> drop, high >> drop), wanted - drop), drop, mapped)
+
+
+def _made(
+    of: Composite, terms: int, spread: Axis | None, parts: tuple[Part, ...] | None, group: int, span: Part, drop: int,
+    mapped: Axis | None,
+) -> CompositeLayout:  # fmt: skip
+    again = [] if parts is not None else list(of.equal)
+    if of.range is not None and (drop or mapped is not None):
+        again.append(of.range)
+    dims = tuple(number for number in range(terms) if number not in of.terms or number in again)
+    axis = None if spread is None else _axis(spread, drop, group + span.bits)
+    return CompositeLayout(of, dims, axis, parts, group, span, drop, mapped)
+
+
+def _axis(spread: Axis, drop: int, bits: int) -> Axis:
+    """Return how composite keys of so many bits are spread over cells: as the range's places are."""
+    shift = max(spread.shift - drop, 0)
+    return Axis(shift, None, spread.why, apart=bits > 32 and (bits > MOST_NEAR_BITS or shift > MOST_NEAR_SHIFT))  # noqa: PLR2004 - of a place
+
+
+def _part(extent: Extent, bits: int | None = None) -> Part:
+    """Return a part with room for values, and for as many more on both sides."""
+    low, high = extent
+    bits = max((high - low).bit_length(), 1) + ROOM if bits is None else bits
+    spare = (1 << bits) - 1 - (high - low)
+    return Part(max(low - spare // 2, np.iinfo(np.int64).min), bits)
