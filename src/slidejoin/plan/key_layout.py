@@ -17,6 +17,7 @@ ranges hold every row that can match, and those parts are compared once more, as
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,12 +29,15 @@ from slidejoin.predicate.truth.hashes import mix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
     from slidejoin.predicate.ranges.ranges import Ranges
 
 __all__ = ["Composite", "CompositeLayout", "Extent", "KeyLayout", "PlainLayout", "TermKeys", "composite_layout"]
+
+INT64 = np.iinfo(np.int64)
 
 BITS = 63
 """Bits of a composite key: keys are never negative."""
@@ -135,14 +139,19 @@ class PlainLayout:
 
 
 class Part(NamedTuple):
-    """One equality's bits of the group: ``value - base`` in so many bits."""
+    """One term's bits of the key: ``value - base``, for values from `base` to `last`."""
 
     base: int
+    last: int
     bits: int
 
     def holds(self, extent: Extent) -> bool:
         """Whether values have room."""
-        return self.base <= extent[0] and extent[1] - self.base < 1 << self.bits
+        return self.base <= extent[0] and extent[1] <= self.last
+
+
+NO_BITS = Part(int(INT64.min), int(INT64.max), 0)
+"""Of a term that has no bits of its own: any value will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,26 +210,23 @@ class CompositeLayout:
 
     def rows(self, keys: TermKeys) -> RowKeys:
         """Return what an index stores; the values have room."""
-        packed = self._groups([keys.values[number] for number in self.of.equal])
-        if self.of.range is not None:
-            packed <<= np.uint64(self.span.bits)
-            packed |= _less(self._place(keys.values[self.of.range]), self.span.base)
-        if keys.kept is not None:
-            packed[~keys.kept] = 0
-        return RowKeys(packed.view(np.int64), _dimensions(keys, self.dims), keys.kept, keys.inexact)
-
-    def _groups(self, values: Sequence[NDArray[np.int64]]) -> NDArray[np.uint64]:
+        packed = np.zeros(keys.rows, np.int64)
+        values = [keys.values[number] for number in self.of.equal]
         if self.parts is None:
-            mixed = mix(np.ascontiguousarray(values[0]))
-            for more in values[1:]:
-                mixed = mix(mixed ^ more)
-            return mixed.view(np.uint64) >> np.uint64(64 - self.group_bits)
-        (first, *others), group = self.parts, _less(values[0], self.parts[0].base)
-        del first
-        for part, more in zip(others, values[1:], strict=True):
-            group <<= np.uint64(part.bits)
-            group |= _less(more, part.base)
-        return group
+            packed = self._hashed(values)
+        else:
+            for part, one in zip(self.parts, values, strict=True):
+                _kernels().pack(np.ascontiguousarray(one), part.base, part.last, part.bits, packed)
+        if self.of.range is not None:
+            places = np.ascontiguousarray(self._place(keys.values[self.of.range]))
+            _kernels().pack(places, self.span.base, self.span.last, self.span.bits, packed)
+        return RowKeys(packed, _dimensions(keys, self.dims), keys.kept, keys.inexact)
+
+    def _hashed(self, values: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        mixed = mix(np.ascontiguousarray(values[0]))
+        for more in values[1:]:
+            mixed = mix(mixed ^ more)
+        return (mixed.view(np.uint64) >> np.uint64(64 - self.group_bits)).view(np.int64)
 
     # -- probes ------------------------------------------------------------------------------------------------------
 
@@ -236,41 +242,47 @@ class CompositeLayout:
         inexact : frozenset of int
             Numbers of the terms whose ranges are not exact.
         """
-        nobody = np.zeros(asked[0].lo.shape[1], np.bool_) if silent is None else silent.copy()
-        for ranges in asked:
-            nobody |= np.all(ranges.lo > ranges.hi, axis=0)
-        points = [asked[number].lo[0] for number in self.of.equal]
-        for part, point in zip(self.parts or (), points, strict=False):
-            # No stored row has a value that has no room.
-            nobody |= _less(point, part.base) >= np.uint64(1 << part.bits)
-        group = self._groups(points).view(np.int64)
+        kernels, n = _kernels(), asked[0].lo.shape[1]
+        nobody = np.zeros(n, np.bool_) if silent is None else silent.copy()
+        points = [asked[number] for number in self.of.equal]
+        # What is hashed has no part, and room for all values.
+        groups = np.zeros(n, np.int64) if self.parts else self._hashed([one.lo[0] for one in points])
+        for part, one in zip(self.parts or [NO_BITS] * len(points), points, strict=True):
+            kernels.pack_points(one.lo[0], one.hi[0], part.base, part.last, part.bits, groups, nobody)
+        for place, ranges in enumerate(asked):
+            if place not in self.of.terms:
+                nobody |= np.all(ranges.lo > ranges.hi, axis=0)
         if self.of.range is None:
-            lo, hi = group.reshape(1, -1), group.reshape(1, -1)
+            lo, hi = groups.reshape(1, n), groups.reshape(1, n)
+            if nobody.any():
+                lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
         else:
-            lo, hi = self._within(asked[self.of.range])
-            group <<= self.span.bits
-            empty = lo > hi
-            lo, hi = np.where(empty, 1, lo + group), np.where(empty, 0, hi + group)
-        if nobody.any():
-            lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
+            lo, hi = self._within(asked[self.of.range], groups, nobody)
         return KeyRanges(lo, hi, *_dimension_ranges(asked, self.dims), inexact)
 
-    def _within(self, ranges: Ranges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ranges of the range's bits, (k, n): ascending and disjoint, empty ones last."""
-        shape, lo, hi = ranges.lo.shape, ranges.lo, ranges.hi
-        empty = lo > hi
-        if shape[0] > 1 and (self.drop or self.spread is not None):
-            # Neighbours may share a place, and a row must not be found twice: all between the ends is compared again.
-            lo = np.where(empty, np.iinfo(np.int64).max, lo).min(axis=0, keepdims=True)
-            hi = np.where(empty, np.iinfo(np.int64).min, hi).max(axis=0, keepdims=True)
-            shape, empty = lo.shape, lo > hi
-        first, last = self.span.base, min(self.span.base + (1 << self.span.bits) - 1, np.iinfo(np.int64).max)
-        low, high = (self._place(ends.reshape(-1)).reshape(shape) for ends in (lo, hi))
-        empty |= (high < first) | (low > last)
-        low, high = (_less(np.clip(ends, first, last), first).view(np.int64) for ends in (low, high))
-        low, high = np.where(empty, 1, low), np.where(empty, 0, high)
-        if shape[0] > 1 and empty.any():
-            order = np.argsort(empty, axis=0, kind="stable")
+    def _within(
+        self, ranges: Ranges, groups: NDArray[np.int64], nobody: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ranges of composite keys, (k, n): ascending and disjoint, empty ones last."""
+        lo, hi = ranges.lo, ranges.hi
+        if self.drop or self.spread is not None:
+            empty = lo > hi
+            if lo.shape[0] > 1:
+                # Neighbours may share a place, and a row must not be found twice: all between the ends is compared.
+                lo = np.where(empty, INT64.max, lo).min(axis=0, keepdims=True)
+                hi = np.where(empty, INT64.min, hi).max(axis=0, keepdims=True)
+                empty = lo > hi
+            if empty.any():
+                nobody = nobody | empty[0]
+            lo, hi = (self._place(ends.reshape(-1)).reshape(1, -1) for ends in (lo, hi))
+        low, high = np.empty(lo.shape, np.int64), np.empty(lo.shape, np.int64)
+        for piece in range(lo.shape[0]):
+            _kernels().pack_ranges(
+                np.ascontiguousarray(lo[piece]), np.ascontiguousarray(hi[piece]), groups, nobody, self.span.base,
+                self.span.last, self.span.bits, low[piece], high[piece],
+            )  # fmt: skip
+        if lo.shape[0] > 1:
+            order = np.argsort(low > high, axis=0, kind="stable")
             low, high = np.take_along_axis(low, order, axis=0), np.take_along_axis(high, order, axis=0)
         return low, high
 
@@ -278,10 +290,11 @@ class CompositeLayout:
 KeyLayout: TypeAlias = PlainLayout | CompositeLayout
 
 
-def _less(values: NDArray[np.int64], base: int) -> NDArray[np.uint64]:
-    """Return ``values - base`` modulo 2**64, a new array."""
-    less: NDArray[np.uint64] = np.subtract(values.view(np.uint64), np.uint64(base % (1 << 64)))
-    return less
+@cache
+def _kernels() -> ModuleType:
+    from slidejoin.kernels.predicate import packing  # noqa: PLC0415 - loads Numba, which planning does not need
+
+    return packing
 
 
 def _dimensions(keys: TermKeys, dims: tuple[int, ...]) -> NDArray[np.int64]:
@@ -320,7 +333,7 @@ def composite_layout(of: Composite, terms: int, spread: Axis | None, extents: Ma
     if of.range is None:
         if not of.exact or group > BITS:
             parts, group = None, BITS
-        return _made(of, terms, None if spread is None else spread, parts, group, Part(0, 0), 0, None)
+        return _made(of, terms, None if spread is None else spread, parts, group, NO_BITS, 0, None)
     mapped = spread if spread is not None and spread.place is not None else None
     low, high = extents[of.range]
     if mapped is not None:
@@ -357,4 +370,5 @@ def _part(extent: Extent, bits: int | None = None) -> Part:
     low, high = extent
     bits = max((high - low).bit_length(), 1) + ROOM if bits is None else bits
     spare = (1 << bits) - 1 - (high - low)
-    return Part(max(low - spare // 2, np.iinfo(np.int64).min), bits)
+    base = max(low - spare // 2, int(INT64.min))
+    return Part(base, min(base + (1 << bits) - 1, int(INT64.max)), bits)
