@@ -35,7 +35,16 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.ranges.ranges import Ranges
 
-__all__ = ["Composite", "CompositeLayout", "Extent", "KeyLayout", "PlainLayout", "TermKeys", "composite_layout"]
+__all__ = [
+    "Composite",
+    "CompositeLayout",
+    "Extent",
+    "KeyLayout",
+    "PlainLayout",
+    "TermKeys",
+    "composite_layout",
+    "layout_of_numbers",
+]
 
 INT64 = np.iinfo(np.int64)
 
@@ -44,6 +53,10 @@ BITS = 63
 
 MOST_GROUP_BITS = 31
 """Bits of a group beside a range: hashes of so many bits tell 2**20 groups apart, all but one in 2000."""
+
+SPARE = 8
+"""Bits that a range in sorted runs has beyond that, if there are so many left: times go on, and each wider layout moves
+all rows."""
 
 MOST_NEAR_BITS, MOST_NEAR_SHIFT = 46, 12
 """Bits of a key, and of a cell, up to which a table of cells can tell keys apart by 32 bits and their place, and still
@@ -122,6 +135,10 @@ class PlainLayout:
     def fits(self, keys: TermKeys) -> bool:  # noqa: ARG002 - as `CompositeLayout`
         """Return True: any key has room."""
         return True
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return nothing: there is one such layout, see `CompositeLayout.numbers`."""
+        return np.empty(0, np.int64)
 
     def rows(self, keys: TermKeys) -> RowKeys:
         """Return what an index stores."""
@@ -205,6 +222,13 @@ class CompositeLayout:
         """Return the places of the range's keys, which keep their order."""
         places = keys if self.spread is None else self.spread.places(np.ascontiguousarray(keys))
         return places >> self.drop if self.drop else places
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return what follows from the values that have come, as int64, see `layout_of_numbers`."""
+        parts = [NO_BITS] if self.parts is None else self.parts
+        return np.array(
+            [self.parts is None, self.group_bits, self.drop, *self.span, *(number for part in parts for number in part)]
+        )
 
     # -- stored rows -------------------------------------------------------------------------------------------------
 
@@ -343,8 +367,25 @@ def composite_layout(of: Composite, terms: int, spread: Axis | None, extents: Ma
         parts, group = None, MOST_GROUP_BITS
         # Few values in the range leave more bits for the group.
         group = max(group, min(BITS - wanted, 2 * MOST_GROUP_BITS))
+    if spread is None:
+        wanted += max(min(BITS - group - wanted, SPARE), 0)
     drop = max(wanted - (BITS - group), 0)
     return _made(of, terms, spread, parts, group, _part((low >> drop, high >> drop), wanted - drop), drop, mapped)
+
+
+def layout_of_numbers(of: Composite, terms: int, numbers: NDArray[np.int64]) -> CompositeLayout:
+    """Return the layout of sorted runs that had these `numbers`.
+
+    Examples
+    --------
+    >>> of = Composite((0,), True, 1)
+    >>> layout = composite_layout(of, 2, None, {0: (1, 9), 1: (-5, 1000)})
+    >>> layout_of_numbers(of, 2, layout.numbers()) == layout
+    True
+    """
+    hashed, group, drop, *rest = numbers.tolist()
+    span, *parts = (Part(*rest[at : at + 3]) for at in range(0, len(rest), 3))
+    return _made(of, terms, None, None if hashed else tuple(parts), group, span, drop, None)
 
 
 def _made(

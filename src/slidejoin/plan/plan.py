@@ -12,7 +12,7 @@ from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
-from slidejoin.plan.key_layout import Composite, CompositeLayout, PlainLayout, composite_layout
+from slidejoin.plan.key_layout import Composite, CompositeLayout, PlainLayout, composite_layout, layout_of_numbers
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
@@ -26,12 +26,12 @@ from slidejoin.spec.options import STRUCTURES
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.plan.key_layout import Extent
+    from slidejoin.plan.key_layout import Extent, TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.sides import Side
@@ -132,10 +132,27 @@ class Plan:
         axis = None if self.axes is None else self.axes[side]
         if self.composite is None:
             return PlainLayout(tuple(range(1, len(self.terms))), axis)
-        extents = extents or dict.fromkeys(self.composite.terms, (0, 0))
+        extents = dict.fromkeys(self.composite.terms, (0, 0)) | dict(extents or {})
         return composite_layout(
             self.composite, len(self.terms), axis if algorithm == "band_cells" else None, extents
         )  # fmt: skip
+
+    def key_extents(self, keys: Iterable[TermKeys]) -> dict[int, Extent]:
+        """Return the extents of the terms of a composite key, as `key_layout` takes them."""
+        extents: dict[int, Extent] = {}
+        for one in keys:
+            for term in () if self.composite is None else self.composite.terms:
+                extent = one.extent(term)
+                if extent is not None:
+                    low, high = extents.get(term, extent)
+                    extents[term] = min(low, extent[0]), max(high, extent[1])
+        return extents
+
+    def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> PlainLayout | CompositeLayout:
+        """Return the layout of sorted runs that had these `CompositeLayout.numbers`."""
+        if self.composite is None:
+            return self.key_layout(side, "bi_sort")
+        return layout_of_numbers(self.composite, len(self.terms), numbers)
 
     @property
     def indexed(self) -> tuple[int, ...]:
@@ -209,18 +226,13 @@ def _shape(term: Term) -> str:
     return term.shape
 
 
-def make_plan(
-    config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None,
-    together: bool = True,
-) -> Plan:  # fmt: skip
+def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index.
 
     Parameters
     ----------
     numbers : pair of str, optional
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
-    together : bool, default True
-        Whether several terms may be one key.
 
     Raises
     ------
@@ -251,11 +263,11 @@ def make_plan(
     terms, places = zip(*numbered, strict=True)
     structure = STRUCTURES.get(config.algorithm)
     shapes = {"band", "ranges"}
-    if (structure is not None and structure.equality_only) or not together:
+    if structure is not None and structure.equality_only:
         shapes = set()
     elif config.algorithm == "band_cells":
         shapes = {"fixed"}
-    composite = _composite(terms, shapes) if together else None
+    composite = _composite(terms, shapes)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
     axes = cell_axes(narrow, config.window)
     if config.algorithm == "band_cells" and axes is None:

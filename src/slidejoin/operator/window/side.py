@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import Keyspace, make_index
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
     from slidejoin.index.protocol import Index, SealedPart
-    from slidejoin.plan.key_layout import Extent, TermKeys
+    from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
@@ -168,6 +169,11 @@ class SideWindow:
         """Store the newest rows without their keys, given as `Payload.append_values` takes them."""
         self.payload.append_values(first, values, rows, time_max, self.payload.rows + rows)
 
+    def begin(self, layout: KeyLayout) -> None:
+        """Set the layout of the keys of parts that are attached; the window is empty."""
+        self.layout = layout
+        self.index = self._new_index(self.index.name)
+
     def attach(self, table: pa.Table, part: SealedPart, time_max: int | None) -> None:
         """Take rows whose keys were sealed before; their ordinals follow those that are here."""
         if not self.shared:
@@ -226,12 +232,7 @@ class SideWindow:
         extents: dict[int, Extent] = {}
         if self.plan.composite is not None:
             stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
-            for keys in (*stored, *([] if coming is None else [coming])):
-                for term in self.plan.composite.terms:
-                    extent = keys.extent(term)
-                    if extent is not None:
-                        low, high = extents.get(term, extent)
-                        extents[term] = min(low, extent[0]), max(high, extent[1])
+            extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]))
         self.layout = self.plan.key_layout(self.side, algorithm, extents)
         self._replace(self._new_index(algorithm, next_row), next_row)
 

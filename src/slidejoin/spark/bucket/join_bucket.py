@@ -27,7 +27,9 @@ from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import (
+    align,
     build_segment,
+    layouts_of,
     live_rows,
     load_segments,
     newest_rows,
@@ -130,10 +132,11 @@ def join_bucket(
         payload = live_rows(plan, stream, newest_rows(operator, stream, loaded[stream]), oldest.get(stream))
         if payload.num_rows:
             entry = state.write(payload, stream, 0, time_max(plan, stream, payload))
-            segment = build_segment(plan, stream, payload, entry)
+            layouts = layouts_of(operator, stream)
+            segment = build_segment(plan, stream, payload, entry, layouts)
             manifest.entries[stream].append(entry)
             cache.write(segment)
-            merge_small(plan, stream, [*segments, segment], state, manifest, cache, oldest.get(stream))
+            merge_small(plan, stream, [*segments, segment], state, manifest, cache, oldest.get(stream), layouts)
     # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
     cache.keep_only({*manifest.ids, *before})
     _commit(state, manifest, watermark_ms)
@@ -211,6 +214,11 @@ def _load(
             figures.rebuilt += 1
             figures.since("rebuild", now)
         segments.append(segment)
+    now = perf_counter()
+    for segment in align(plan, stream, segments):
+        cache.write(segment)
+        figures.rebuilt += 1
+        figures.since("rebuild", now)
     return segments
 
 

@@ -229,7 +229,7 @@ def _plan_text(plan: Plan) -> str:
     left, right = (
         pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
     )
-    shown = make_plan(replace(config, select=tuple(names)), left, right, together=False)
+    shown = make_plan(replace(config, select=tuple(names)), left, right)
     terms, warnings = explained_terms(config, shown.terms, shown.indexed, shown.bound, shown.loose)
     return "\n".join(
         [

@@ -234,4 +234,4 @@ def join_spec_of(pickled: bytes) -> SparkJoinSpec:
 @lru_cache(maxsize=16)
 def plan_of(spec: SparkJoinSpec) -> Plan:
     """Bind the join to its schemas, once in each process."""
-    return make_plan(spec.config, spec.left, spec.right, numbers=NUMBERS if spec.numbered else None, together=False)
+    return make_plan(spec.config, spec.left, spec.right, numbers=NUMBERS if spec.numbered else None)

@@ -9,6 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.sealed import mapped, sealed
@@ -17,13 +18,13 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.keys import RowKeys
     from slidejoin.index.protocol import SealedPart
     from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.plan.window_term import Scope
     from slidejoin.sides import Side
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Entry",
     "Segment",
+    "align",
     "build_segment",
+    "layouts_of",
     "live_rows",
     "load_segments",
     "new_id",
@@ -43,6 +46,10 @@ __all__ = [
     "streams_of",
     "time_max",
 ]
+
+
+LAYOUT = "layout"
+"""The name of an array of the cache beside those of a sealed part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +92,19 @@ class Segment:
         The rows, columns as in `stored_schema`.
     parts : dict from side to SealedPart
         Their keys: one, or in a self-join one for each role.
+    layouts : dict from side to (k,) int64
+        How these keys are laid out, see `slidejoin.plan.key_layout.CompositeLayout.numbers`.
     """
 
     entry: Entry
     payload: pa.Table
     parts: dict[Side, SealedPart]
+    layouts: dict[Side, NDArray[np.int64]]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the sealed keys as named arrays, for the cache."""
-        return {f"{role}.{name}": array for role, part in self.parts.items() for name, array in part.arrays().items()}
+        arrays = {f"{role}.{name}": array for role, part in self.parts.items() for name, array in part.arrays().items()}
+        return arrays | {f"{role}.{LAYOUT}": numbers for role, numbers in self.layouts.items()}
 
     @staticmethod
     def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
@@ -102,8 +113,9 @@ class Segment:
         for full, array in arrays.items():
             role, _, name = full.partition(".")
             by_role.setdefault(role, {})[name] = array
+        layouts = {role: by_role[role].pop(LAYOUT) for role in SIDES if role in by_role}
         parts = {role: mapped(entry.rows, by_role[role]) for role in SIDES if role in by_role}
-        return Segment(entry, payload, parts)
+        return Segment(entry, payload, parts, layouts)
 
 
 def streams_of(plan: Plan) -> tuple[Side, ...]:
@@ -164,22 +176,63 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
     return int(ticks.max())
 
 
-def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> Segment:
-    """Sort the keys of a segment's rows. O(rows)."""
-    return Segment(entry, payload, {role: sealed(_keys(plan, role, payload)) for role in roles_of(plan, stream)})
+def build_segment(
+    plan: Plan, stream: Side, payload: pa.Table, entry: Entry, layouts: Mapping[Side, KeyLayout] | None = None
+) -> Segment:
+    """Sort the keys of a segment's rows. O(rows).
+
+    They are laid out as `layouts` say, where given and where these have room for them.
+    """
+    parts, numbers = {}, {}
+    for role in roles_of(plan, stream):
+        keys = term_keys(plan, role, payload)
+        layout = None if layouts is None else layouts[role]
+        if layout is None or not layout.fits(keys):
+            layout = plan.key_layout(role, "bi_sort", plan.key_extents([keys]))
+        parts[role], numbers[role] = sealed(layout.rows(keys)), layout.numbers()
+    return Segment(entry, payload, parts, numbers)
 
 
-def _keys(plan: Plan, role: Side, payload: pa.Table) -> RowKeys:
-    return plan.key_layout(role, "bi_sort").rows(term_keys(plan, role, payload))
+def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
+    """Give all segments one layout of keys, and return those that were sorted anew. O(1) where they have one."""
+    if plan.composite is None or not segments:
+        return []
+    layouts = {}
+    for role in roles_of(plan, stream):
+        found = [segment.layouts[role] for segment in segments]
+        if all(np.array_equal(found[0], other) for other in found[1:]):
+            layouts[role] = plan.key_layout_of(role, found[0])
+            continue
+        # The newest one was made with all rows of the window in view.
+        layout = plan.key_layout_of(role, found[-1])
+        keys = [term_keys(plan, role, segment.payload) for segment in segments]
+        if not all(layout.fits(one) for one in keys):
+            layout = plan.key_layout(role, "bi_sort", plan.key_extents(keys))
+        layouts[role] = layout
+    changed = []
+    for place, segment in enumerate(segments):
+        if any(not np.array_equal(segment.layouts[role], layout.numbers()) for role, layout in layouts.items()):
+            segments[place] = build_segment(plan, stream, segment.payload, segment.entry, layouts)
+            changed.append(segments[place])
+    return changed
 
 
 def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
-    """Make segments the oldest part of an operator's windows, in their order."""
-    kept = operator.plan.kept_schema(stream)
+    """Make segments of one layout the oldest part of an operator's windows, in their order."""
+    plan = operator.plan
+    kept = plan.kept_schema(stream)
+    if segments:
+        for role in roles_of(plan, stream):
+            operator.windows[role].begin(plan.key_layout_of(role, segments[0].layouts[role]))
     for segment in segments:
         rows = _completed(segment.payload, kept)
-        for role in roles_of(operator.plan, stream):
+        for role in roles_of(plan, stream):
             operator.windows[role].attach(rows, segment.parts[role], segment.entry.time_max)
+
+
+def layouts_of(operator: JoinOperator, stream: Side) -> dict[Side, KeyLayout]:
+    """Return how an operator lays out the keys of one stream's rows."""
+    return {role: operator.windows[role].layout for role in roles_of(operator.plan, stream)}
 
 
 def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -13,6 +13,9 @@ import pyarrow as pa
 from slidejoin.spark.state.segments import build_segment, live_rows, time_max
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.state.bucket_state import BucketState, Manifest
@@ -51,11 +54,12 @@ def merge_small(
     manifest: Manifest,
     cache: SegmentCache,
     oldest: int | None,
+    layouts: Mapping[Side, KeyLayout],
 ) -> None:
     """Merge the newest segments of one stream as long as a group of one level is full.
 
     `segments` are those of the manifest, in the same order; the state, the manifest and the cache follow. Rows from
-    before the `oldest` time, or ordinal, are dropped on the way.
+    before the `oldest` time, or ordinal, are dropped on the way. Keys are laid out as `layouts` say.
     """
     entries = manifest.entries[stream]
     while count := group_to_merge(entries):
@@ -69,7 +73,7 @@ def merge_small(
             continue
         level = merged[0].entry.level + 1
         entry = state.write(payload, stream, level, time_max(plan, stream, payload))
-        segment = build_segment(plan, stream, payload, entry)
+        segment = build_segment(plan, stream, payload, entry, layouts)
         segments.append(segment)
         entries.append(entry)
         cache.write(segment)
