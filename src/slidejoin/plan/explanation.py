@@ -59,8 +59,9 @@ class Explained(NamedTuple):
 
 
 def explained_terms(
-    config: JoinSpec, terms: Sequence[ExplainedTerm], bound: BoundPredicate, loose: frozenset[int]
-) -> Explained:
+    config: JoinSpec, terms: Sequence[ExplainedTerm], bound: BoundPredicate, loose: frozenset[int],
+    *, indexed: int = 1,
+) -> Explained:  # fmt: skip
     """Explain for each part of a predicate whether it is indexed.
 
     Parameters
@@ -69,8 +70,11 @@ def explained_terms(
         The plan's, the indexed one first.
     loose
         Numbers of the predicate's terms whose candidates are rechecked.
+    indexed
+        How many of the terms are indexed together.
     """
     first, *others = terms
+    beside, others = others[: indexed - 1], others[indexed - 1 :]
     lines = []
     if first.shape == "all":
         lines.append(
@@ -78,6 +82,7 @@ def explained_terms(
         )
     else:
         lines.append(f"indexed: {_named(first, config)}")
+    lines += [f"indexed with it: {_named(term, config)}" for term in beside]
     lines += [f"not indexed, checked row by row: {_named(term, config)}" for term in others]
     for side in SIDES:
         own = [part for part in conjuncts(config.on) if _sides(part) == {side}]
@@ -88,7 +93,7 @@ def explained_terms(
     if bound.never:
         lines.append("a constant part of the predicate is never true: no pair can match")
         return Explained(lines, [])
-    warning = _warning(config, first, others, checked=rest is not None)
+    warning = None if beside else _warning(config, first, others, checked=rest is not None)
     return Explained(lines, [] if warning is None else [f"warning: {warning}"])
 
 

@@ -13,6 +13,7 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.output_schema import Layout
+from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
@@ -99,6 +100,8 @@ class Plan:
         The window as a range term; None for count windows over the operator's own ordinals.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
+    planar : bool
+        Whether the planar index is used: the first two terms are indexed together.
     """
 
     config: JoinSpec
@@ -109,6 +112,7 @@ class Plan:
     scope: Scope | None
     layout: Layout
     axes: dict[Side, Axis] | None
+    planar: bool
     _kept: dict[Side, pa.Schema] = field(default_factory=dict)
 
     def schema(self, side: Side) -> pa.Schema:
@@ -144,6 +148,8 @@ class Plan:
         asked = self.config.algorithm
         if asked != "auto":
             return asked
+        if self.planar:
+            return "planar"
         return "bi_sort" if self.axis is None else "band_cells"
 
     def _why_algorithm(self, used: str | None) -> str:
@@ -151,6 +157,8 @@ class Plan:
             return f"measured to be faster than {ALGORITHMS[self.algorithm]} in this join"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
+        if self.planar:
+            return "two comparisons are ranges, both of which are indexed: a probe costs what it finds"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
         if _shape(self.terms[0]) == "all":
@@ -168,7 +176,7 @@ class Plan:
         `algorithm` is the index in use, if that is not the one planned; `seen` describes observations at run time.
         """
         config = self.config
-        terms, warnings = explained_terms(config, self.terms, self.bound, self.loose)
+        terms, warnings = explained_terms(config, self.terms, self.bound, self.loose, indexed=1 + self.planar)
         return "\n".join(
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
@@ -209,6 +217,11 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    planar = config.algorithm == "planar" or (
+        config.algorithm == "auto" and suits_planar([term for term, _ in numbered])
+    )
+    if planar:
+        numbered = in_planar_order(numbered)
     kept: dict[Side, pa.Schema] = {}
     for side, schema in zip(SIDES, (left, right), strict=True):
         needed = {*layout.names(side), *bound.columns(side)}
@@ -236,4 +249,4 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, kept)
+    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, planar, kept)

@@ -1,4 +1,4 @@
-"""What the planar index returns: how many rows each probe finds, and the first of them; see `slidejoin.index.answer`."""
+"""What the planar index returns: how many rows each probe finds, and the first of them; see `index.answer`."""
 
 from __future__ import annotations
 
@@ -134,9 +134,7 @@ class FoundInBoxes:
         self._kept: NDArray[np.int64] = kept_pool.take(room)
         self._report(np.arange(n, dtype=np.int32), COUNT if only_counts else KEEP, self._places, self._kept)
 
-    def _report(
-        self, lines: NDArray[np.int32], mode: int, places: NDArray[np.int64], out: NDArray[np.int64]
-    ) -> None:
+    def _report(self, lines: NDArray[np.int32], mode: int, places: NDArray[np.int64], out: NDArray[np.int64]) -> None:
         boxes = self._boxes
         report(
             boxes.table, boxes.boxes, boxes.sides, lines, boxes.order, boxes.side_lines, *self._checked, mode,

@@ -99,6 +99,8 @@ class PlanarIndex(Index):
         # The newest run stays apart until the next push: only its rows may be seen by one probe and not by another.
         self._merge(run.rows, live)
         self._runs.append(run)
+        for each in self._runs:
+            _ = each.line  # several threads may need it at once
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one, which needs no work: each run has its own."""
@@ -141,7 +143,9 @@ class PlanarIndex(Index):
             place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
             if place < 0 or place + 1 >= len(runs) or runs[place + 1] is not merge.newer:
                 self._merges.remove(merge)  # one of its runs has expired or was cut
-            elif merge.advance(PlanarMerge.STEPS * max(AT_ONCE // 4, 2 * rows * merge.size // max(1, merge.newer.rows))):
+            elif merge.advance(
+                PlanarMerge.STEPS * max(AT_ONCE // 4, 2 * rows * merge.size // max(1, merge.newer.rows))
+            ):
                 runs[place : place + 2] = [merge.result()]
                 self._merges.remove(merge)
 
@@ -237,6 +241,7 @@ class PlanarIndex(Index):
                     parts = run.cut(bounds)
                     for part in parts:
                         part.leaving |= run.base < ends[1]
+                        _ = part.line  # several threads may need it at once
                     self._runs[place : place + 1] = parts
                 else:
                     place += 1
@@ -281,8 +286,8 @@ ENOUGH = 1 << 14
 """Rows of a window from which on it says what it consists of."""
 
 ROW_BYTES, RUN_BYTES = 52, 1 << 13
-"""Bytes of a row at most, without the dimensions from the third on: two words, two whole keys, two entries of directories
-of at most 2 bytes each, a rank, its symbols (8) and bounds; and of a run whatever its size."""
+"""Bytes of a row at most, without the dimensions from the third on: two words, two whole keys, two entries of
+directories of at most 2 bytes each, a rank, its symbols (8) and bounds; and of a run whatever its size."""
 
 
 class _Counting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ class Ranking:
         if last < self._steps:
             return False
         groups = max(1, -(-self.blocks // FAN_OUT))
-        for below, at in zip(self.levels, self.levels[1:], strict=False):
+        for below, at in pairwise(self.levels):
             bound_groups(self.bounds, below, groups, at)
             groups = -(-groups // FAN_OUT)
         return True
@@ -143,6 +144,8 @@ class PlanarRun:
     def line(self) -> tuple[int, ...]:
         """The run's line in the table, without symbols, see `kernels.planar.reporting.FIELDS`."""
         if self._line is None:
+            # Those of both orders are made with it: making them builds directories, which no two threads must do.
+            _ = self.x.line, self.y.line
             x, bounds = self.x, _address(self.bounds)
             levels = [bounds + self.bounds.itemsize * at for at in self.levels]
             line = (
@@ -151,6 +154,10 @@ class PlanarRun:
             )  # fmt: skip
             self._line = line + (0,) * (FIELDS - len(line))
         return self._line
+
+    def orders(self, around: tuple[int, int], rows: int) -> bool:  # noqa: ARG002 - see Prepared
+        """Return False: probes have ranges of two keys."""
+        return False
 
     def symbols(self) -> int:
         """Return the address of what `kernels.planar.counting` reads, made by the first call. O(rows)."""
@@ -191,7 +198,7 @@ class PlanarRun:
     def cut(self, bounds: Sequence[int]) -> list[PlanarRun]:
         """Return the rows between each two of some ascending ordinals as runs of their own. O(parts * rows)."""
         parts = []
-        for first, last in zip(bounds, bounds[1:], strict=False):
+        for first, last in pairwise(bounds):
             x, y = (_part(run, first, last) for run in (self.x, self.y))
             part = planar(x, y)
             part.leaving = self.leaving

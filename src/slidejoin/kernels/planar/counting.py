@@ -1,8 +1,8 @@
 """Counting the rows of corners: those before a place by the first key, and below a rank by the second one.
 
-A wavelet matrix over the ranks (Claude, Navarro, Ordonez 2015, with symbols of four bits): each level sorts rows by four
-more bits of their ranks, stably, so that rows whose leading bits are equal stand side by side in the order of the first
-key. Ranks are the numbers 0…n-1, each once: where such rows begin, and how many symbols of each kind stand before
+A wavelet matrix over the ranks (Claude, Navarro, Ordonez 2015, with symbols of four bits): each level sorts rows by
+four more bits of their ranks, stably, so that rows whose leading bits are equal stand side by side in the order of the
+first key. Ranks are the numbers 0…n-1, each once: where such rows begin, and how many symbols of each kind stand before
 them, follows from the bits alone. The last bits, up to eight, are compared by vectors.
 """
 
@@ -57,18 +57,18 @@ def fill_level(
     own = borrowed(counts)
     for begin in range(0, size + 1, LANES):
         record = begin // LANES * RECORD
-        smaller = np.int64(0)
+        smaller: Any = np.int64(0)
         for symbol in range(SYMBOLS_OF):
             sums[U64(record // 4 + symbol)] = smaller
             smaller += own[U64(symbol)]
         for place in range(begin, min(begin + LANES, size)):
-            rank = np.int64(ranks[U64(place)])
+            rank: Any = np.int64(ranks[U64(place)])
             symbol = (rank >> shift) & (SYMBOLS_OF - 1)
             records[U64(record + LANES + place - begin)] = symbol
             own[U64(symbol)] += 1
-            node = U64(rank >> shift)
-            sorted_ranks[U64(ends[node])] = rank
-            ends[node] += 1
+            to: Any = U64(rank >> shift)
+            sorted_ranks[U64(ends[to])] = rank
+            ends[to] += 1
     counts[0] = 0  # see `borrowed`
 
 

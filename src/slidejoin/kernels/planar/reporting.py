@@ -16,7 +16,7 @@ from slidejoin.kernels.common.memory import load_64, prefetch_at, put_64
 from slidejoin.kernels.common.vectors import borrowed, count_ones, first_one
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.kernels.planar.lanes import FAN_OUT, LANES, nodes_meeting, offsets_inside, ranks_inside
+from slidejoin.kernels.planar.lanes import LANES, nodes_meeting, offsets_inside, ranks_inside
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, passes
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _report_block(
         lane = first_one(np.int64(mask))
         mask &= mask - U64(1)
         offset = np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF))
-        inside = seen_from <= offset < seen_to
+        inside: Any = seen_from <= offset < seen_to
         if inside and checks & CHECK_AUX:
             inside = passes(aux, width, at + lane, i, lows, highs, dims)
         if inside:
@@ -173,7 +173,7 @@ def _report_box(
     I64_2D, I64_2D, I64_2D, I32, I32, I32, I64, I64, I64_2D, I64_2D, I64, types.int64, OUT_I64, OUT_I64, OUT_I64,
     returns=types.int64,
 )  # fmt: skip
-def report(
+def report(  # noqa: C901 - one loop over runs and pieces
     table: NDArray[np.int64],
     boxes: NDArray[np.int64],
     sides: NDArray[np.int64],
@@ -199,7 +199,9 @@ def report(
         Ranges of places by the first key, and of ranks by the second one, as ``begin << 32 | end``; piece after piece
         the runs. A row lies in at most one box of a run.
     lines : (m,) int32
-        The lines of `boxes` to answer; line t is probe ``order[t]``, and its line of `sides` is ``side_lines[order[t]]``.
+        The lines of `boxes` to answer.
+    order, side_lines : (n,) int32
+        Line t of `boxes` is of probe ``order[t]``, and the line of `sides` of probe i is ``side_lines[i]``.
     seen_from, seen_to, lows, highs, dims
         As of `slidejoin.index.probe.Probes`; the dimensions are those of the table.
     mode : int
@@ -217,30 +219,36 @@ def report(
         How many rows were written side by side.
     """
     runs, columns, side_columns, cursor = table.shape[0], boxes.shape[1], sides.shape[1], 0
-    stack, table_at, out_at = np.empty(2 * MOST_LEVELS, np.int64), np.int64(table.ctypes.data), np.int64(out.ctypes.data)
+    stack: NDArray[np.int64] = np.empty(2 * MOST_LEVELS, np.int64)
+    table_at: Any = np.int64(table.ctypes.data)
+    out_at: Any = np.int64(out.ctypes.data)
     own, lows, highs, dims = borrowed(stack), borrowed(lows), borrowed(highs), borrowed(dims)
     room = out.size
     for t in range(lines.size):
-        line = U64(lines[U64(t)])
-        i = U64(order[line])
+        line: Any = U64(lines[U64(t)])
+        i: Any = U64(order[line])
         side, total, writes = U64(side_lines[i]), 0, mode
         if mode == FILL:
             cursor = places[i]
         for column in range(columns):
             r: Any = column % runs
-            begin, end = boxes[line, U64(column)] >> 32, boxes[line, U64(column)] & LOW_HALF
+            begin: Any = boxes[line, U64(column)] >> 32
+            end: Any = boxes[line, U64(column)] & LOW_HALF
             if begin >= end:
                 continue
-            low, high, checks = np.int64(0), table[r, ROWS], table[r, CHECKS]
+            low: Any = np.int64(0)
+            high: Any = table[r, ROWS]
+            checks: Any = table[r, CHECKS]
             if checks != 0:
                 low, high = seen_from[i] - table[r, BASE], seen_to[i] - table[r, BASE]
             if low >= high:
                 continue
             for other in range(r, side_columns, runs):
-                least, past = sides[side, U64(other)] >> 32, sides[side, U64(other)] & LOW_HALF
+                least: Any = sides[side, U64(other)] >> 32
+                past: Any = sides[side, U64(other)] & LOW_HALF
                 if least >= past:
                     continue
-                to = np.int64(0) if writes == COUNT else out_at + ((cursor + total) << 3)
+                to: Any = np.int64(0) if writes == COUNT else out_at + ((cursor + total) << 3)
                 left = room - cursor - total
                 total += _report_box(
                     table_at + r * 8 * FIELDS, begin, end, least, past, low, high, checks, i, lows, highs, dims, own,

@@ -157,7 +157,7 @@ def _state(
 
 
 def _operator(plan: Plan) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, algorithm="bi_sort")
+    return JoinOperator(plan, merge=False, limit=FRAME, algorithm="planar" if plan.planar else "bi_sort")
 
 
 def _joined(

@@ -165,7 +165,9 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
 
 def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> Segment:
     """Sort the keys of a segment's rows. O(rows)."""
-    return Segment(entry, payload, {role: sealed(row_keys(plan, role, payload)) for role in roles_of(plan, stream)})
+    roles = roles_of(plan, stream)
+    parts = {role: sealed(row_keys(plan, role, payload), planar=plan.planar) for role in roles}
+    return Segment(entry, payload, parts)
 
 
 def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
