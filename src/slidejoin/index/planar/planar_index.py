@@ -47,7 +47,7 @@ SMALLEST_LIMIT = 4096
 AT_ONCE, SHARE = 1 << 13, 32
 """Rows that a push may merge besides its own, and more for each of its rows; longer merges are spread over pushes."""
 
-LOOKED_AT = 1 << 11
+SMALL_RUN = 1 << 12
 """Rows of a run up to which the ordinals of candidates are compared to count them."""
 
 LONGEST = (1 << 31) - 1
@@ -184,16 +184,19 @@ class PlanarIndex(Index):
         """Find every probe's rows; several threads may search at once."""
         return FoundInBoxes(list(self._reached(probes)), probes)
 
-    def count(self, probes: Probes) -> CountedBoxes:
+    def tally(self, probes: Probes) -> CountedBoxes:
         """Count every probe's rows; several threads may count at once."""
-        whole, parts = [], []
-        for seen in self._reached(probes):
-            if seen.checks & CHECK_AUX or (seen.checks and not _seen_as_a_whole(seen.run, probes)):
-                parts.append(seen)
-            else:
-                whole.append(seen.run)
-        counts = FoundInBoxes(parts, probes, only_counts=True).counts if parts else np.zeros(len(probes), np.int64)
-        count_whole(whole, probes, counts)
+        reached = list(self._reached(probes))
+        looked_at = [seen for seen in reached if seen.checks & CHECK_AUX]
+        alone = [seen for seen in reached if not seen.checks & CHECK_AUX]
+        counts: NDArray[np.int64] = np.zeros(len(probes), np.int64)
+        if looked_at:
+            counts += FoundInBoxes(looked_at, probes, only_counts=True).counts
+        count_whole([seen.run for seen in alone], probes, counts)
+        for seen in alone:
+            for first, last in _seeing_parts(seen, probes):
+                part = probes.part(first, last)
+                counts[first:last] += FoundInBoxes([seen], part, only_counts=True).counts
         return CountedBoxes(counts, lambda: self.search(probes))
 
     def _reached(self, probes: Probes) -> Iterator[Seen]:
@@ -227,7 +230,7 @@ class PlanarIndex(Index):
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
 
-        A run is cut into halves, the half at its end into halves again, down to runs of `LOOKED_AT` rows; so that each
+        A run is cut into halves, the half at its end into halves again, down to runs of `SMALL_RUN` rows; so that each
         row is moved O(log) times until it expires, and the number of runs grows by as many.
         """
         ends = int(probes.seen_from[0]), int(probes.seen_from[-1])
@@ -236,7 +239,7 @@ class PlanarIndex(Index):
             place = 0
             while place < len(self._runs):
                 run = self._runs[place]
-                bounds = _bounds(run, ends, leaving=True) or _bounds(run, tops, leaving=False)
+                bounds = _bounds(run, ends) or _bounds(run, tops)
                 if bounds:
                     parts = run.cut(bounds)
                     for part in parts:
@@ -259,9 +262,9 @@ class PlanarIndex(Index):
         return min((run.base for run in self._runs), default=0)
 
     @property
-    def rows(self) -> int:
-        """Ordinals that the runs span, those of expired rows included."""
-        return sum(run.rows for run in self._runs)
+    def count(self) -> int:
+        """Stored rows, including expired ones that have not been removed."""
+        return sum(run.size for run in self._runs)
 
     @property
     def nbytes(self) -> int:
@@ -277,7 +280,7 @@ class PlanarIndex(Index):
 
     def explain(self) -> str | None:
         """Return how many runs there are, in words; None of windows that are small."""
-        if self.rows < ENOUGH:
+        if self.count < ENOUGH:
             return None
         return f"planar runs: {len(self._runs)} of up to {max(run.rows for run in self._runs):,} rows"
 
@@ -298,33 +301,40 @@ class _Counting:
 
     def search(self, probes: Probes) -> CountedBoxes:
         """Count every probe's rows."""
-        return self._index.count(probes)
+        return self._index.tally(probes)
 
 
-def _seen_as_a_whole(run: PlanarRun, probes: Probes) -> bool:
-    """Tell whether each probe sees the whole run, or nothing of it."""
-    # Both ends ascend: one probe in between sees a part if any does.
-    for edges in (probes.seen_from, probes.seen_to):
-        at = int(np.searchsorted(edges, run.base, side="right"))
-        if at < edges.size and edges[at] < run.end:
-            return False
-    return True
+def _seeing_parts(seen: Seen, probes: Probes) -> list[tuple[int, int]]:
+    """Return the stretches of probes that see some rows of a run and not others."""
+    if not seen.checks:
+        return []
+    # Both ends of what probes see ascend.
+    inside = [
+        (int(np.searchsorted(ends, seen.run.base, side="right")), int(np.searchsorted(ends, seen.run.end)))
+        for ends in (probes.seen_from, probes.seen_to)
+    ]
+    parts: list[tuple[int, int]] = []
+    for first, last in sorted(stretch for stretch in inside if stretch[0] < stretch[1]):
+        if parts and first <= parts[-1][1]:
+            parts[-1] = parts[-1][0], max(last, parts[-1][1])
+        else:
+            parts.append((first, last))
+    return parts
 
 
-def _bounds(run: PlanarRun, zone: tuple[int, int], *, leaving: bool) -> list[int]:
+def _bounds(run: PlanarRun, zone: tuple[int, int]) -> list[int]:
     """Return the ordinals at which a run is cut, so that only short parts have an end of some probe's view inside.
 
     Ends lie in ``zone[0] <= end <= zone[1]``; none are returned if it is not to be cut.
     """
-    if run.rows <= LOOKED_AT or zone[1] <= run.base or zone[0] >= run.end:
+    if run.rows <= SMALL_RUN or zone[1] <= run.base or zone[0] >= run.end:
         return []
     bounds, parts = [run.base, run.end], [(run.base, run.end)]
     while parts:
         first, last = parts.pop()
-        if last - first <= LOOKED_AT or zone[1] <= first or zone[0] >= last:
+        if last - first <= SMALL_RUN or zone[1] <= first or zone[0] >= last:
             continue
         middle = (first + last) // 2
         bounds.append(middle)
         parts += [(first, middle), (middle, last)]
-    _ = leaving
     return sorted(bounds)

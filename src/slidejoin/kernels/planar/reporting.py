@@ -13,11 +13,11 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.memory import load_64, prefetch_at, put_64
-from slidejoin.kernels.common.vectors import borrowed, count_ones, first_one
+from slidejoin.kernels.common.vectors import count_ones, first_one
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.planar.lanes import LANES, nodes_meeting, offsets_inside, ranks_inside
-from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, passes
+from slidejoin.kernels.sorted_runs.searching import CHECK_AUX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,37 +67,55 @@ def _clipped(mask: Any, begin: Any, first: Any, last: Any) -> Any:  # noqa: ANN4
     return mask
 
 
-@kernel(*[types.int64] * 9, types.uint64, I64_2D, I64_2D, I64, types.int64, returns=types.int64)
-def _report_block(
-    line: int, block: int, begin: int, end: int, low: int, span: int, seen_from: int, seen_to: int, checks: int, i: int,
-    lows: NDArray[np.int64], highs: NDArray[np.int64], dims: NDArray[np.int64], out: int,
-) -> int:  # fmt: skip
-    """Report the rows of one block, see `_report_box`."""
-    at = block * LANES
-    mask: Any = _clipped(ranks_inside(load_key(line) + (at << 2), low, span), at, begin, end - 1)
-    words, found = load_key(line + 8 * WORDS_AT) + (at << 3), 0
+@inlined
+def _passes(more: Any, aux: Any, width: Any, j: Any, i: Any) -> bool:  # noqa: ANN401
+    """Tell whether row j lies in one range of probe i in every further dimension, see `searching.passes`.
+
+    `more` is the address of a line: the addresses of the ranges' ends, and of their dimensions; how many ranges there
+    are, and probes.
+    """
+    lows, highs, dims = load_key(more), load_key(more + 8), load_key(more + 16)
+    pieces, probes, piece = load_key(more + 24), load_key(more + 32), 0
+    while piece < pieces:
+        d = load_key(dims + (piece << 3))
+        value, inside = load_key(aux + ((j * width + d) << 3)), False
+        while piece < pieces and load_key(dims + (piece << 3)) == d:
+            at = (piece * probes + i) << 3
+            inside |= (load_key(lows + at) <= value) & (value <= load_key(highs + at))
+            piece += 1
+        if not inside:
+            return False
+    return True
+
+
+@kernel(types.int64, types.int64, types.uint64, *[types.int64] * 6, returns=types.int64)
+def _report_rows(
+    line: int, at: int, rows: int, seen_from: int, seen_to: int, checks: int, i: int, more: int, out: int
+) -> int:
+    """Report the rows of one block, which begins at place `at`, that are bits of the mask `rows`; see `_report_box`."""
+    mask: Any = rows
+    words, base, found = load_key(line + 8 * WORDS_AT) + (at << 3), load_key(line + 8 * BASE), 0
     # Behind the last words there may be no memory.
     if checks != 0 and at + LANES <= load_key(line + 8 * SIZE) and count_ones(np.int64(mask)) > FEW_ROWS:
         mask &= offsets_inside(words, seen_from, seen_to)
         checks &= CHECK_AUX
     if checks == 0:
         found = count_ones(np.int64(mask))
-        if out != 0:
-            base, to = load_key(line + 8 * BASE), out
-            while mask != U64(0):
-                lane = first_one(np.int64(mask))
-                put_64(to, base + np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF)))
-                to += 8
-                mask &= mask - U64(1)
+        to: Any = out
+        while mask != U64(0) and out != 0:
+            lane = first_one(np.int64(mask))
+            put_64(to, base + np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF)))
+            to += 8
+            mask &= mask - U64(1)
         return found
-    base, aux, width = load_key(line + 8 * BASE), load_key(line + 8 * AUX), load_key(line + 8 * DIMENSIONS)
+    aux, width = load_key(line + 8 * AUX), load_key(line + 8 * DIMENSIONS)
     while mask != U64(0):
         lane = first_one(np.int64(mask))
         mask &= mask - U64(1)
         offset = np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF))
         inside: Any = seen_from <= offset < seen_to
         if inside and checks & CHECK_AUX:
-            inside = passes(aux, width, at + lane, i, lows, highs, dims)
+            inside = _passes(more, aux, width, at + lane, i)
         if inside:
             if out != 0:
                 put_64(out + (found << 3), base + offset)
@@ -115,58 +133,56 @@ def _ask_below(mask: Any, begin: Any, address: Any, width: Any, ahead: Any) -> N
         mask &= mask - U64(1)
 
 
-@kernel(
-    *[types.int64] * 8, types.uint64, I64_2D, I64_2D, I64, OUT_I64, types.int64, types.int64, returns=types.int64
-)  # fmt: skip
-def _report_box(
+@kernel(*[types.int64] * 13, returns=types.int64)
+def _report_box(  # noqa: C901, PLR0912 - one walk over levels and blocks
     line: int, begin: int, end: int, low: int, high: int, seen_from: int, seen_to: int, checks: int, i: int,
-    lows: NDArray[np.int64], highs: NDArray[np.int64], dims: NDArray[np.int64], stack: NDArray[np.int64],
-    out: int, room: int,
+    more: int, stack: int, out: int, room: int,
 ) -> int:  # fmt: skip
     """Report the rows at places begin…end-1 with ranks low…high-1 of the run whose line is at an address.
 
-    Their ordinals are written to the address `out` as far as there is room, unless that is 0; all are counted. `stack`
-    is scratch. O((1 + blocks with a row of the ranks) * log(blocks)).
+    Their ordinals are written to the address `out` as far as there is room, unless that is 0; all are counted. `more`
+    as in `_passes`; `stack` is the address of scratch. O((1 + blocks with a row of the ranks) * log(blocks)).
     """
-    first, last, found = begin >> 6, (end - 1) >> 6, 0
-    if last - first < FEW_BLOCKS:
-        for block in range(first, last + 1):
-            to = out + (found << 3) if out != 0 and found + LANES <= room else 0
-            found += _report_block(
-                line, block, begin, end, low, high - low, seen_from, seen_to, checks, i, lows, highs, dims, to
-            )
-        return found
-    level = 0
-    while first >> (BITS * level + BITS) != last >> (BITS * level + BITS):
-        level += 1
-    top, group, enter = level, first >> (BITS * level + BITS), True
+    first, last, found, span = begin >> 6, (end - 1) >> 6, 0, high - low
+    ranks, level, top, place = load_key(line), 0, 0, first
+    group: Any = np.int64(-1)
+    if last - first >= FEW_BLOCKS:
+        while first >> (BITS * level + BITS) != last >> (BITS * level + BITS):
+            level += 1
+        top, group, place = level, first >> (BITS * level + BITS), last + 1
     while True:
-        if enter:
-            bounds = load_key(line + 8 * (LEVELS + level)) + (group << 7)
-            mask = _clipped(
-                nodes_meeting(bounds, low, high), group << BITS, first >> (BITS * level), last >> (BITS * level)
-            )
+        if group >= 0:
+            # Enter a group: which of its nodes may have rows?
+            mask: Any = nodes_meeting(load_key(line + 8 * (LEVELS + level)) + (group << 7), low, high)
+            mask = _clipped(mask, group << BITS, first >> (BITS * level), last >> (BITS * level))
             if level > 0:
                 _ask_below(mask, group << BITS, load_key(line + 8 * (LEVELS + level - 1)), 128, 128)
             else:
-                _ask_below(mask, group << BITS, load_key(line), 4 * LANES, 4 * LANES)
-            stack[U64(2 * level)], stack[U64(2 * level + 1)] = np.int64(mask), group
-            enter = False
-        mask = U64(stack[U64(2 * level)])
-        if mask == U64(0):
-            if level == top:
-                return found
-            level += 1
-            continue
-        node = (stack[U64(2 * level + 1)] << BITS) + first_one(np.int64(mask))
-        stack[U64(2 * level)] = np.int64(mask & (mask - U64(1)))
-        if level > 0:
-            level, group, enter = level - 1, node, True
+                _ask_below(mask, group << BITS, ranks, 4 * LANES, 4 * LANES)
+            put_64(stack + (level << 4), np.int64(mask))
+            put_64(stack + (level << 4) + 8, group << BITS)
+            group = np.int64(-1)
+        if place <= last:
+            block, place = place, place + 1
         else:
+            mask = U64(0)
+            while level <= top and group == -1 and last - first >= FEW_BLOCKS:
+                mask = load_64(stack + (level << 4))
+                if mask != U64(0):
+                    break
+                level += 1
+            if mask == U64(0):
+                return found
+            block = load_key(stack + (level << 4) + 8) + first_one(np.int64(mask))
+            put_64(stack + (level << 4), np.int64(mask & (mask - U64(1))))
+            if level > 0:
+                level, group = level - 1, block
+                continue
+        at = block * LANES
+        rows = _clipped(ranks_inside(ranks + (at << 2), low, span), at, begin, end - 1)
+        if rows != U64(0):
             to = out + (found << 3) if out != 0 and found + LANES <= room else 0
-            found += _report_block(
-                line, node, begin, end, low, high - low, seen_from, seen_to, checks, i, lows, highs, dims, to
-            )
+            found += _report_rows(line, at, rows, seen_from, seen_to, checks, i, more, to)
 
 
 @kernel(
@@ -222,7 +238,9 @@ def report(  # noqa: C901 - one loop over runs and pieces
     stack: NDArray[np.int64] = np.empty(2 * MOST_LEVELS, np.int64)
     table_at: Any = np.int64(table.ctypes.data)
     out_at: Any = np.int64(out.ctypes.data)
-    own, lows, highs, dims = borrowed(stack), borrowed(lows), borrowed(highs), borrowed(dims)
+    stack_at: Any = np.int64(stack.ctypes.data)
+    more = np.array([lows.ctypes.data, highs.ctypes.data, dims.ctypes.data, dims.size, lows.shape[1]], np.int64)
+    more_at: Any = np.int64(more.ctypes.data)
     room = out.size
     for t in range(lines.size):
         line: Any = U64(lines[U64(t)])
@@ -251,8 +269,8 @@ def report(  # noqa: C901 - one loop over runs and pieces
                 to: Any = np.int64(0) if writes == COUNT else out_at + ((cursor + total) << 3)
                 left = room - cursor - total
                 total += _report_box(
-                    table_at + r * 8 * FIELDS, begin, end, least, past, low, high, checks, i, lows, highs, dims, own,
-                    to, left if writes == KEEP else ENDLESS,
+                    table_at + r * 8 * FIELDS, begin, end, least, past, low, high, checks, int(i), more_at,
+                    stack_at, to, left if writes == KEEP else ENDLESS,
                 )  # fmt: skip
                 # A block is written where there is room for a whole one; after that rows are only counted.
                 if writes == KEEP and cursor + total + LANES > room:
@@ -261,7 +279,7 @@ def report(  # noqa: C901 - one loop over runs and pieces
             counts[i] = total
             places[i] = cursor if writes == KEEP else -1
             cursor += total if writes == KEEP else 0
-    stack[0] = cursor  # see `borrowed`
+    more[0] = stack[0]  # both are used until here by their addresses
     return cursor
 
 
