@@ -14,10 +14,10 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.memory import load_32, prefetch_at
-from slidejoin.kernels.common.vectors import borrowed, count_ones
+from slidejoin.kernels.common.vectors import borrowed
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_U32, U32, U64, inlined, kernel
-from slidejoin.kernels.planar.lanes import LANES, bytes_below, bytes_equal
+from slidejoin.kernels.planar.lanes import LANES, bytes_below, bytes_equal, lanes_in
 from slidejoin.kernels.planar.reporting import BASE, ROWS, SIZE, SYMBOLS
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def count_corners(
             beyond = place & ~np.int64(LANES - 1)
             if symbol < SYMBOLS_OF - 1:
                 beyond = np.int64(load_32(record + 4 * symbol + 4))
-            below = count_ones(np.int64(bytes_below(record + LANES, symbol) & lanes))
-            equal = count_ones(np.int64(bytes_equal(record + LANES, symbol) & lanes))
+            below = lanes_in(bytes_below(record + LANES, symbol) & lanes)
+            equal = lanes_in(bytes_equal(record + LANES, symbol) & lanes)
             # The nodes before this one are whole: each has as many rows of every symbol.
             counts[U64(t)] += smaller + below - ((node * symbol) << shift)
             place = beyond - smaller + equal - (node << shift) + ((rank >> shift) << shift)
@@ -133,10 +133,10 @@ def count_corners(
         place, rank = places[U64(t)], ranks[U64(t)]
         at, bound, found = (rank >> last_bits) << last_bits, rank & ((1 << last_bits) - 1), np.int64(0)
         while at + LANES <= place:
-            found += count_ones(np.int64(bytes_below(low + at, bound)))
+            found += lanes_in(bytes_below(low + at, bound))
             at += LANES
         if at < place:
-            found += count_ones(np.int64(bytes_below(low + at, bound) & _first_lanes(place - at)))
+            found += lanes_in(bytes_below(low + at, bound) & _first_lanes(place - at))
         counts[U64(t)] += found
 
 

@@ -10,6 +10,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
 
     Primitive = Callable[..., Any]
 
-__all__ = ["FAN_OUT", "LANES", "bytes_below", "bytes_equal", "nodes_meeting", "offsets_inside", "ranks_inside"]
+__all__ = [
+    "FAN_OUT",
+    "LANES",
+    "bytes_below",
+    "bytes_equal",
+    "first_lane",
+    "lanes_in",
+    "nodes_meeting",
+    "offsets_inside",
+    "ranks_inside",
+]
 
 LANES = 64
 """Ranks of a block, compared at once."""
@@ -98,21 +109,37 @@ def _compare_bytes(comparison: str) -> Primitive:
     return compiled
 
 
-def _bits(lanes: list[bool]) -> int:
-    return sum(1 << lane for lane, one in enumerate(lanes) if one)
+@intrinsic
+def _first_lane(_typing: Any, mask: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        return builder.cttz(args[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), generate
 
 
-def _plain_ranks(address: int, low: int, span: int) -> int:
+@intrinsic
+def _lanes_in(_typing: Any, mask: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+def _bits(lanes: list[bool]) -> np.uint64:
+    return np.uint64(sum(1 << lane for lane, one in enumerate(lanes) if one))
+
+
+def _plain_ranks(address: int, low: int, span: int) -> np.uint64:
     ranks = (ctypes.c_uint32 * LANES).from_address(int(address))
     return _bits([(rank - int(low)) & 0xFFFFFFFF < int(span) for rank in ranks])
 
 
-def _plain_offsets(address: int, low: int, high: int) -> int:
+def _plain_offsets(address: int, low: int, high: int) -> np.uint64:
     words = (ctypes.c_uint64 * LANES).from_address(int(address))
     return _bits([low <= word & LOW_HALF < high for word in words])
 
 
-def _plain_nodes(address: int, low: int, high: int) -> int:
+def _plain_nodes(address: int, low: int, high: int) -> np.uint64:
     bounds = list((ctypes.c_uint32 * (2 * FAN_OUT)).from_address(int(address)))
     return _bits(
         [least < int(high) and most >= int(low) for least, most in zip(bounds, bounds[FAN_OUT:], strict=False)]
@@ -126,15 +153,19 @@ def _plain_bytes(address: int) -> list[int]:
 if numba.config.DISABLE_JIT:
     ranks_inside: Primitive = _plain_ranks
     offsets_inside: Primitive = _plain_offsets
+    first_lane: Primitive = lambda mask: (int(mask) & -int(mask)).bit_length() - 1  # noqa: E731
+    lanes_in: Primitive = lambda mask: int(mask).bit_count()  # noqa: E731
     nodes_meeting: Primitive = _plain_nodes
     bytes_below: Primitive = lambda address, bound: _bits([one < bound for one in _plain_bytes(address)])  # noqa: E731
     bytes_equal: Primitive = lambda address, value: _bits([one == value for one in _plain_bytes(address)])  # noqa: E731
 else:
     ranks_inside, offsets_inside, nodes_meeting = _ranks_inside, _offsets_inside, _nodes_meeting
+    first_lane, lanes_in = _first_lane, _lanes_in
     bytes_below, bytes_equal = _compare_bytes("<"), _compare_bytes("==")
 
 # ranks_inside(address, low, span): bit l is set where low <= rank l < low + span, of 64 uint32 at an address.
 # offsets_inside(address, low, high): where low <= offset < high, the lower half of 64 words at an address.
 # nodes_meeting(address, low, high): where node l has a rank in low <= rank < high by its bounds, of 16 smallest ranks
 # at an address and the 16 largest ones behind them.
+# first_lane(mask), lanes_in(mask): the lowest bit of a mask that is not 0, and how many it has.
 # bytes_below(address, bound), bytes_equal(address, value): of 64 uint8 at an address.

@@ -13,10 +13,9 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.memory import load_64, prefetch_at, put_64
-from slidejoin.kernels.common.vectors import count_ones, first_one
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.kernels.planar.lanes import LANES, nodes_meeting, offsets_inside, ranks_inside
+from slidejoin.kernels.planar.lanes import LANES, first_lane, lanes_in, nodes_meeting, offsets_inside, ranks_inside
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX
 
 if TYPE_CHECKING:
@@ -94,23 +93,24 @@ def _report_rows(
 ) -> int:
     """Report the rows of one block, which begins at place `at`, that are bits of the mask `rows`; see `_report_box`."""
     mask: Any = rows
-    words, base, found = load_key(line + 8 * WORDS_AT) + (at << 3), load_key(line + 8 * BASE), 0
+    found: int = 0
+    words, base = load_key(line + 8 * WORDS_AT) + (at << 3), load_key(line + 8 * BASE)
     # Behind the last words there may be no memory.
-    if checks != 0 and at + LANES <= load_key(line + 8 * SIZE) and count_ones(np.int64(mask)) > FEW_ROWS:
+    if checks != 0 and at + LANES <= load_key(line + 8 * SIZE) and lanes_in(mask) > FEW_ROWS:
         mask &= offsets_inside(words, seen_from, seen_to)
         checks &= CHECK_AUX
     if checks == 0:
-        found = count_ones(np.int64(mask))
+        found = lanes_in(mask)
         to: Any = out
         while mask != U64(0) and out != 0:
-            lane = first_one(np.int64(mask))
+            lane = first_lane(mask)
             put_64(to, base + np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF)))
             to += 8
             mask &= mask - U64(1)
         return found
     aux, width = load_key(line + 8 * AUX), load_key(line + 8 * DIMENSIONS)
     while mask != U64(0):
-        lane = first_one(np.int64(mask))
+        lane = first_lane(mask)
         mask &= mask - U64(1)
         offset = np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF))
         inside: Any = seen_from <= offset < seen_to
@@ -127,7 +127,7 @@ def _report_rows(
 def _ask_below(mask: Any, begin: Any, address: Any, width: Any, ahead: Any) -> None:  # noqa: ANN401
     """Prefetch `ahead` bytes of each child in a mask, the first of which is number `begin`; each is `width` bytes."""
     while mask != U64(0):
-        child = address + (begin + first_one(np.int64(mask))) * width
+        child = address + (begin + first_lane(mask)) * width
         for at in range(0, ahead, 64):
             prefetch_at(child + at)
         mask &= mask - U64(1)
@@ -173,7 +173,7 @@ def _report_box(  # noqa: C901, PLR0912 - one walk over levels and blocks
                 level += 1
             if mask == U64(0):
                 return found
-            block = load_key(stack + (level << 4) + 8) + first_one(np.int64(mask))
+            block = load_key(stack + (level << 4) + 8) + first_lane(mask)
             put_64(stack + (level << 4), np.int64(mask & (mask - U64(1))))
             if level > 0:
                 level, group = level - 1, block
