@@ -101,7 +101,7 @@ class Plan:
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
     planar : bool
-        Whether the planar index is used: the first two terms are indexed together.
+        Whether the first two terms are two ranges, which the planar index has as its keys.
     """
 
     config: JoinSpec
@@ -148,16 +148,16 @@ class Plan:
         asked = self.config.algorithm
         if asked != "auto":
             return asked
-        if self.planar:
-            return "planar"
-        return "bi_sort" if self.axis is None else "band_cells"
+        if self.axis is None:
+            return "planar" if self.planar else "bi_sort"
+        return "band_cells"
 
     def _why_algorithm(self, used: str | None) -> str:
         if used is not None and used != self.algorithm:
             return f"measured to be faster than {ALGORITHMS[self.algorithm]} in this join"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
-        if self.planar:
+        if self.algorithm == "planar":
             return "two comparisons are ranges, both of which are indexed: a probe costs what it finds"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
@@ -176,7 +176,9 @@ class Plan:
         `algorithm` is the index in use, if that is not the one planned; `seen` describes observations at run time.
         """
         config = self.config
-        terms, warnings = explained_terms(config, self.terms, self.bound, self.loose, indexed=1 + self.planar)
+        terms, warnings = explained_terms(
+            config, self.terms, self.bound, self.loose, indexed=1 + ((algorithm or self.algorithm) == "planar")
+        )
         return "\n".join(
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
