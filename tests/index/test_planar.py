@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.errors import PredicateError
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.planar.answers import FoundInBoxes, Seen, count_whole
+from slidejoin.index.planar.answers import FoundInBoxes, count_whole
+from slidejoin.index.planar.lines import Seen, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, build_planar
@@ -99,22 +100,23 @@ def pairs_of(found: FoundInBoxes, first: int, last: int) -> list[list[int]]:
 def assert_found(run: PlanarRun, rows: Any, probes: Probes) -> None:
     right = expected(rows, probes, run.base)
     checks = CHECK_SEEN | (CHECK_AUX if rows[1].shape[1] > 1 else 0)
-    found = FoundInBoxes([Seen(run, checks)], probes)
+    seen = Seen(lines_of([run], rows[1].shape[1]), np.zeros(1, np.int64), np.array([checks]))
+    found = FoundInBoxes(seen, probes)
     assert found.counts.tolist() == [len(one) for one in right]
     n = len(probes)
     assert pairs_of(found, 0, n) == right
     assert pairs_of(found, 7, 11) == right[7:11]
-    assert FoundInBoxes([Seen(run, checks)], probes, only_counts=True).counts.tolist() == found.counts.tolist()
+    assert FoundInBoxes(seen, probes, only_counts=True).counts.tolist() == found.counts.tolist()
     if rows[1].shape[1] < 2:
         every = Probes(
             probes.ordinals, probes.lo, probes.hi, np.full(n, LOW), np.full(n, HIGH), probes.aux_lo, probes.aux_hi,
             probes.aux_dims,
         )  # fmt: skip
         counts = np.zeros(n, np.int64)
-        count_whole([run], every, counts)
+        count_whole(seen, every, counts)
         assert counts.tolist() == [len(one) for one in expected(rows, every, run.base)]
         none = np.zeros(n, np.int64)
-        count_whole([run], probes, none)
+        count_whole(seen, probes, none)
         whole = (probes.seen_from <= run.base) & (probes.seen_to >= run.end)
         assert none.tolist() == np.where(whole, counts, 0).tolist()
 

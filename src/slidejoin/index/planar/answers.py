@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slidejoin.index.sorted_runs.answers import order_of
 from slidejoin.kernels.planar.counting import count_boxes
-from slidejoin.kernels.planar.reporting import CHECKS, COUNT, FIELDS, FILL, KEEP, SYMBOLS, put_kept, report
+from slidejoin.kernels.planar.reporting import CHECKS, COUNT, FILL, KEEP, SYMBOLS, put_kept, report
 from slidejoin.kernels.sorted_runs.ranging import find_ranges
-from slidejoin.kernels.sorted_runs.searching import FIELDS as RUN_FIELDS
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.run import PlanarRun
+    from slidejoin.index.planar.lines import Seen
     from slidejoin.index.probe import Probes
     from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["CountedBoxes", "FoundInBoxes", "Seen", "boxes_of", "count_whole"]
+__all__ = ["CountedBoxes", "FoundInBoxes", "count_whole"]
 
 kept_pool, ranges_pool = ArrayPool(np.int64), ArrayPool(np.int64, kept=8)
 
@@ -32,20 +31,6 @@ KEPT_A_PROBE = 32
 others are found a second time when pairs are asked for, so that memory does not depend on how many match."""
 
 LEAST_ROOM = 1 << 10
-
-
-class Seen(NamedTuple):
-    """A run that some probe may reach.
-
-    Attributes
-    ----------
-    run : PlanarRun
-    checks : int
-        What is checked of each candidate, see `kernels.sorted_runs.searching`.
-    """
-
-    run: PlanarRun
-    checks: int
 
 
 class Boxes:
@@ -61,23 +46,18 @@ class Boxes:
 
     __slots__ = ("_seen", "boxes", "order", "side_lines", "sides", "table")
 
-    def __init__(self, seen: Sequence[Seen], probes: Probes, low: NDArray[np.int64], high: NDArray[np.int64]) -> None:
-        self._seen = seen  # keeps the memory that the table points to
-        self.table = np.array([one.run.line for one in seen], np.int64).reshape(len(seen), FIELDS)
-        self.table[:, CHECKS] = [one.checks for one in seen]
-        self.order, self.boxes = _ranges(probes.lo, probes.hi, [one.run.x for one in seen])
-        by_side, self.sides = _ranges(low, high, [one.run.y for one in seen])
-        self.side_lines = _inverse(by_side)
-
-
-def boxes_of(seen: Sequence[Seen], probes: Probes) -> Boxes:
-    """Find the boxes of probes in runs; the second key's ranges are those of dimension 0, all if there is none."""
-    own = probes.aux_dims == 0
-    if own.any():
-        low, high = probes.aux_lo[own], probes.aux_hi[own]
-    else:
+    def __init__(self, seen: Seen, probes: Probes) -> None:
+        self._seen, lines = seen, seen.lines  # keeps the memory that the table points to
+        self.table = lines.planar[seen.chosen]
+        self.table[:, CHECKS] = seen.checks
+        runs, own = seen.runs, probes.aux_dims == 0
+        # All rows have one second key if there is no further dimension.
         low = high = np.zeros((1, len(probes)), np.int64)
-    return Boxes(seen, probes, low, high)
+        if own.size:
+            low, high = probes.aux_lo[own], probes.aux_hi[own]
+        self.order, self.boxes = _ranges(probes.lo, probes.hi, [run.x for run in runs], lines.x[seen.chosen])
+        by_side, self.sides = _ranges(low, high, [run.y for run in runs], lines.y[seen.chosen])
+        self.side_lines = _inverse(by_side)
 
 
 def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -87,14 +67,13 @@ def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _ranges(
-    lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]
+    lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run], table: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the ranges of places in all runs, (n, k * runs), and which probe each line is of."""
     n, columns = lo.shape[1], len(runs) * lo.shape[0]
     lo, hi = np.ascontiguousarray(lo), np.ascontiguousarray(hi)
     order = order_of(lo, hi, runs)
     found: NDArray[np.int64] = ranges_pool.take(n * columns).reshape(n, columns)
-    table = np.array([run.line for run in runs], np.int64).reshape(len(runs), RUN_FIELDS)
     find_ranges(table, lo, hi, order, found, np.empty(columns, np.int64))
     return order, found
 
@@ -104,7 +83,7 @@ class FoundInBoxes:
 
     Parameters
     ----------
-    seen : sequence of Seen
+    seen : Seen
         The runs that some probe may reach.
     probes : Probes
     only_counts : bool
@@ -119,9 +98,9 @@ class FoundInBoxes:
     in_ranges = None
     """Rows are listed by ordinal, not as ranges."""
 
-    def __init__(self, seen: Sequence[Seen], probes: Probes, *, only_counts: bool = False) -> None:
+    def __init__(self, seen: Seen, probes: Probes, *, only_counts: bool = False) -> None:
         n = len(probes)
-        self._probes, self._boxes = probes, boxes_of(seen, probes)
+        self._probes, self._boxes = probes, Boxes(seen, probes)
         rest = probes.aux_dims > 0
         # The arrays of a batch without further dimensions are as they come.
         self._checked = (
@@ -154,12 +133,15 @@ class FoundInBoxes:
             self._report(lines, FILL, places, stored)
 
 
-def count_whole(runs: Sequence[PlanarRun], probes: Probes, counts: NDArray[np.int64]) -> None:
-    """Add to `counts` (n,) int64 the rows that probes find in runs each of which they see as a whole or not at all."""
-    if not runs:
+def count_whole(seen: Seen, probes: Probes, counts: NDArray[np.int64]) -> None:
+    """Add to `counts` (n,) int64 the rows that probes find in runs each of which they see as a whole or not at all.
+
+    What a probe finds in a run of which it sees a part is not counted.
+    """
+    if not len(seen):
         return
-    boxes = boxes_of([Seen(run, 0) for run in runs], probes)
-    boxes.table[:, SYMBOLS] = [run.symbols() for run in runs]
+    boxes = Boxes(seen, probes)
+    boxes.table[:, SYMBOLS] = [run.symbols() for run in seen.runs]
     count_boxes(
         boxes.table, boxes.boxes, boxes.sides, boxes.order, boxes.side_lines, probes.seen_from, probes.seen_to, counts
     )

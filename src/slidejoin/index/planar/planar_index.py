@@ -19,7 +19,8 @@ import numpy as np
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.parallel_search import search
-from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, Seen, count_whole
+from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
+from slidejoin.index.planar.lines import Lines, Seen, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.protocol import Index, Probing
@@ -28,8 +29,6 @@ from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.spec.options import Planar as PlanarOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
@@ -78,6 +77,7 @@ class PlanarIndex(Index):
         self._runs: list[PlanarRun] = []
         self._merges: list[PlanarMerge] = []
         self._lengthening = Lock()
+        self._lined: tuple[list[PlanarRun], Lines] | None = None
 
     # -- insert ------------------------------------------------------------------------------------------------------
 
@@ -182,50 +182,48 @@ class PlanarIndex(Index):
 
     def search(self, probes: Probes) -> FoundInBoxes:
         """Find every probe's rows; several threads may search at once."""
-        return FoundInBoxes(list(self._reached(probes)), probes)
+        return FoundInBoxes(self._reached(probes), probes)
 
     def tally(self, probes: Probes) -> CountedBoxes:
         """Count every probe's rows; several threads may count at once."""
-        reached = list(self._reached(probes))
-        looked_at = [seen for seen in reached if seen.checks & CHECK_AUX]
-        alone = [seen for seen in reached if not seen.checks & CHECK_AUX]
+        reached = self._reached(probes)
+        alone = reached.only(reached.checks & CHECK_AUX == 0)
         counts: NDArray[np.int64] = np.zeros(len(probes), np.int64)
-        if looked_at:
+        if len(alone) < len(reached):
+            looked_at = reached.only(reached.checks & CHECK_AUX != 0)
             counts += FoundInBoxes(looked_at, probes, only_counts=True).counts
-        count_whole([seen.run for seen in alone], probes, counts)
-        for seen in alone:
-            for first, last in _seeing_parts(seen, probes):
-                part = probes.part(first, last)
-                counts[first:last] += FoundInBoxes([seen], part, only_counts=True).counts
+        count_whole(alone, probes, counts)
+        for at in np.flatnonzero(alone.checks):
+            seen = alone.only(np.arange(len(alone)) == at)
+            for first, last in _seeing_parts(seen.runs[0], probes):
+                counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
         return CountedBoxes(counts, lambda: self.search(probes))
 
-    def _reached(self, probes: Probes) -> Iterator[Seen]:
-        """Yield the runs that some probe may reach, and what is checked of candidates in each."""
-        if not len(probes):
-            return
-        seen_from, seen_to = int(probes.seen_from[0]), int(probes.seen_to[-1])
-        whole_from, whole_to = int(probes.seen_from[-1]), int(probes.seen_to[0])
-        reach = Reach.of(probes, self.dims) if self.dims else None
-        for run in self._runs:
-            if not run.size or run.base >= seen_to or run.end <= seen_from:
-                continue
-            checks = 0 if run.base >= whole_from and run.end <= whole_to else CHECK_SEEN
-            if reach is not None:
-                least, most = self._ends(run)
-                if np.any(least > reach.high) or np.any(most < reach.low):
-                    continue
-                # The second key is compared anyway.
-                if np.any(least[1:] < reach.inner_low[1:]) or np.any(most[1:] > reach.inner_high[1:]):
-                    checks |= CHECK_AUX
-            yield Seen(run, checks)
+    @property
+    def _lines(self) -> Lines:
+        """The runs as arrays."""
+        known = self._lined
+        if known is None or known[0] != self._runs:
+            # Two threads may make them at once: they make the same.
+            self._lined = known = list(self._runs), lines_of(self._runs, self.dims)
+        return known[1]
 
-    @staticmethod
-    def _ends(run: PlanarRun) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the smallest and the largest value of each further dimension of a run."""
-        return (
-            np.concatenate([np.array([run.y.smallest]), run.x.aux_min]),
-            np.concatenate([np.array([run.y.largest_key]), run.x.aux_max]),
-        )
+    def _reached(self, probes: Probes) -> Seen:
+        """Return the runs that some probe may reach."""
+        lines = self._lines
+        if not len(probes):
+            return Seen(lines, np.empty(0, np.int64), np.empty(0, np.int64))
+        reached = (lines.base < probes.seen_to[-1]) & (lines.end > probes.seen_from[0])
+        whole = (lines.base >= probes.seen_from[-1]) & (lines.end <= probes.seen_to[0])
+        checks = np.where(whole, 0, CHECK_SEEN)
+        if self.dims:
+            reach = Reach.of(probes, self.dims)
+            reached &= ((lines.least <= reach.high) & (lines.most >= reach.low)).all(axis=1)
+            if self.dims > 1:  # the second key is compared anyway
+                passed = (lines.least >= reach.inner_low) & (lines.most <= reach.inner_high)
+                checks |= np.where(passed[:, 1:].all(axis=1), 0, CHECK_AUX)
+        chosen = np.flatnonzero(reached)
+        return Seen(lines, chosen, checks[chosen])
 
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
@@ -304,13 +302,11 @@ class _Counting:
         return self._index.tally(probes)
 
 
-def _seeing_parts(seen: Seen, probes: Probes) -> list[tuple[int, int]]:
+def _seeing_parts(run: PlanarRun, probes: Probes) -> list[tuple[int, int]]:
     """Return the stretches of probes that see some rows of a run and not others."""
-    if not seen.checks:
-        return []
     # Both ends of what probes see ascend.
     inside = [
-        (int(np.searchsorted(ends, seen.run.base, side="right")), int(np.searchsorted(ends, seen.run.end)))
+        (int(np.searchsorted(ends, run.base, side="right")), int(np.searchsorted(ends, run.end)))
         for ends in (probes.seen_from, probes.seen_to)
     ]
     parts: list[tuple[int, int]] = []
