@@ -22,7 +22,8 @@ from slidejoin.index.parallel_search import search
 from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
 from slidejoin.index.planar.lines import Lines, Seen, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
-from slidejoin.index.planar.run import PlanarRun, of_rows
+from slidejoin.index.planar.newest import COLLECTED, Newest, prepared
+from slidejoin.index.planar.run import PlanarRun
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN
@@ -77,18 +78,28 @@ class PlanarIndex(Index):
         self._runs: list[PlanarRun] = []
         self._merges: list[PlanarMerge] = []
         self._lengthening = Lock()
+        self._newest: Newest | None = None
         self._lined: tuple[list[PlanarRun], Lines] | None = None
 
     # -- insert ------------------------------------------------------------------------------------------------------
 
-    def prepare(self, rows: RowKeys, first: int) -> PlanarRun:
+    def prepare(self, rows: RowKeys, first: int) -> Newest:
         """Sort the rows by both keys, see `Index`. O(n)."""
-        return of_rows(rows, first)
+        before = self._newest
+        if before is not None and (not self._runs or self._runs[-1] is not before.run):
+            before = None  # it has expired or was cut
+        return prepared(rows, first, before, collects=self._merging)
 
     def insert(self, rows: Prepared, live: int) -> None:
-        """Add the newest rows as a run, see `Index`."""
-        assert isinstance(rows, PlanarRun)  # noqa: S101 - as `prepare` gave them
-        self._append(rows, live)
+        """Add the newest rows as a run, see `Index`; few rows replace the run of those that came just before."""
+        assert isinstance(rows, Newest)  # noqa: S101 - as `prepare` gave them
+        if rows.follows is not None:
+            self._runs[-1] = rows.run
+            _ = rows.run.line  # several threads may need it at once
+            self._advance(rows.rows)
+        else:
+            self._append(rows.run, live)
+        self._newest = rows if rows.run.rows <= COLLECTED else None
 
     def attach(self, part: SealedPart, first: int, live: int) -> None:
         """Add rows that were sorted before, see `Index`; the arrays are shared."""

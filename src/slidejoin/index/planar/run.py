@@ -155,10 +155,6 @@ class PlanarRun:
             self._line = line + (0,) * (FIELDS - len(line))
         return self._line
 
-    def orders(self, around: tuple[int, int], rows: int) -> bool:  # noqa: ARG002 - see Prepared
-        """Return False: probes have ranges of two keys."""
-        return False
-
     def symbols(self) -> int:
         """Return the address of what `kernels.planar.counting` reads, made by the first call. O(rows)."""
         with self._making:
