@@ -12,6 +12,7 @@ from slidejoin.spec.options import (
     IMTree,
     NestedLoop,
     PIMTree,
+    Planar,
     RapTable,
     WibTree,
 )
@@ -35,5 +36,6 @@ SMALL: dict[str, list[Options]] = {
     ],
     "chained_bplus_tree": [ChainedBPlusTree(), ChainedBPlusTree(chain_length=5, fan_out=4)],
     "chained_css_tree": [ChainedCssTree(), ChainedCssTree(chain_length=5, fan_out=4)],
+    "planar": [Planar(), Planar(fan_out=1)],
 }
 """Each structure as it comes, and with what can be set as small as it goes."""

@@ -1,4 +1,4 @@
-"""Every structure of the papers obeys the law: whatever is listed in `slidejoin.spec.options` is tested here.
+"""Every structure of the papers, and the planar index, obeys the law: whatever `STRUCTURES` lists is tested here.
 
 Small cases are compared with the oracle, larger ones with sorted runs, which have tests of their own.
 """
@@ -9,7 +9,7 @@ import gc
 import random
 import tracemalloc
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,29 +18,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.structure import Structure
 from slidejoin.rows.widths import TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
-from slidejoin.spec.options import STRUCTURES
+from slidejoin.spec.options import STRUCTURES, Options, Planar
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, assert_stats, count_lines, examples, lines, pair_lines
 from tests.narrow import A, B, set_limits
 from tests.oracle import CountScope, TimeScope
 from tests.strategies import Case, Push, WindowCase, cases
 from tests.structures import SMALL
 
-if TYPE_CHECKING:
-    from slidejoin.spec.options import Options
-
-ALL = [options for name in STRUCTURES for options in SMALL[name]]
-NAMES = list(STRUCTURES)
+TESTED: dict[str, type[Options]] = STRUCTURES | {"planar": Planar}
+ALL = [options for name in TESTED for options in SMALL[name]]
+NAMES = list(TESTED)
 THREADS = st.sampled_from([1, 2])
 
 
-def structures_of(join: sj.StreamJoin, name: str) -> list[Structure]:
+def structures_of(join: sj.StreamJoin, name: str) -> list[Structure | PlanarIndex]:
     """The indexes of both sides; fails where they are others."""
     indexes = [join._state.operator.windows[side].index for side in ("left", "right")]
     assert [index.name for index in indexes] == [name, name]
-    structures = [index for index in indexes if isinstance(index, Structure)]
+    structures = [index for index in indexes if isinstance(index, Structure | PlanarIndex)]
     assert len(structures) == len(indexes)
     return structures
 
@@ -57,8 +56,8 @@ def serves(case: Case, options: Options) -> bool:
 
 
 def test_all_are_listed() -> None:
-    assert set(SMALL) == set(STRUCTURES) <= set(sj.algorithms())
-    for name, options in STRUCTURES.items():
+    assert set(SMALL) == set(TESTED) <= set(sj.algorithms())
+    for name, options in TESTED.items():
         assert options().name == name
         on = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(3), algorithm=name)
         on.push(left={"a": [1]}, right={"a": [1]})
@@ -230,7 +229,7 @@ def values_of(shape: str, rows: int, at: int, rng: np.random.Generator) -> np.nd
 @pytest.mark.parametrize("name", NAMES)
 def test_pushes_of_all_sizes(name: str, shape: str, threads: int) -> None:
     rng, at = np.random.default_rng(7), 0
-    on = "l.a = r.a" if STRUCTURES[name].equality_only else "l.a BETWEEN r.a - 1 AND r.a + 1"
+    on = "l.a = r.a" if TESTED[name].equality_only else "l.a BETWEEN r.a - 1 AND r.a + 1"
     window = sj.CountWindow(left=300, right=500) if threads == 1 else sj.TimeWindow(200, on="ts")
     joins = [
         sj.StreamJoin(on=on, window=window, order="strict", output="positions", algorithm=algorithm, threads=threads)
@@ -282,7 +281,7 @@ def test_a_limit_of_memory_is_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_row_far_ahead_changes_to_sorted_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_row_far_ahead_keeps_no_places_of_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, FARTHEST=1, LARGEST_SLICE=1000)
     joins = [
         sj.StreamJoin(on="l.a = r.a", window=sj.TimeWindow(10, on="ts"), order="strict", algorithm=algorithm)
@@ -294,8 +293,11 @@ def test_one_row_far_ahead_changes_to_sorted_runs(name: str, monkeypatch: pytest
         left = right | {"ts": order + 1_000_000 * (order == 25)}
         one, two = (join.push(left=left, right=right) for join in joins)
         assert one.equals(two)
-    assert joins[0]._state.operator.windows["left"].index.name == "bi_sort"
-    assert "measured to be faster than" in joins[0].explain()
+    index = joins[0]._state.operator.windows["left"].index
+    # Runs leave wherever they are; all others change to sorted runs.
+    assert index.name == ("bi_sort" if name in STRUCTURES else name)
+    assert name not in STRUCTURES or "measured to be faster than" in joins[0].explain()
+    assert index.nbytes < 1 << 20
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

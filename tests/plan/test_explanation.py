@@ -32,7 +32,8 @@ def lines(on: str, window: Any = COUNT, schema: pa.Schema = WHOLE, **options: An
 def test_each_part_is_said_to_be_indexed_or_not(schema: pa.Schema) -> None:
     on = "l.key = r.key AND l.x < r.x AND l.id <> r.id AND l.x * r.x > 5 AND l.bid > 1 AND r.ask < 2"
     assert lines(on, TIME, schema)[4:] == [
-        "indexed: l.key = r.key (equality), together with l.x < r.x (open-ended range)",
+        "indexed: l.key = r.key (equality)",
+        "indexed with it: l.x < r.x (open-ended range)",
         "not indexed, checked row by row: the window, 60 on ts",
         "not indexed, checked row by row: l.id <> r.id (inequality, all values but one)",
         "filter on left rows, before the index: l.bid > 1",
@@ -71,12 +72,26 @@ def test_narrow_terms_are_not_warned_of(on: str, window: Any, part: str) -> None
     ],
 )
 def test_slow_predicates_are_warned_of(on: str, window: Any, share: str, hint: str) -> None:
-    warning = lines(on, window)[-1]
+    warning = lines(on, window, algorithm="bi_sort")[-1]
     assert warning.startswith(f"warning: each row is expected to be compared with {share}. {hint}")
 
 
+@pytest.mark.parametrize("window", [COUNT, TIME])
+def test_two_ranges_are_indexed_together(window: Any) -> None:
+    told = lines("l.x <> r.x AND l.price >= r.bid AND l.price <= r.ask AND l.id > r.id", window)
+    assert told[2:6] == [
+        "index: runs sorted by one key with bounds of another, for two ranges",
+        "because two comparisons are ranges, both of which are indexed: a probe costs what it finds",
+        "indexed: l.price >= r.bid (open-ended range)",
+        "indexed with it: l.price <= r.ask (open-ended range)",
+    ]
+    assert "not indexed, checked row by row: l.id > r.id (open-ended range)" in told
+    assert "not indexed, checked row by row: l.x <> r.x (inequality, all values but one)" in told
+    assert "warning" not in "".join(told)
+
+
 def test_the_sides_have_the_users_names() -> None:
-    told = lines("o.price >= q.bid AND o.price <= q.ask", aliases=("o", "q"))
+    told = lines("o.price >= q.bid AND o.price <= q.ask", aliases=("o", "q"), algorithm="bi_sort")
     assert "indexed: o.price >= q.bid (open-ended range)" in told
     assert "bounded by two columns, q.bid and q.ask, " in told[-1]
     assert "add AND o.price <= q.bid + N, replacing N" in told[-1]
@@ -100,7 +115,7 @@ def test_the_advice_changes_the_plan_and_no_pair() -> None:
     random = np.random.default_rng(4)
     slow = "l.price BETWEEN r.bid - 5 AND r.ask + 5"
     quick = f"{slow} AND l.price <= r.bid - 5 + 30"
-    told = lines(quick)
+    told = lines(quick, algorithm="bi_sort")
     assert "indexed: l.price >= r.bid - 5 AND l.price <= r.bid - 5 + 30 (band of fixed width)" in told
     assert "warning" not in "".join(told)
     joins = [sj.StreamJoin(on=on, window=COUNT, order="strict", threads=1) for on in (slow, quick)]

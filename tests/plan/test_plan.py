@@ -64,7 +64,7 @@ def test_rows_leave_in_whole_blocks(size: int, slide: int, arrived: int) -> None
         ("l.a = r.a", ["inner join on ", "window: the last 9 rows", "indexed: l.a = r.a (equality)"]),
         (
             "l.a = r.a AND l.b < r.b",
-            ["indexed: l.a = r.a (equality), together with l.b < r.b (open-ended range)"],
+            ["indexed: l.a = r.a (equality)", "indexed with it: l.b < r.b (open-ended range)"],
         ),
         (
             "l.a + r.a > 5 OR l.b = 1",

@@ -76,7 +76,7 @@ def test_a_state_without_a_key_is_refused(key: str) -> None:
 
 
 def test_algorithms() -> None:
-    assert algorithms() == sj.algorithms() == ("auto", "band_cells", "bi_sort", *STRUCTURES)
+    assert algorithms() == sj.algorithms() == ("auto", "band_cells", "bi_sort", "planar", *STRUCTURES)
 
 
 def test_select_may_be_any_iterable() -> None:

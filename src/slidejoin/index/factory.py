@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from slidejoin.index.cells.band_cells import BandCells, rows_for
+from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.structure import make_structure
 from slidejoin.spec.options import STRUCTURES
@@ -44,6 +45,8 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
     if algorithm in STRUCTURES:
         chosen = options if options is not None and options.name == algorithm else STRUCTURES[algorithm]()
         return make_structure(chosen, keys.dims, window.capacity, window.first)
+    if algorithm == "planar":
+        return PlanarIndex(keys.dims, merge=keys.merge, options=options)
     if algorithm != "band_cells" or keys.axis is None:
         return BiSortIndex(keys.dims, merge=keys.merge, options=options)
     return BandCells(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.sorted_runs.run import Run, build_run
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["mapped", "sealed"]
 
 
-def sealed(rows: RowKeys) -> SealedPart:
-    """Sort the keys of rows into a part that `Index.attach` takes. O(rows)."""
+def sealed(rows: RowKeys, *, planar: bool = False) -> SealedPart:
+    """Sort the keys of rows into a part that `Index.attach` takes, of the planar index or of sorted runs. O(rows)."""
+    if planar:
+        return of_rows(rows, 0)
     return build_run(0, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
 
 
@@ -30,4 +33,4 @@ def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
     KeyError
         If an array is missing.
     """
-    return Run.from_arrays(rows, arrays)
+    return PlanarRun.from_arrays(rows, arrays) if "ranks" in arrays else Run.from_arrays(rows, arrays)

@@ -20,6 +20,7 @@ from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.operator.insert_probe import InsertProbe
+from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
@@ -87,6 +88,8 @@ class JoinOperator:
         self.general = GeneralPath(parts)
         self._advisor = IndexAdvisor(plan)
         self._advisor.open &= algorithm is None
+        self._pair_advisor = PairAdvisor(plan)
+        self._pair_advisor.open &= algorithm is None
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
@@ -151,6 +154,7 @@ class JoinOperator:
         ``own_clock=False``.
         """
         self._change_if_stretched(push)
+        self._choose_pair(push)
         slices, begin = slices_of(self.plan, push), {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
@@ -262,6 +266,18 @@ class JoinOperator:
         ):
             self._change_to("bi_sort")
 
+    def _choose_pair(self, push: Push) -> None:
+        """Change between cells and the planar index if the rows that come make the other one cheaper."""
+        if not self._pair_advisor.open or any(window.stretched() for window in self.windows.values()):
+            return
+        left, right = self.windows["left"], self.windows["right"]
+        better = self._pair_advisor.better(
+            left.index.name, push.tables, left.rows_seen + right.rows_seen + push.rows,
+            {side: window.payload.rows for side, window in self.windows.items()},
+        )  # fmt: skip
+        if better is not None:
+            self._change_to(better)
+
     def _change_to(self, algorithm: str) -> None:
         for window in self.windows.values():
             window.change_index(algorithm)
@@ -291,7 +307,7 @@ class JoinOperator:
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
         index = self.windows["left"].index
-        text, sizes = self.plan.explain(index.name, self._advisor.why()), index.explain()
+        text, sizes = self.plan.explain(index.name, self._advisor.why() or self._pair_advisor.why()), index.explain()
         return text if sizes is None else f"{text}\n{sizes}"
 
     def measured(self) -> Stats:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["EVERYTHING", "probe_batch", "slots_of"]
+__all__ = ["EVERYTHING", "key_ranges", "probe_batch", "slots_of"]
 
 EVERYTHING = 1 << 62
 """More rows than any window of time can hold."""
@@ -63,7 +63,7 @@ def probe_batch(
         view=view,
         self_join=plan.config.self_join,
         seen_from=partial(plan.seen_from, stored),
-        ranges=partial(_ranges, plan, role, table, layout),
+        ranges=partial(key_ranges, plan, role, table, layout),
         own=prepared,
         around=around,
     )
@@ -81,7 +81,8 @@ def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
     return None if around is None else (around.below, around.above)
 
 
-def _ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:
+def key_ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:
+    """Return the ranges of the other side's keys for each row of a table, those of rows that are filtered out empty."""
     columns = columns_of(table)
     asked = [term.ranges(role, columns) for term in plan.terms]
     inexact = frozenset(number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact)

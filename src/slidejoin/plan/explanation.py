@@ -76,7 +76,7 @@ def explained_terms(
     loose
         Numbers of the predicate's terms whose candidates are rechecked.
     """
-    first, *together = (terms[place] for place in indexed)
+    first, *beside = (terms[place] for place in indexed)
     others = [term for place, term in enumerate(terms) if place not in indexed]
     lines = []
     if first.shape == "all":
@@ -84,7 +84,8 @@ def explained_terms(
             "indexed: nothing; no comparison has only left columns on one side and only right columns on the other"
         )
     else:
-        lines.append("indexed: " + ", together with ".join(_named(term, config) for term in (first, *together)))
+        lines.append(f"indexed: {_named(first, config)}")
+    lines += [f"indexed with it: {_named(term, config)}" for term in beside]
     lines += [f"not indexed, checked row by row: {_named(term, config)}" for term in others]
     for side in SIDES:
         own = [part for part in conjuncts(config.on) if _sides(part) == {side}]
@@ -95,7 +96,7 @@ def explained_terms(
     if bound.never:
         lines.append("a constant part of the predicate is never true: no pair can match")
         return Explained(lines, [])
-    warning = _warning(config, first, others, checked=rest is not None)
+    warning = None if beside else _warning(config, first, others, checked=rest is not None)
     return Explained(lines, [] if warning is None else [f"warning: {warning}"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.key_layout import Composite, CompositeLayout, PlainLayout, composite_layout, layout_of_numbers
 from slidejoin.plan.output_schema import Layout
+from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
@@ -104,6 +105,8 @@ class Plan:
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
     composite : Composite or None
         The terms that are indexed together; None for the first alone.
+    planar : bool
+        Whether two ranges, or a composite key and a range, are the keys of the planar index.
     """
 
     config: JoinSpec
@@ -115,6 +118,7 @@ class Plan:
     layout: Layout
     axes: dict[Side, Axis] | None
     composite: Composite | None
+    planar: bool
     _kept: dict[Side, pa.Schema] = field(default_factory=dict)
 
     def schema(self, side: Side) -> pa.Schema:
@@ -133,9 +137,8 @@ class Plan:
         if self.composite is None:
             return PlainLayout(tuple(range(1, len(self.terms))), axis)
         extents = dict.fromkeys(self.composite.terms, (0, 0)) | dict(extents or {})
-        return composite_layout(
-            self.composite, len(self.terms), axis if algorithm == "band_cells" else None, extents
-        )  # fmt: skip
+        spread = axis if algorithm == "band_cells" else None
+        return self._planar_first(composite_layout(self.composite, len(self.terms), spread, extents))
 
     def key_extents(self, keys: Iterable[TermKeys]) -> dict[int, Extent]:
         """Return the extents of the terms of a composite key, as `key_layout` takes them."""
@@ -149,15 +152,35 @@ class Plan:
         return extents
 
     def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> PlainLayout | CompositeLayout:
-        """Return the layout of sorted runs that had these `CompositeLayout.numbers`."""
+        """Return the layout of sealed parts that had these `CompositeLayout.numbers`."""
         if self.composite is None:
-            return self.key_layout(side, "bi_sort")
-        return layout_of_numbers(self.composite, len(self.terms), numbers)
+            return self.key_layout(side, self.sealing)
+        return self._planar_first(layout_of_numbers(self.composite, len(self.terms), numbers))
+
+    def _planar_first(self, layout: CompositeLayout) -> CompositeLayout:
+        """Put the second key of the planar index before all other dimensions."""
+        second = self._second
+        if second is None:
+            return layout
+        return replace(layout, dims=(second, *(place for place in layout.dims if place != second)))
 
     @property
-    def indexed(self) -> tuple[int, ...]:
-        """Places of the terms that the index answers."""
-        return (0,) if self.composite is None else self.composite.terms
+    def _second(self) -> int | None:
+        """Place of the planar index's second key; None without one."""
+        if not self.planar:
+            return None
+        taken = (0,) if self.composite is None else self.composite.terms
+        return next((place for place in range(len(self.terms)) if place not in taken), None)
+
+    @property
+    def sealing(self) -> str:
+        """The index whose parts are sealed: those of Spark's segments."""
+        return "planar" if self.planar else "bi_sort"
+
+    def indexed(self, algorithm: str) -> tuple[int, ...]:
+        """Return the places of the terms that an index answers."""
+        first = (0,) if self.composite is None else self.composite.terms
+        return first if algorithm != "planar" or self._second is None else (*first, self._second)
 
     @property
     def axis(self) -> Axis | None:
@@ -184,13 +207,17 @@ class Plan:
         asked = self.config.algorithm
         if asked != "auto":
             return asked
-        return "bi_sort" if self.axis is None else "band_cells"
+        if self.axis is None:
+            return "planar" if self.planar else "bi_sort"
+        return "band_cells"
 
     def _why_algorithm(self, used: str | None) -> str:
         if used is not None and used != self.algorithm:
             return f"measured to be faster than {ALGORITHMS[self.algorithm]} in this join"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
+        if self.algorithm == "planar":
+            return "two comparisons are ranges, both of which are indexed: a probe costs what it finds"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
         if _shape(self.terms[0]) == "all":
@@ -208,7 +235,9 @@ class Plan:
         `algorithm` is the index in use, if that is not the one planned; `seen` describes observations at run time.
         """
         config = self.config
-        terms, warnings = explained_terms(config, self.terms, self.indexed, self.bound, self.loose)
+        terms, warnings = explained_terms(
+            config, self.terms, self.indexed(algorithm or self.algorithm), self.bound, self.loose
+        )
         return "\n".join(
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
@@ -249,6 +278,11 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    planar = config.algorithm == "planar" or (
+        config.algorithm == "auto" and suits_planar([term for term, _ in numbered], fixed=_fixed)
+    )
+    if planar:
+        numbered = in_planar_order(numbered)
     kept: dict[Side, pa.Schema] = {}
     for side, schema in zip(SIDES, (left, right), strict=True):
         needed = {*layout.names(side), *bound.columns(side)}
@@ -262,12 +296,7 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
         kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, places = zip(*numbered, strict=True)
     structure = STRUCTURES.get(config.algorithm)
-    shapes = {"band", "ranges"}
-    if structure is not None and structure.equality_only:
-        shapes = set()
-    elif config.algorithm == "band_cells":
-        shapes = {"fixed"}
-    composite = _composite(terms, shapes)
+    composite = _composite(config, terms)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
     axes = cell_axes(narrow, config.window)
     if config.algorithm == "band_cells" and axes is None:
@@ -283,11 +312,16 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, composite, kept)
+    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, composite, planar, kept)
 
 
-def _composite(terms: Sequence[Term], shapes: set[str]) -> Composite | None:
-    """Return which terms are one key together: all equalities, and the narrowest range of one of the shapes."""
+def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:
+    """Return which terms are one key together: all equalities, and the narrowest range that the index can answer."""
+    structure, shapes = STRUCTURES.get(config.algorithm), {"band", "ranges"}
+    if structure is not None and structure.equality_only:
+        shapes = set()
+    elif config.algorithm == "band_cells":
+        shapes = {"fixed"}
     equal = tuple(place for place, term in enumerate(terms) if _shape(term) == "equality")
     # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group.
     beside = [

@@ -9,7 +9,7 @@ from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_v
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
 from slidejoin.spec.join_options import JOIN_TYPES, ORDERS, OUTPUTS
-from slidejoin.spec.options import STRUCTURES, BiSort, Options
+from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ ALGORITHMS = {
     "auto": "the planner's choice",
     "band_cells": "a hash table of cells as wide as the band",
     "bi_sort": BiSort.what,
+    "planar": Planar.what,
 } | {name: options.what for name, options in STRUCTURES.items()}
 
 

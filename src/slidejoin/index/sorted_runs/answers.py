@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "write_ascending", "write_few"]
+__all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "order_of", "write_ascending", "write_few"]
 
 ranges_pool = ArrayPool(np.int64, kept=8)
 kept_pool = ArrayPool(np.uint32, kept=8)
@@ -47,7 +47,7 @@ class FoundInRuns:
         self._runs = runs  # keeps the memory that the table points to
         self._table = _table(runs, checks)
         self._ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
-        self._order = _order_of(probes, runs)
+        self._order = order_of(probes.lo, probes.hi, runs)
         sums = np.empty(columns, np.int64)
         find_ranges(self._table, probes.lo, probes.hi, self._order, self._ranges, sums)
         self.candidates = int(sums.sum())
@@ -112,7 +112,7 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     `checks` says which checks candidates of each run need.
     """
     n = len(probes)
-    order = _order_of(probes, runs)
+    order = order_of(probes.lo, probes.hi, runs)
     kept, places = kept_pool.take(_room(n, FEW)), np.empty(n, np.int32)
     counts = into.counts[into.done : into.done + n]
     size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
@@ -208,12 +208,12 @@ IN_ORDER = 512
 _every = np.arange(IN_ORDER, dtype=np.int32)
 
 
-def _order_of(probes: Probes, runs: list[Run]) -> NDArray[np.int32]:
-    """Return the order in which probes are taken."""
-    n = len(probes)
+def order_of(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
+    """Return the order in which probes with the ranges lo, hi (k, n) int64 are best taken."""
+    n = lo.shape[1]
     if n <= IN_ORDER:
         return _every[:n]
-    return _in_stretches(probes.lo[0], probes.hi[0], runs) if runs else np.arange(n, dtype=np.int32)
+    return _in_stretches(lo[0], hi[0], runs) if runs else np.arange(n, dtype=np.int32)
 
 
 def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.memory import ask_for, load_32, load_64
-from slidejoin.kernels.common.words import LANES, WORDS, count_lines
+from slidejoin.kernels.common.words import LANES, WORDS, count_lines, load_key
 from slidejoin.kernels.jit.compiling import I32, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.kernels.sorted_runs.searching import (
     DIRECTORY,
@@ -59,6 +59,12 @@ READY = 1
 FEW_SLOW = 2
 """If this fraction, 2**-2, of the ends of a block are behind the lines of their starts, ends are prefetched too."""
 LINES = 2 * LANES
+
+
+@inlined
+def key_at(keys: Any, place: Any) -> Any:  # noqa: ANN401
+    """Return the whole key at a place."""
+    return load_key(keys + (place << 3))
 
 
 @kernel(I64_2D, types.int64, OUT_I64_2D, types.int64, types.int64, OUT_U32_2D)
@@ -181,7 +187,7 @@ def refine(
     """Refine places by whole keys, in a run whose words lack the lower bits of keys."""
     words, directory, step, keys = table[r, WORDS_AT], table[r, DIRECTORY], table[r, STEP], table[r, KEYS]
     smallest, largest = table[r, SMALLEST], table[r, LARGEST]
-    first, past = U64(at + FIRST), U64(at + PAST)
+    past = U64(at + PAST)
     for t in range(size):
         start: Any = np.int64(starts[U64(column), U64(t)])
         end: Any = np.int64(ends[U64(column), U64(t)])
@@ -190,9 +196,10 @@ def refine(
             ends[U64(column), U64(t)] = start
             continue
         last = U64(aims[past, U64(t)]) - U64(1)
-        if high < largest and load_64(words + ((end - 1) << 3)) >> U64(32) == last:
+        # Many rows of one key are usual: then the places are right as they are.
+        if high < largest and load_64(words + ((end - 1) << 3)) >> U64(32) == last and key_at(keys, end - 1) > high:
             end = refined(keys, place_of(words, directory, step, last << U64(32)), end, int(high) + 1)
-        if low > smallest and start < end and load_64(words + (start << 3)) >> U64(32) == U64(aims[first, U64(t)]):
+        if low > smallest and start < end and key_at(keys, start) < low:
             start = refined(keys, start, end, low)
         starts[U64(column), U64(t)] = start
         ends[U64(column), U64(t)] = max(start, end)

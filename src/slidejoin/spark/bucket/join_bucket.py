@@ -160,7 +160,7 @@ def _state(
 
 
 def _operator(plan: Plan) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, algorithm="bi_sort")
+    return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing)
 
 
 def _joined(

@@ -22,6 +22,7 @@ from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
 from slidejoin.spark.route.placing import copies_of
 from slidejoin.spark.state.blocks import canonical
+from slidejoin.spec.join_spec import ALGORITHMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -230,12 +231,12 @@ def _plan_text(plan: Plan) -> str:
         pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
     )
     shown = make_plan(replace(config, select=tuple(names)), left, right)
-    terms, warnings = explained_terms(config, shown.terms, shown.indexed, shown.bound, shown.loose)
+    terms, warnings = explained_terms(config, shown.terms, shown.indexed(shown.sealing), shown.bound, shown.loose)
     return "\n".join(
         [
             f"{config.how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
-            "index: sorted runs",
+            f"index: {ALGORITHMS[shown.sealing]}",
             *terms,
             *warnings,
         ]

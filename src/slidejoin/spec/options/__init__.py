@@ -9,6 +9,7 @@ from __future__ import annotations
 from slidejoin.spec.options.base import Options
 from slidejoin.spec.options.celljoin import Hash, NestedLoop
 from slidejoin.spec.options.panjoin import BiSort, RapTable, WibTree
+from slidejoin.spec.options.planar import Planar
 from slidejoin.spec.options.trees import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "NestedLoop",
     "Options",
     "PIMTree",
+    "Planar",
     "RapTable",
     "WibTree",
 ]

@@ -1,0 +1,347 @@
+"""The planar index: the window as a chain of planar runs, each answering a range of each of two keys.
+
+A run holds its rows in the orders of both keys, and for each row its rank by the second one. A probe is then a box: a
+range of places times a range of ranks, both found by search. Rows of boxes are reported through a hierarchy of block
+bounds, and counted through a wavelet matrix, see `slidejoin.kernels.planar`. Runs are merged by levels, as
+`slidejoin.index.sorted_runs` does.
+
+Which rows a probe sees is decided by ordinals. Reporting compares them beside the ranks. Counting does so only in runs
+of few rows: where rows of a long run begin to come or to leave one after the other, it is cut into ever shorter runs
+towards that end, and all but the last one or two are seen as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.answer import Answer
+from slidejoin.index.parallel_search import search
+from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
+from slidejoin.index.planar.lines import Lines, Seen, lines_of
+from slidejoin.index.planar.merging import PlanarMerge
+from slidejoin.index.planar.newest import COLLECTED, Newest, prepared
+from slidejoin.index.planar.run import PlanarRun
+from slidejoin.index.protocol import Index, Probing
+from slidejoin.index.sorted_runs.reach import Reach
+from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN
+from slidejoin.spec.options import Planar as PlanarOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Found
+    from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.protocol import Occupancy, Request, SealedPart
+    from slidejoin.runtime.threads import Workers
+    from slidejoin.spec.options import Options
+
+__all__ = ["PlanarIndex"]
+
+SMALLEST_LIMIT = 4096
+"""Runs are merged up to this size however small the window is."""
+
+AT_ONCE, SHARE = 1 << 13, 32
+"""Rows that a push may merge besides its own, and more for each of its rows; longer merges are spread over pushes."""
+
+SMALL_RUN = 1 << 12
+"""Rows of a run up to which the ordinals of candidates are compared to count them."""
+
+LONGEST = (1 << 31) - 1
+"""Ordinals that a run may span: a row's place in it has 32 bits."""
+
+
+class PlanarIndex(Index):
+    """The index of one side's window over two keys: the indexed one and the first further dimension.
+
+    Parameters
+    ----------
+    dims : int
+        Further dimensions; those from the second on are checked on candidates.
+    merge : bool, default True
+        Whether runs are merged.
+    options : Options, optional
+        Options set by the user.
+    """
+
+    name = "planar"
+    spans_ordinals = False
+    """Runs expire wherever they are in the chain."""
+
+    def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
+        self.dims, self._merging = dims, merge
+        self.options = options if isinstance(options, PlanarOptions) else PlanarOptions()
+        """Options set by the user."""
+        self._runs: list[PlanarRun] = []
+        self._merges: list[PlanarMerge] = []
+        self._lengthening = Lock()
+        self._newest: Newest | None = None
+        self._lined: tuple[list[PlanarRun], Lines] | None = None
+
+    # -- insert ------------------------------------------------------------------------------------------------------
+
+    def prepare(self, rows: RowKeys, first: int) -> Newest:
+        """Sort the rows by both keys, see `Index`. O(n)."""
+        before = self._newest
+        if before is not None and (not self._runs or self._runs[-1] is not before.run):
+            before = None  # it has expired or was cut
+        return prepared(rows, first, before, collects=self._merging)
+
+    def insert(self, rows: Prepared, live: int) -> None:
+        """Add the newest rows as a run, see `Index`; few rows replace the run of those that came just before."""
+        assert isinstance(rows, Newest)  # noqa: S101 - as `prepare` gave them
+        if rows.follows is not None:
+            self._runs[-1] = rows.run
+            _ = rows.run.line  # several threads may need it at once
+            self._advance(rows.rows)
+        else:
+            self._append(rows.run, live)
+        self._newest = rows if rows.run.rows <= COLLECTED else None
+
+    def attach(self, part: SealedPart, first: int, live: int) -> None:
+        """Add rows that were sorted before, see `Index`; the arrays are shared."""
+        assert isinstance(part, PlanarRun)  # noqa: S101 - all sealed parts of this index are planar runs
+        self._append(part.rebased(first), live)
+
+    def _append(self, run: PlanarRun, live: int) -> None:
+        # The newest run stays apart until the next push: only its rows may be seen by one probe and not by another.
+        self._merge(run.rows, live)
+        self._runs.append(run)
+        for each in self._runs:
+            _ = each.line  # several threads may need it at once
+
+    def skip_to(self, ordinal: int) -> None:
+        """Skip the ordinals before that one, which needs no work: each run has its own."""
+
+    def _merge(self, rows: int, live: int) -> None:
+        """Merge neighbours while the older has fewer than a fan-out times the newer's rows; pushes have so many `rows`.
+
+        Runs span half of the window at most, and expire as a whole. A merge that is long beside the push is spread over
+        the next ones (PIM-Tree, section 4.2): searches read its two runs until it is done.
+        """
+        if not self._merging:
+            return
+        self._advance(rows)
+        runs, at_once, limit = self._runs, max(AT_ONCE, SHARE * rows), min(max(SMALLEST_LIMIT, live // 2), LONGEST)
+        busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
+        place = len(runs) - 1
+        while place > 0:
+            place -= 1
+            if place + 1 >= len(runs):
+                continue
+            older, newer = runs[place], runs[place + 1]
+            if older.leaving:
+                break
+            if older.rows >= self.options.fan_out * newer.rows or newer.end - older.base > limit:
+                continue
+            if id(older) in busy or id(newer) in busy:
+                continue
+            whole = older.size + newer.size <= at_once
+            merge = PlanarMerge(older, newer, whole=whole)
+            if whole:
+                runs[place : place + 2] = [merge.finish()]
+            else:
+                self._merges.append(merge)
+                busy |= {id(older), id(newer)}
+
+    def _advance(self, rows: int) -> None:
+        """Continue the running merges after `rows` new rows, and replace the runs of those that are done."""
+        for merge in list(self._merges):
+            runs = self._runs
+            place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
+            if place < 0 or place + 1 >= len(runs) or runs[place + 1] is not merge.newer:
+                self._merges.remove(merge)  # one of its runs has expired or was cut
+            elif merge.advance(
+                PlanarMerge.STEPS * max(AT_ONCE // 4, 2 * rows * merge.size // max(1, merge.newer.rows))
+            ):
+                runs[place : place + 2] = [merge.result()]
+                self._merges.remove(merge)
+
+    # -- expire ------------------------------------------------------------------------------------------------------
+
+    def expire(self, ordinal: int) -> None:
+        """Drop the runs whose rows all come before that ordinal."""
+        runs, keep = self._runs, 0
+        while keep < len(runs) and runs[keep].end <= ordinal:
+            keep += 1
+        if keep:
+            del runs[:keep]
+
+    def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see Index
+        """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself. Any run may expire."""
+        self._runs = [run for run in self._runs if run.size and run.largest(dimension) >= value]
+
+    # -- probe -------------------------------------------------------------------------------------------------------
+
+    def probe(self, batch: ProbeBatch, request: Request) -> Probing:
+        """Answer a batch by counts, see `Index`; pairs are written when they are needed."""
+        probes = batch.probes
+        if request.only_counts:
+            if self._merging and len(probes):
+                self._cut_for(probes)
+            found = search(_Counting(self), probes, request.workers)
+        else:
+            found = search(self, probes, request.workers)
+        return Probing([], lambda: Answer(ranges=found))
+
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+        """Answer a batch by counts, see `Index`."""
+        return search(self, batch.probes, workers)
+
+    def search(self, probes: Probes) -> FoundInBoxes:
+        """Find every probe's rows; several threads may search at once."""
+        return FoundInBoxes(self._reached(probes), probes)
+
+    def tally(self, probes: Probes) -> CountedBoxes:
+        """Count every probe's rows; several threads may count at once."""
+        reached = self._reached(probes)
+        alone = reached.only(reached.checks & CHECK_AUX == 0)
+        counts: NDArray[np.int64] = np.zeros(len(probes), np.int64)
+        if len(alone) < len(reached):
+            looked_at = reached.only(reached.checks & CHECK_AUX != 0)
+            counts += FoundInBoxes(looked_at, probes, only_counts=True).counts
+        count_whole(alone, probes, counts)
+        for at in np.flatnonzero(alone.checks):
+            seen = alone.only(np.arange(len(alone)) == at)
+            for first, last in _seeing_parts(seen.runs[0], probes):
+                counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
+        return CountedBoxes(counts, lambda: self.search(probes))
+
+    @property
+    def _lines(self) -> Lines:
+        """The runs as arrays."""
+        known = self._lined
+        if known is None or known[0] != self._runs:
+            # Two threads may make them at once: they make the same.
+            self._lined = known = list(self._runs), lines_of(self._runs, self.dims)
+        return known[1]
+
+    def _reached(self, probes: Probes) -> Seen:
+        """Return the runs that some probe may reach."""
+        lines = self._lines
+        if not len(probes):
+            return Seen(lines, np.empty(0, np.int64), np.empty(0, np.int64))
+        reached = (lines.base < probes.seen_to[-1]) & (lines.end > probes.seen_from[0])
+        whole = (lines.base >= probes.seen_from[-1]) & (lines.end <= probes.seen_to[0])
+        checks = np.where(whole, 0, CHECK_SEEN)
+        if self.dims:
+            reach = Reach.of(probes, self.dims)
+            reached &= ((lines.least <= reach.high) & (lines.most >= reach.low)).all(axis=1)
+            if self.dims > 1:  # the second key is compared anyway
+                passed = (lines.least >= reach.inner_low) & (lines.most <= reach.inner_high)
+                checks |= np.where(passed[:, 1:].all(axis=1), 0, CHECK_AUX)
+        chosen = np.flatnonzero(reached)
+        return Seen(lines, chosen, checks[chosen])
+
+    def _cut_for(self, probes: Probes) -> None:
+        """Cut the long runs of which some probes see one part of the rows.
+
+        A run is cut into halves, the half at its end into halves again, down to runs of `SMALL_RUN` rows; so that each
+        row is moved O(log) times until it expires, and the number of runs grows by as many.
+        """
+        ends = int(probes.seen_from[0]), int(probes.seen_from[-1])
+        tops = int(probes.seen_to[0]), int(probes.seen_to[-1])
+        with self._lengthening:
+            place = 0
+            while place < len(self._runs):
+                run = self._runs[place]
+                bounds = _bounds(run, ends) or _bounds(run, tops)
+                if bounds:
+                    parts = run.cut(bounds)
+                    for part in parts:
+                        part.leaving |= run.base < ends[1]
+                        _ = part.line  # several threads may need it at once
+                    self._runs[place : place + 1] = parts
+                else:
+                    place += 1
+
+    # -- size --------------------------------------------------------------------------------------------------------
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms of which some key here was clipped."""
+        return frozenset().union(*(run.inexact for run in self._runs))
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row."""
+        return min((run.base for run in self._runs), default=0)
+
+    @property
+    def count(self) -> int:
+        """Stored rows, including expired ones that have not been removed."""
+        return sum(run.size for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all runs."""
+        return sum(run.nbytes for run in self._runs)
+
+    def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
+        """Return by how many bytes the runs grow at most, merges included: runs may be in their narrowest form now."""
+        held = sum(run.size for run in self._runs)
+        return max(0, (held + rows) * (ROW_BYTES + 8 * max(0, self.dims - 1)) + RUN_BYTES - self.nbytes)
+
+    # -- explanation -------------------------------------------------------------------------------------------------
+
+    def explain(self) -> str | None:
+        """Return how many runs there are, in words; None of windows that are small."""
+        if self.count < ENOUGH:
+            return None
+        return f"planar runs: {len(self._runs)} of up to {max(run.rows for run in self._runs):,} rows"
+
+
+ENOUGH = 1 << 14
+"""Rows of a window from which on it says what it consists of."""
+
+ROW_BYTES, RUN_BYTES = 52, 1 << 13
+"""Bytes of a row at most, without the dimensions from the third on: two words, two whole keys, two entries of
+directories of at most 2 bytes each, a rank, its symbols (8) and bounds; and of a run whatever its size."""
+
+
+class _Counting:
+    """The index as what only counts, for `slidejoin.index.parallel_search.search`."""
+
+    def __init__(self, index: PlanarIndex) -> None:
+        self._index = index
+
+    def search(self, probes: Probes) -> CountedBoxes:
+        """Count every probe's rows."""
+        return self._index.tally(probes)
+
+
+def _seeing_parts(run: PlanarRun, probes: Probes) -> list[tuple[int, int]]:
+    """Return the stretches of probes that see some rows of a run and not others."""
+    # Both ends of what probes see ascend.
+    inside = [
+        (int(np.searchsorted(ends, run.base, side="right")), int(np.searchsorted(ends, run.end)))
+        for ends in (probes.seen_from, probes.seen_to)
+    ]
+    parts: list[tuple[int, int]] = []
+    for first, last in sorted(stretch for stretch in inside if stretch[0] < stretch[1]):
+        if parts and first <= parts[-1][1]:
+            parts[-1] = parts[-1][0], max(last, parts[-1][1])
+        else:
+            parts.append((first, last))
+    return parts
+
+
+def _bounds(run: PlanarRun, zone: tuple[int, int]) -> list[int]:
+    """Return the ordinals at which a run is cut, so that only short parts have an end of some probe's view inside.
+
+    Ends lie in ``zone[0] <= end <= zone[1]``; none are returned if it is not to be cut.
+    """
+    if run.rows <= SMALL_RUN or zone[1] <= run.base or zone[0] >= run.end:
+        return []
+    bounds, parts = [run.base, run.end], [(run.base, run.end)]
+    while parts:
+        first, last = parts.pop()
+        if last - first <= SMALL_RUN or zone[1] <= first or zone[0] >= last:
+            continue
+        middle = (first + last) // 2
+        bounds.append(middle)
+        parts += [(first, middle), (middle, last)]
+    return sorted(bounds)

@@ -1,0 +1,280 @@
+"""A planar run: the rows of one sub-window in the orders of both keys, with the rank of each row by the second key."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slidejoin.index.sorted_runs.run import Run, build_run, ends_of
+from slidejoin.kernels.planar.building import bound_blocks, bound_groups, place_ranks, rank_rows
+from slidejoin.kernels.planar.counting import BITS, LAST_BITS, RECORD, fill_last, fill_level
+from slidejoin.kernels.planar.lanes import FAN_OUT, LANES
+from slidejoin.kernels.planar.reporting import FIELDS
+from slidejoin.runtime.array_pool import ArrayPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.keys import RowKeys
+
+__all__ = ["PlanarRun", "Ranking", "build_planar", "of_rows"]
+
+ranks_pool, bytes_pool = ArrayPool(np.uint32), ArrayPool(np.uint8)
+
+NO_AUX = np.empty((0, 0), np.int64)
+GROUP = 2 * FAN_OUT
+"""Numbers of a group of nodes: its smallest ranks and its largest ones."""
+
+
+class Ranking:
+    """The ranks of a run by its second key, and the bounds of their blocks, made part by part.
+
+    Parameters
+    ----------
+    x, y : Run
+        The same rows in the orders of both keys.
+    """
+
+    __slots__ = ("_done", "_places", "_steps", "_x", "_y", "blocks", "bounds", "levels", "ranks")
+
+    def __init__(self, x: Run, y: Run) -> None:
+        self._x, self._y = x, y
+        self.blocks = -(-x.size // LANES)
+        self.ranks: NDArray[np.uint32] = ranks_pool.take(self.blocks * LANES)
+        self.ranks[x.size :] = NO_RANK
+        groups, self.levels = [max(1, -(-self.blocks // FAN_OUT))], [0]
+        while groups[-1] > 1:
+            self.levels.append(self.levels[-1] + groups[-1] * GROUP)
+            groups.append(-(-groups[-1] // FAN_OUT))
+        self.bounds: NDArray[np.uint32] = np.zeros(sum(groups) * GROUP, np.uint32)
+        self.bounds.reshape(-1, 2, FAN_OUT)[:, 0] = NO_RANK
+        self._places: NDArray[np.uint32] = ranks_pool.take(x.rows)
+        self._done, self._steps = 0, 2 * x.size
+
+    def advance(self, rows: int) -> bool:
+        """Rank so many more rows, and tell whether all is done."""
+        x, y, size = self._x, self._y, self._x.size
+        first, last = self._done, min(self._done + rows, self._steps)
+        if first < size:
+            place_ranks(y.words, first, min(last, size), self._places)
+        if last > size:
+            begin, end = max(first, size) - size, last - size
+            rank_rows(x.words, begin, end, self._places, self.ranks)
+            whole = self.blocks if last == self._steps else end // LANES
+            bound_blocks(self.ranks, size, begin // LANES, whole, self.bounds)
+        self._done = last
+        if last < self._steps:
+            return False
+        groups = max(1, -(-self.blocks // FAN_OUT))
+        for below, at in pairwise(self.levels):
+            bound_groups(self.bounds, below, groups, at)
+            groups = -(-groups // FAN_OUT)
+        return True
+
+
+NO_RANK = 0xFFFFFFFF
+"""What stands behind the last rank: it lies in no range of ranks."""
+
+
+class PlanarRun:
+    """The rows of one sub-window with two keys, immutable.
+
+    Parameters
+    ----------
+    x, y : Run
+        The rows in the orders of the first and the second key, ties in arrival order. The first has the dimensions from
+        the third on beside it.
+    ranks : (blocks * 64,) uint32
+        The places in the order of the second key, in the order of the first one.
+    bounds : (groups * 32,) uint32
+        Of 16 nodes each the smallest ranks, then the largest ones, level by level: blocks of 64 ranks, then groups.
+    levels : sequence of int
+        Where each level begins in `bounds`.
+    """
+
+    __slots__ = ("_line", "_making", "_symbols", "bounds", "leaving", "levels", "ranks", "x", "y")
+
+    def __init__(
+        self, x: Run, y: Run, ranks: NDArray[np.uint32], bounds: NDArray[np.uint32], levels: Sequence[int]
+    ) -> None:
+        self.x, self.y, self.ranks, self.bounds, self.levels = x, y, ranks, bounds, levels
+        self.leaving = False
+        """Whether it is a part of a run whose rows have begun to expire: such parts are not merged."""
+        self._line: tuple[int, ...] | None = None
+        self._symbols: Symbols | None = None
+        self._making = Lock()
+
+    @property
+    def base(self) -> int:
+        """Ordinal of the first row."""
+        return self.x.base
+
+    @property
+    def rows(self) -> int:
+        """Ordinals that it spans."""
+        return self.x.rows
+
+    @property
+    def end(self) -> int:
+        """Ordinal behind the last row."""
+        return self.x.base + self.x.rows
+
+    @property
+    def size(self) -> int:
+        """Rows that have keys."""
+        return self.x.size
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms of which some key was clipped."""
+        return self.x.inexact
+
+    def largest(self, dimension: int) -> int:
+        """Return the largest value of a dimension, -1 for the first key, 0 for the second one."""
+        if dimension < 0:
+            return self.x.largest_key
+        return self.y.largest_key if dimension == 0 else int(self.x.aux_max[dimension - 1])
+
+    @property
+    def line(self) -> tuple[int, ...]:
+        """The run's line in the table, without symbols, see `kernels.planar.reporting.FIELDS`."""
+        if self._line is None:
+            # Those of both orders are made with it: making them builds directories, which no two threads must do.
+            _ = self.x.line, self.y.line
+            x, bounds = self.x, _address(self.bounds)
+            levels = [bounds + self.bounds.itemsize * at for at in self.levels]
+            line = (
+                _address(self.ranks), _address(x.words), x.size, x.base, x.rows, 0,
+                _address(x.aux) if x.aux.size else 0, x.aux.shape[1], 0, len(levels), *levels,
+            )  # fmt: skip
+            self._line = line + (0,) * (FIELDS - len(line))
+        return self._line
+
+    def symbols(self) -> int:
+        """Return the address of what `kernels.planar.counting` reads, made by the first call. O(rows)."""
+        with self._making:
+            if self._symbols is None:
+                self._symbols = Symbols(self.ranks, self.size)
+            return self._symbols.address
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        symbols = 0 if self._symbols is None else self._symbols.nbytes
+        return self.x.nbytes + self.y.nbytes + self.ranks.nbytes + self.bounds.nbytes + symbols
+
+    def rebased(self, base: int) -> PlanarRun:
+        """Return it with another first ordinal; arrays are shared."""
+        return PlanarRun(self.x.rebased(base), self.y.rebased(base), self.ranks, self.bounds, self.levels)
+
+    # -- sealed -----------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the run as named arrays, from which `from_arrays` restores it."""
+        parts = {"x": self.x, "y": self.y}
+        found = {f"{key}.{name}": array for key, run in parts.items() for name, array in run.arrays().items()}
+        return found | {"ranks": self.ranks, "bounds": self.bounds, "levels": np.array(self.levels, np.int64)}
+
+    @staticmethod
+    def from_arrays(rows: int, arrays: Mapping[str, NDArray[Any]]) -> PlanarRun:
+        """Return the run of so many rows that `arrays` returned, beginning at ordinal 0; nothing is copied."""
+        x, y = (
+            Run.from_arrays(rows, {name[2:]: array for name, array in arrays.items() if name.startswith(f"{key}.")})
+            for key in ("x", "y")
+        )
+        return PlanarRun(x, y, arrays["ranks"], arrays["bounds"], arrays["levels"].tolist())
+
+    # -- parts ------------------------------------------------------------------------------------------------------
+
+    def cut(self, bounds: Sequence[int]) -> list[PlanarRun]:
+        """Return the rows between each two of some ascending ordinals as runs of their own. O(parts * rows)."""
+        parts = []
+        for first, last in pairwise(bounds):
+            x, y = (_part(run, first, last) for run in (self.x, self.y))
+            part = planar(x, y)
+            part.leaving = self.leaving
+            parts.append(part)
+        return parts
+
+
+class Symbols:
+    """The symbols of the ranks of a run, for `kernels.planar.counting`: some seven bytes a row."""
+
+    __slots__ = ("_arrays", "_line", "address")
+
+    def __init__(self, ranks: NDArray[np.uint32], size: int) -> None:
+        bits = max(1, (size - 1).bit_length())
+        levels = max(0, -(-(bits - LAST_BITS) // BITS))
+        last = bits - BITS * levels
+        self._arrays: list[NDArray[np.uint8]] = []
+        spare: list[NDArray[np.uint32]] = [ranks_pool.take(size), ranks_pool.take(size)] if levels else []
+        now = ranks
+        for level in range(levels):
+            shift = last + BITS * (levels - 1 - level)
+            records: NDArray[np.uint8] = bytes_pool.take((size // LANES + 1) * RECORD)
+            after = spare[level % 2]
+            ends = np.empty(((size - 1) >> shift) + 1, np.uint32)
+            fill_level(now, size, shift, ends, records.view(np.uint32), after, records)
+            self._arrays.append(records)
+            now = after
+        low: NDArray[np.uint8] = bytes_pool.take(size + LANES)
+        fill_last(now, size, last, low)
+        self._arrays.append(low)
+        self._line = np.array([levels, last, *(_address(array) for array in self._arrays)], np.int64)
+        self.address = _address(self._line)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all levels."""
+        return sum(array.nbytes for array in self._arrays)
+
+
+def _address(array: NDArray[np.generic]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _part(run: Run, first: int, last: int) -> Run:
+    """Return the rows of a run with ordinals first…last-1, in its order."""
+    offsets, begin = run.offsets, first - run.base
+    chosen = np.flatnonzero((offsets >= begin) & (offsets < last - run.base))
+    aux = run.aux[chosen] if run.aux.shape[1] else np.empty((chosen.size, 0), np.int64)
+    return Run(
+        first, last - first, np.ascontiguousarray(run.keys[chosen]), offsets[chosen] - np.int32(begin), aux,
+        *ends_of(aux), run.inexact,
+    )  # fmt: skip
+
+
+def planar(x: Run, y: Run) -> PlanarRun:
+    """Return the planar run of rows that are sorted by both keys. O(rows)."""
+    ranking = Ranking(x, y)
+    ranking.advance(2 * x.size)
+    return PlanarRun(x, y, ranking.ranks, ranking.bounds, ranking.levels)
+
+
+def build_planar(
+    base: int,
+    rows: int,
+    keys: NDArray[np.int64],
+    aux: NDArray[np.int64],
+    kept: NDArray[np.bool_] | None,
+    inexact: frozenset[int] = frozenset(),
+) -> PlanarRun:
+    """Sort one sub-window by both keys.
+
+    Parameters as of `slidejoin.index.sorted_runs.run.build_run`; the second key is the first column of `aux`, and the
+    same for all rows if there is none. O(rows).
+    """
+    second = aux[:, 0] if aux.shape[1] else np.zeros(rows, np.int64)
+    x = build_run(base, rows, keys, np.ascontiguousarray(aux[:, 1:]), kept, inexact)
+    y = build_run(base, rows, np.ascontiguousarray(second), np.empty((rows, 0), np.int64), kept)
+    return planar(x, y)
+
+
+def of_rows(rows: RowKeys, base: int) -> PlanarRun:
+    """Sort rows by both keys; the first has that ordinal."""
+    return build_planar(base, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)

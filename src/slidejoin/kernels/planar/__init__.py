@@ -1,0 +1,1 @@
+"""Kernels of planar runs: rows with two keys, found and counted by a range of each."""
