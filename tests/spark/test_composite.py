@@ -48,8 +48,9 @@ def streams(draw: st.DrawFn) -> list[dict[str, list[Row]]]:
 
 
 @pytest.mark.parametrize("self_join", [False, True])
-@pytest.mark.parametrize("strategy", ["hash", "grid"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "strategy"), [*((case, name) for case in CASES for name in ("hash", "grid")), ("band", "cell")]
+)
 @given(batches=streams(), bits=st.sampled_from([63, 8]))
 @settings(max_examples=12)
 def test_agrees_with_the_law(
@@ -72,14 +73,14 @@ def test_agrees_with_the_law(
     assert query.pairs() == expected(batches, ("and", SAME_NAME, term), LENGTH, LATENESS, self_join=self_join)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "strategy"), [*((case, "hash") for case in CASES), ("band", "cell")])
 @given(batches=streams())
 @settings(max_examples=12)
 def test_counts_are_whole(
-    tmp_path_factory: pytest.TempPathFactory, case: str, batches: list[dict[str, list[Row]]]
+    tmp_path_factory: pytest.TempPathFactory, case: str, strategy: str, batches: list[dict[str, list[Row]]]
 ) -> None:
     on, term = CASES[case]
-    query = Query(wire(tmp_path_factory.mktemp("cache"), on, WINDOW, "hash", 2, 1, output="count"), LATENESS)
+    query = Query(wire(tmp_path_factory.mktemp("cache"), on, WINDOW, strategy, 3, 1, output="count"), LATENESS)
     for batch in batches:
         query.micro_batch(batch)
     got: list[Any] = [

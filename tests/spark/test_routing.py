@@ -58,6 +58,13 @@ CASES: dict[str, tuple[str, str, pa.DataType, Any, Callable[[Any, Any], bool]]] 
         DOUBLES | st.sampled_from([5e307, 1.5e308, 1.7e308, -1.7e308]),
         lambda a, b: b - 5e307 <= a <= b + 5e307,
     ),
+    "cells within keys": (
+        "cell",
+        "abs(l.a) = abs(r.a) AND abs(l.a - r.a) <= 3",
+        pa.int64(),
+        INTEGERS,
+        lambda a, b: abs(a) == abs(b) and abs(a - b) <= 3,
+    ),
     "order": ("broadcast", "l.a < r.a", pa.int64(), INTEGERS, lambda a, b: a < b),
     "order in a grid": ("grid", "l.a < r.a", pa.int64(), INTEGERS, lambda a, b: a < b),
     "texts in a grid": ("grid", "l.a <> r.a", pa.string(), TEXTS, lambda a, b: a != b),

@@ -43,7 +43,7 @@ class Strategy:
     name : str
         hash, cell, grid or broadcast.
     terms : tuple of int
-        Numbers of the predicate's terms that route.
+        Numbers of the predicate's terms that route; with cells a band, then the equalities beside it.
     width : int or float
         Of a cell, on the axis of the left key.
     cells : float
@@ -66,7 +66,8 @@ class Strategy:
 
     def __str__(self) -> str:
         """Return the text that is compared with that of a checkpoint."""
-        width = f" of width {self.width}, in turns" if self.name == "cell" else ""
+        inside = " within each key" if len(self.terms) > 1 else ""
+        width = f" of width {self.width}, in turns{inside}" if self.name == "cell" else ""
         homes = ", counted at home" if self.homes else ""
         return f"{self.name}{width}{homes}{f', spread {self.spread}' if self.spread > 1 else ''}"
 
@@ -121,7 +122,8 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
             raise SparkJoinError(msg)
         band, width = bound.terms[bands[0]].band_width or 0, cell_width(bound.terms[bands[0]], "left")
         why = asked or "no equality, but a band of constant width, which overlaps few cells"
-        return Strategy("cell", (bands[0],), width, 1 + float(band) / float(width), spread, why=why)
+        # An equality divides rows further: each key has cells of its own.
+        return Strategy("cell", (bands[0], *equal), width, 1 + float(band) / float(width), spread, why=why)
     return _of_all(name, bound, buckets, spread, asked)
 
 

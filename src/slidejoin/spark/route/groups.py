@@ -31,13 +31,21 @@ class Groups:
     """Groups of rows: row i is in ``first[i]`` to ``last[i]``, in all if ``wide[i]``.
 
     Numbers of cells are neighbours on the axis, those of hashed keys are well spread; with `first` None there is but
-    one group.
+    one group. Cells may lie `within` keys, (n,) int64: each key has cells of its own.
     """
 
     first: NDArray[np.int64] | None = None
     last: NDArray[np.int64] | None = None
     wide: NDArray[np.bool_] | None = None
     cells: bool = False
+    within: NDArray[np.int64] | None = None
+
+    def inside(self, within: NDArray[np.int64], rows: NDArray[np.bool_]) -> Groups:
+        """Return the groups of some rows, whose cells lie within keys; `within` has a key of each row."""
+        first = None if self.first is None else self.first[rows]
+        last = None if self.last is None else self.last[rows]
+        wide = None if self.wide is None else self.wide[rows]
+        return Groups(first, last, wide, self.cells, within[rows])
 
 
 def cell_of(term: RangeTerm, side: Side, keys: NDArray[np.int64], width: float) -> NDArray[np.int64]:
@@ -50,12 +58,20 @@ def cell_of(term: RangeTerm, side: Side, keys: NDArray[np.int64], width: float) 
         return np.clip(np.floor(places / width), -FARTHEST_CELL, FARTHEST_CELL).astype(np.int64)
 
 
-def turns_of(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, grid: Grid) -> NDArray[np.int64]:  # noqa: ANN401 - a number, or one for each row
+def turns_of(
+    numbers: NDArray[np.int64],
+    cells: bool,
+    size: Any,  # noqa: ANN401 - a number, or one for each row
+    column: Any,  # noqa: ANN401
+    grid: Grid,
+    within: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
     """Return the place in a column of that size at which each group begins.
 
     Cells are assigned to buckets round-robin, and every round begins at another bucket: the buckets of a smooth density
     are even from some ten cells a deviation on (1.1 of the mean with 8 buckets, where a hash of each cell gives 1.7,
-    and at 30 cells 1.45), and values at regular distances are spread as with a hash of each cell.
+    and at 30 cells 1.45), and values at regular distances are spread as with a hash of each cell. Each key that cells
+    lie within begins elsewhere.
     """
     place: NDArray[np.int64] | int = 0
     if cells:
@@ -67,6 +83,10 @@ def turns_of(numbers: NDArray[np.int64], cells: bool, size: Any, column: Any, gr
     if not cells:
         return turns
     turns = turns + place
+    turns = np.where(turns < size, turns, turns - size)
+    if within is None:
+        return turns
+    turns = turns + bucket_of(mix(within), size)
     return np.where(turns < size, turns, turns - size)
 
 
@@ -109,7 +129,8 @@ def reached(
         its_start, its_size, its_column = (
             part if np.ndim(part) == 0 else part[there] for part in (start, size, column)
         )
-        turns = turns_of(first[there] + step, groups.cells, its_size, its_column, grid)
+        within = None if groups.within is None else groups.within[there]
+        turns = turns_of(first[there] + step, groups.cells, its_size, its_column, grid, within)
         for rank in range(grid.depth):
             buckets = its_start + ((turns + rank) % its_size if rank else turns)
             place = ahead + step * grid.depth + rank

@@ -23,6 +23,7 @@ from slidejoin.sides import other
 from slidejoin.spark.job.grids import bucket_of
 from slidejoin.spark.job.strategies import cell_width
 from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
+from slidejoin.spark.route.routing import equal_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,19 +52,23 @@ def with_homes(
     """
     columns, term, grid = by_name(table), plan.bound.terms[strategy.terms[0]], strategy.grid(count)
     keys = term.key(side, columns)
+    equal = [plan.bound.terms[number] for number in strategy.terms[1:]]
+    within, paired = equal_keys(equal, side, columns, table.num_rows) if equal else (None, None)
     home = turns_of(
-        cell_of(term, side, keys.values, cell_width(term, side)), cells=True, size=count, column=0, grid=grid
-    )
+        cell_of(term, side, keys.values, cell_width(term, side)), cells=True, size=count, column=0, grid=grid,
+        within=within,
+    )  # fmt: skip
     if keys.valid is not None:
         home = np.where(keys.valid, home, bucket_of(mix(np.arange(table.num_rows)), count))
     ranges, there = term.ranges(side, columns), other(side)
     first, last = (cell_of(term, there, end[0], cell_width(term, there)) for end in (ranges.lo, ranges.hi))
     some, kept = ranges.lo[0] <= ranges.hi[0], plan.bound.prefilter(side, columns)
-    some = some if kept is None else some & kept
+    for others in (kept, paired):
+        some = some if others is None else some & others
     # Unsigned differences are right for cells far apart, too.
     wide = some & ((last - first).view(np.uint64) >= MOST_CELLS)
     near = some & ~wide
-    groups = Groups(first, np.where(near, last, first), ~near, cells=True)
+    groups = Groups(first, np.where(near, last, first), ~near, cells=True, within=within)
     found = reached(grid, groups, 0, count, 0, lead=home)
     if wide.any():
         found = np.hstack([found, np.full((table.num_rows, count), -1)])

@@ -7,7 +7,8 @@ group has its place in a grid of buckets, see `slidejoin.spark.job.grids`:
 strategy   group of a left row                   groups of a right row                grid
 =========  ====================================  ===================================  ==============================
 hash       hash of the equality's keys           the same                             one bucket; spread=g: g x g
-cell       the cell of its key on the axis       the cells that its band overlaps     one bucket; spread=g: g x g
+cell       the cell of its key on the axis,      the cells that its band overlaps,    one bucket; spread=g: g x g
+           of its own if there is an equality    of its own if there is an equality
 grid       one for all                           the same                             all buckets, as good as square
 broadcast  one for all                           the same                             all buckets in one column
 =========  ====================================  ===================================  ==============================
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.grids import Grid
     from slidejoin.spark.job.strategies import Strategy
 
-__all__ = ["Routes", "route", "row_hash"]
+__all__ = ["Routes", "equal_keys", "route", "row_hash"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def route(
     terms = [plan.bound.terms[number] for number in strategy.terms]
     groups = Groups()
     if strategy.name == "hash":
-        numbers, valid = _equal_keys(terms, side, columns, table.num_rows)
+        numbers, valid = equal_keys(terms, side, columns, table.num_rows)
         if valid is not None:
             if everyone and hashes is not None:
                 numbers = np.where(valid, numbers, hashes)
@@ -77,6 +78,10 @@ def route(
         groups = Groups(numbers[rows])
     elif strategy.name == "cell":
         rows, groups = _cells(terms[0], strategy.width, side, columns, rows)
+        if len(terms) > 1:
+            within, valid = equal_keys(terms[1:], side, columns, table.num_rows)
+            paired = np.ones(rows.size, np.bool_) if valid is None else valid[rows]
+            rows, groups = rows[paired], groups.inside(within[rows], paired)
     chosen = None if hashes is None else hashes[rows]
     return _left(grid, rows, groups, chosen) if side == "left" else _right(grid, rows, groups, chosen)
 
@@ -85,7 +90,7 @@ def _left(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[n
     """Give each row one bucket in every column."""
     found = []
     for column, (start, size) in enumerate(zip(grid.starts, grid.sizes, strict=True)):
-        turns = 0 if groups.first is None else turns_of(groups.first, groups.cells, size, column, grid)
+        turns = 0 if groups.first is None else turns_of(groups.first, groups.cells, size, column, grid, groups.within)
         if hashes is not None and grid.depth != 1:
             turns = (turns + grid.ranks(hashes, size)) % size
         found.append(np.broadcast_to(start + turns, rows.shape))
@@ -120,7 +125,7 @@ def _whole_columns(rows: NDArray[np.int64], start: Any, size: Any) -> Routes:  #
     return Routes(np.repeat(rows, size), places + np.repeat(np.broadcast_to(start, rows.shape), size))
 
 
-def _equal_keys(
+def equal_keys(
     terms: list[RangeTerm], side: Side, columns: Mapping[str, Any], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return numbers that are the same for both rows of every pair, and which rows may have a partner."""
