@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parser import IsPredicatePrecedence
 from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
+from sqlglot.tokens import TokenType
 
 from slidejoin.errors import PredicateError
 
@@ -42,6 +43,7 @@ class SlideJoinSql(Dialect):
 
         IDENTIFIERS: ClassVar = ['"', "`"]
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
+        KEYWORDS: ClassVar = {**BaseTokenizer.KEYWORDS, "//": TokenType.DIV}
 
     class Parser(BaseParser):
         """Reads ``a = b IS NULL`` as ``(a = b) IS NULL``, as Spark and DuckDB do."""
