@@ -25,6 +25,7 @@ from tests.predicate.pairs import columns
 
 duckdb = pytest.importorskip("duckdb")
 
+DATABASE = duckdb.connect(config={"threads": 1})
 ROWS = 6
 SCHEMA = pa.schema(
     [
@@ -42,15 +43,50 @@ SCHEMA = pa.schema(
         ("b", pa.bool_()),
     ]
 )
-TEXTS = ["", " ", "a", "A", "ab", "aab", " a b ", "a%b", "a_", "é", "É", "ßẞ", "naïve", "İ", "\U0001f600a", "x" * 12, "\t"]
+TEXTS = [
+    "",
+    " ",
+    "a",
+    "A",
+    "ab",
+    "aab",
+    " a b ",
+    "a%b",
+    "a_",
+    "é",
+    "É",
+    "ßẞ",
+    "naïve",
+    "İ",
+    "\U0001f600a",
+    "x" * 12,
+    "\t",
+]
 PATTERNS = ["", "%", "_", "a%", "%b", "%a%", "a_", "_%_", "é", "É%", "a!%b", "%\U0001f600%", ".*", "a\\b", "[a]%"]
 WRITTEN = [
-    *("12", " 12 ", "-7", "+3", "12.5", "-2.5", "0.5", "1e3", "1e-1", ".5", "1.", "", "abc", "12a", "1.005", "99999999999"),
+    *("12", " 12 ", "-7", "+3", "12.5", "-2.5", "0.5", "1e3", "1e-1", ".5", "1.", "", "abc", "12a", "1.005"),
+    "99999999999",
     *("inf", "-Infinity", "NaN", "true", "F", "yes", "TRUE ", "1e400", "-0"),
-    *("2024-01-05", "2024-1-5", " 2024-01-05 ", "2024-02-30", "2024-01-05 10:11:12", "2024-01-05T10:11:12.1234567"),
+    *("2024-01-05", "2024-1-5", "2024-02-30", "2024-01-05 10:11:12", "2024-01-05T10:11:12.1234567"),
     *("2024-01-05 10:11", "2024-01-05 10:11:12+02", "2024-01-05 25:00:00", "1960-12-31 23:59:59.5", "2024-01-05x"),
 ]  # fmt: skip
-FLOATS = [-2.5, -1.5, -0.5, -0.0, 0.0, 0.49999999999999994, 0.5, 1.25, 2.5, 3.7, 1e17, -1e300, math.inf, -math.inf, math.nan]
+FLOATS = [
+    -2.5,
+    -1.5,
+    -0.5,
+    -0.0,
+    0.0,
+    0.49999999999999994,
+    0.5,
+    1.25,
+    2.5,
+    3.7,
+    1e17,
+    -1e300,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "i": st.sampled_from([-7, -3, -1, 0, 1, 2, 3, 10, 300, 2**31, -(2**40)]),
     "j": st.sampled_from([-3, -2, -1, 0, 1, 2, 7]),
@@ -58,7 +94,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "g": st.sampled_from([-2.0, 0.0, 0.3, 2.0, math.nan]),
     "d": st.integers(-3000, 3000).map(lambda cents: Decimal(cents).scaleb(-2)),
     "e": st.integers(-30, 30).map(lambda tenths: Decimal(tenths).scaleb(-1)),
-    "s": st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4),
+    "s": st.sampled_from(TEXTS)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4),
     "p": st.sampled_from(PATTERNS),
     "z": st.sampled_from(WRITTEN),
     "t": st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)) | st.just(datetime(1969, 12, 29)),
@@ -86,7 +123,8 @@ def integers(draw: st.DrawFn, depth: int = 2) -> Text:
         return both(draw(st.sampled_from(["l.i", "l.j", "2", "-3"])))
     form = draw(
         st.sampled_from(
-            ["i"] * 2 + ["//", "%", "length", "strpos", "part", "date part", "choice", "sign", "cast", "whole", "octets"]
+            ["i"] * 2
+            + ["//", "%", "length", "strpos", "part", "date part", "choice", "sign", "cast", "whole", "octets"]
         )
     )
     less = depth - 1
@@ -101,20 +139,34 @@ def integers(draw: st.DrawFn, depth: int = 2) -> Text:
         case "octets":
             return made("octet_length({})", draw(strings(less)), theirs="strlen({})")
         case "strpos":
-            return made("strpos({}, {})", draw(strings(less)), draw(st.sampled_from(["'a'", "''", "l.s", "'é'"]).map(both)))
+            return made(
+                "strpos({}, {})", draw(strings(less)), draw(st.sampled_from(["'a'", "''", "l.s", "'é'"]).map(both))
+            )
         case "part":
             part = draw(st.sampled_from(["hour", "minute", "second", "millisecond", "microsecond", "year", "isodow"]))
             return made(f"EXTRACT({part} FROM {{}})", draw(times(less)))
         case "date part":
-            names = ["year", "month", "day", "quarter", "week", "dayofweek", "isodow", "dayofyear", "isoyear", "weekday"]
+            names = [
+                "year",
+                "month",
+                "day",
+                "quarter",
+                "week",
+                "dayofweek",
+                "isodow",
+                "dayofyear",
+                "isoyear",
+                "weekday",
+            ]
             return made(f"{draw(st.sampled_from(names))}({{}})", draw(times(less) | st.just(both("l.y"))))
         case "choice":
             return draw(choices(integers(less), less))
         case "sign":
             return made("sign({})", draw(integers(less) | decimals(less) | floats(less)))
         case "whole":
-            # DuckDB gives a DECIMAL(p, 0) or a DOUBLE, which are the same numbers.
-            return made(f"{draw(st.sampled_from(['floor', 'ceil', 'trunc', 'round']))}({{}})", draw(decimals(less)))
+            # DuckDB gives a DECIMAL(p, 0), which it divides otherwise.
+            form = f"{draw(st.sampled_from(['floor', 'ceil', 'trunc', 'round']))}({{}})"
+            return made(form, draw(decimals(less)), theirs=f"CAST({form} AS BIGINT)")
         case _:
             to = draw(st.sampled_from(["TINYINT", "SMALLINT", "INT", "BIGINT"]))
             of = draw(integers(less) | decimals(less) | floats(less) | st.sampled_from(["l.b", "l.z"]).map(both))
@@ -174,7 +226,9 @@ def strings(draw: st.DrawFn, depth: int = 2) -> Text:
     if depth == 0:
         return both(draw(st.sampled_from(["l.s", "l.p", "'aB'", "''"])))
     less = depth - 1
-    match draw(st.sampled_from(["s", "s", "case", "trim", "piece", "ends", "replace", "||", "concat", "choice", "cast"])):
+    match draw(
+        st.sampled_from(["s", "s", "case", "trim", "piece", "ends", "replace", "||", "concat", "choice", "cast"])
+    ):
         case "s":
             return draw(strings(0))
         case "case":
@@ -186,7 +240,9 @@ def strings(draw: st.DrawFn, depth: int = 2) -> Text:
             length = draw(st.sampled_from(["", ", 0", ", 1", ", 2", ", 9"]))
             return made(f"substr({{}}, {draw(st.integers(-5, 5))}{length})", draw(strings(less)))
         case "ends":
-            return made(f"{draw(st.sampled_from(['left', 'right']))}({{}}, {draw(st.integers(-4, 4))})", draw(strings(less)))
+            return made(
+                f"{draw(st.sampled_from(['left', 'right']))}({{}}, {draw(st.integers(-4, 4))})", draw(strings(less))
+            )
         case "replace":
             what = draw(st.sampled_from(["'a', 'bc'", "'a', ''", "'', 'x'", "'é', '.'"]))
             return made(f"replace({{}}, {what})", draw(strings(less)))
@@ -214,7 +270,18 @@ def times(draw: st.DrawFn, depth: int = 2) -> Text:
         case "trunc":
             unit = draw(
                 st.sampled_from(
-                    ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
+                    [
+                        "year",
+                        "quarter",
+                        "month",
+                        "week",
+                        "day",
+                        "hour",
+                        "minute",
+                        "second",
+                        "millisecond",
+                        "microsecond",
+                    ]
                 )
             )
             return made(f"date_trunc('{unit}', {{}})", draw(times(less) | st.just(both("l.y"))))
@@ -299,7 +366,7 @@ def by_slidejoin(text: str, table: pa.Table) -> list[Any]:
 
 
 def by_duckdb(text: str, table: pa.Table) -> list[Any]:
-    with duckdb.connect(config={"threads": 1}) as database:
+    with DATABASE.cursor() as database:
         database.register("l", table)
         return [plain(row[0]) for row in database.execute(f"SELECT {text} FROM l").fetchall()]  # noqa: S608
 
@@ -330,7 +397,10 @@ KEYS: dict[str, list[Text]] = {
     "number": [
         *(both(text) for text in ("{0}.i", "{0}.j + 1", "{0}.i * 2 - {0}.j", "abs({0}.i)", "length({0}.s)", "{0}.d")),
         *(both(text) for text in ("month({0}.t)", "dayofyear({0}.y)", "coalesce({0}.i, {0}.j, 3)", "round({0}.d, 1)")),
-        *(both(text) for text in ("greatest({0}.i, {0}.j)", "CASE WHEN {0}.b THEN {0}.i ELSE {0}.d END", "sign({0}.d)")),
+        *(
+            both(text)
+            for text in ("greatest({0}.i, {0}.j)", "CASE WHEN {0}.b THEN {0}.i ELSE {0}.d END", "sign({0}.d)")
+        ),
         ("CAST({0}.z AS INT)", "TRY_CAST({0}.z AS INT)"),
         ("{0}.i // {0}.j", "{0}.i // nullif({0}.j, 0)"),
         ("{0}.i % 3", "{0}.i % 3"),
@@ -343,10 +413,17 @@ KEYS: dict[str, list[Text]] = {
         *(both(text) for text in ("{0}.t", "{0}.y", "date_trunc('year', {0}.t)", "CAST({0}.t AS DATE)")),
         *(both(text) for text in ("date_trunc('month', {0}.y)", "greatest({0}.t, {0}.y)", "{0}.t + INTERVAL '1 day'")),
     ],
-    "flag": [both(text) for text in ("{0}.b", "{0}.s LIKE {0}.p", "{0}.i IS NULL", "starts_with({0}.s, 'a')", "{0}.i < {0}.j")],
+    "flag": [
+        both(text)
+        for text in ("{0}.b", "{0}.s LIKE {0}.p", "{0}.i IS NULL", "starts_with({0}.s, 'a')", "{0}.i < {0}.j")
+    ],
     "list": [both(text) for text in ("[{0}.i, {0}.j]", "[{0}.j, 1]")],
 }
 COMPARATORS = ["=", "=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
+
+
+def of_side(key: Text, side: str) -> Text:
+    return key[0].format(side), key[1].format(side)
 
 
 @st.composite
@@ -355,22 +432,22 @@ def comparisons(draw: st.DrawFn) -> Text:
     kind = draw(st.sampled_from(list(KEYS)))
     one, two = (draw(st.sampled_from(KEYS[kind])) for _ in range(2))
     sides = draw(st.permutations(["l", "r"]))
-    op = draw(st.sampled_from(COMPARATORS if kind != "list" else ["=", "<>", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"]))
+    op = draw(st.sampled_from([op for op in COMPARATORS if kind != "list" or op[0] not in "<>" or op == "<>"]))
     if kind == "number" and draw(st.booleans()):
-        band = "{} BETWEEN {} - 1 AND {} + 1"
-        return made(band, *(tuple(text.format(side) for text in key) for key, side in zip((one, two, two), (*sides, sides[1]))))
-    return made(f"({{}}) {op} ({{}})", *(tuple(text.format(side) for text in key) for key, side in zip((one, two), sides)))
+        low = of_side(two, sides[1])
+        return made("{} BETWEEN {} - 1 AND {} + 1", of_side(one, sides[0]), low, low)
+    return made(f"({{}}) {op} ({{}})", of_side(one, sides[0]), of_side(two, sides[1]))
 
 
 @st.composite
 def joins(draw: st.DrawFn) -> Text:
     parts = [draw(comparisons()) for _ in range(draw(st.integers(1, 3)))]
     joined = draw(st.sampled_from([" AND ", " AND ", " OR "]))
-    return tuple(joined.join(f"({part[side]})" for part in parts) for side in (0, 1))
+    return joined.join(f"({part[0]})" for part in parts), joined.join(f"({part[1]})" for part in parts)
 
 
 def pairs_by_duckdb(on: str, left: pa.Table, right: pa.Table) -> list[tuple[int, int]]:
-    with duckdb.connect(config={"threads": 1}) as database:
+    with DATABASE.cursor() as database:
         database.register("l", numbered(left))
         database.register("r", numbered(right))
         return sorted(database.execute(f"SELECT l.n, r.n FROM l JOIN r ON {on}").fetchall())  # noqa: S608
@@ -380,7 +457,6 @@ def numbered(table: pa.Table) -> pa.Table:
     return table.append_column("n", pa.array(range(table.num_rows)))
 
 
-@pytest.mark.filterwarnings("ignore::slidejoin.NoIndexWarning")
 @given(joins(), tables(), tables(), st.integers(0, ROWS))
 def test_joins_are_those_of_duckdb(on, left, right, cut):
     join = sj.StreamJoin(on=on[0], window=sj.CountWindow(100), output="positions", order="none")

@@ -161,7 +161,7 @@ def test_missing_parentheses_are_named():
         (lambda: a.cast("uuid"), "there is no cast to uuid; values can be cast to BOOLEAN"),
         (lambda: sj.function("lowe", a), "unknown function lowe. Did you mean 'lower'?"),
         (lambda: sj.function("lower", a, b), "lower takes 1 value, got 2"),
-        (lambda: sj.case(), "CASE has no WHEN"),
+        (sj.case, "CASE has no WHEN"),
         (lambda: sj.case((a + 1, 5)), "CASE WHEN takes conditions, not the value l.a + 1"),
         (lambda: 2**a, "the operator ** cannot be used"),
         (lambda: ~(a + 1), "NOT takes conditions, not the value l.a + 1"),

@@ -110,11 +110,11 @@ def warn_without_index(config: JoinSpec, bound: BoundPredicate) -> None:
         f"no part of {to_sql(config.on, config.aliases)} can use an index: each row is compared with every row of the "
         f"window. {_of_one_end(config, ())}. If this is meant, ignore slidejoin.NoIndexWarning"
     )
-    warnings.warn(message, NoIndexWarning, stacklevel=_frames_inside() + 1)
+    warnings.warn(message, NoIndexWarning, stacklevel=_frames_inside())
 
 
 def _frames_inside() -> int:
-    """Return how many calls lie between here and the code that uses the package, so that its line is shown."""
+    """Return how far above the caller the code is that uses the package, as `warnings.warn` counts."""
     frame, count = sys._getframe(), 0  # noqa: SLF001 - Python 3.12 has skip_file_prefixes, 3.11 has not
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, count = frame.f_back, count + 1

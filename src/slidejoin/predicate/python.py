@@ -26,7 +26,7 @@ __all__ = ["Expression", "SideColumns", "as_predicate", "case", "check_aliases",
 class Expression:
     """A value or a condition over one left and one right row.
 
-    Operators build larger expressions: ``+ - * / // %``, unary ``-``, ``abs()``, ``== != < <= > >=``, and for conditions
+    Operators build larger expressions: ``+ - * / // %``, unary ``-``, ``abs()``, ``== != < <= > >=``, for conditions
     ``&`` (and), ``|`` (or), ``~`` (not). Python binds ``&`` more tightly than ``<``, so put comparisons in parentheses.
     Constants on either side are taken as they are.
 

@@ -129,9 +129,7 @@ CASTS = {
 }
 """What can stand behind AS in a cast, and how it is kept."""
 
-NAMES = tuple(
-    name for name in FUNCTIONS if name not in {"case", "list", "like", "ilike", "||"}
-)
+NAMES = tuple(name for name in FUNCTIONS if name not in {"case", "list", "like", "ilike", "||"})
 """Those that are called by their name; the others have a form of their own in SQL."""
 
 _CAST = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")

@@ -58,7 +58,7 @@ _TAGS: dict[type[Expr], str] = {
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def to_json(expr: Expr) -> dict[str, Any]:
+def to_json(expr: Expr) -> dict[str, Any]:  # noqa: PLR0911 - one case for each kind of node
     """Return `expr` as plain dicts, lists, texts, numbers and booleans; equal expressions give equal JSON.
 
     Examples
@@ -107,7 +107,7 @@ def from_json(value: object) -> Expr:
         raise StateError(msg) from None
 
 
-def _read(value: object) -> Expr:
+def _read(value: object) -> Expr:  # noqa: PLR0911 - one case for each kind of node
     if not isinstance(value, dict) or not isinstance(value.get("node"), str):
         msg = f"a stored expression should be an object with a text under 'node', got {_shown(value)}"
         raise StateError(msg)

@@ -69,7 +69,7 @@ Leaf: TypeAlias = "Shifted | Separable | Monotone | Choice"
 _Sides: TypeAlias = "Callable[[str], Formula | None]"
 
 
-def formula(node: Node) -> Formula | None:
+def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each kind of comparison
     """Return a condition on both sides as comparisons that give ranges, None if it is not made of such."""
     if node.op in {"and", "or"}:
         parts = [formula(arg) for arg in node.args]
@@ -118,7 +118,14 @@ def _same_values(node: Node) -> Formula | None:
     floating = Kind.FLOAT in {one.type.kind, two.type.kind}
     to = Type(Kind.FLOAT) if floating else Type(one.type.kind, max(one.type.scale, two.type.scale))
     codes = (
-        Node("codes", Type(Kind.BINARY), (arg,), Type(Kind.NULL) if arg.type.kind in _BYTES else to, sides=arg.sides, text=arg.text)
+        Node(
+            "codes",
+            Type(Kind.BINARY),
+            (arg,),
+            Type(Kind.NULL) if arg.type.kind in _BYTES else to,
+            sides=arg.sides,
+            text=arg.text,
+        )
         for arg in node.args
     )
     return _hashes(node, *codes)

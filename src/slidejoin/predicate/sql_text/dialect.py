@@ -14,7 +14,6 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parser import IsPredicatePrecedence
 from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
-from sqlglot.tokens import TokenType
 
 from slidejoin.errors import PredicateError
 
@@ -43,7 +42,7 @@ class SlideJoinSql(Dialect):
 
         IDENTIFIERS: ClassVar = ['"', "`"]
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
-        KEYWORDS: ClassVar = {**BaseTokenizer.KEYWORDS, "//": TokenType.DIV}
+        KEYWORDS: ClassVar = {**BaseTokenizer.KEYWORDS, "//": BaseTokenizer.KEYWORDS["DIV"]}
 
     class Parser(BaseParser):
         """Reads ``a = b IS NULL`` as ``(a = b) IS NULL``, as Spark and DuckDB do."""

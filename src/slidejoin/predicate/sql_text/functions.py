@@ -62,12 +62,14 @@ _TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim", "": "trim"}
 _NOTES = {"typed", "safe", "coalesce", "ignore_nulls", "value_constructor", "dialect", "negate", "sql_names"}
 
 
-def called(tree: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
+def called(  # noqa: C901, PLR0911 - one case for each shape of call
+    tree: exp.Expr,
+) -> tuple[str, list[exp.Expr]] | None:
     """Return our name of the function that `tree` calls and the values given; None if it calls none of ours."""
     kind = type(tree)
-    for names, values in _SHAPES:
+    for names, given in _SHAPES:
         if kind in names:
-            return names[kind], _with_nothing_else(tree, values(tree))
+            return names[kind], _with_nothing_else(tree, given(tree))
     match tree:
         case exp.Substring():
             return "substr", _with_nothing_else(tree, _given(tree, "this", "start", "length"))

@@ -29,8 +29,7 @@ _HINTS: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
     ),
     (
         (exp.DateDiff, exp.TimestampDiff, exp.DateAdd, exp.DateSub, exp.TimestampAdd),
-        "subtract times and compare with an interval, as in l.a - r.b < INTERVAL '1 day'; to count borders that lie "
-        "between, subtract date_trunc('day', x) of both",
+        "subtract times and compare with an interval, as in l.a - r.b < INTERVAL '1 day'",
     ),
     (
         (exp.RegexpReplace, exp.RegexpExtract, exp.Pad, exp.Initcap, exp.Reverse, exp.ConcatWs, exp.Split),

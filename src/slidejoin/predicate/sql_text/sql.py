@@ -108,7 +108,7 @@ class _Reader:
             return constant
         return self._special(tree)
 
-    def _special(self, tree: exp.Expr) -> Expr:
+    def _special(self, tree: exp.Expr) -> Expr:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
         match tree:
             case exp.Abs():
                 return build.absolute(self.read(tree.this))

@@ -1,4 +1,4 @@
-"""Numbers in place of values: the first bytes of strings, which keep their order, and codes in which NULL is a value."""
+"""Integers in place of values: the first bytes of strings, in the same order, and codes in which NULL is a value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 
 from slidejoin.predicate.truth import exact, floats
 from slidejoin.predicate.truth.types import BYTES, Kind, Type
-from slidejoin.predicate.truth.values import Values
 from slidejoin.rows.arrow_buffers import from_buffer
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from slidejoin.predicate.truth.values import Values
 
 __all__ = ["PREFIX_REACH", "codes", "prefixes"]
 
@@ -27,7 +28,7 @@ _LOW_WORD = (1 << 64) - 1
 
 
 def prefixes(array: pa.Array[Any]) -> NDArray[np.int64]:
-    """Return the first 63 bits of binary values as integers in the same order, (n,).
+    r"""Return the first 63 bits of binary values as integers in the same order, (n,).
 
     Values that differ further back have one prefix, as have ``a`` and ``a`` with zero bytes behind it.
 
@@ -39,7 +40,7 @@ def prefixes(array: pa.Array[Any]) -> NDArray[np.int64]:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> found = prefixes(pa.array([b"", b"a", b"ab", b"\\xff"], pa.large_binary()))
+    >>> found = prefixes(pa.array([b"", b"a", b"ab", b"\xff"], pa.large_binary()))
     >>> (np.diff(found) > 0).all()
     np.True_
     """
@@ -56,7 +57,7 @@ def prefixes(array: pa.Array[Any]) -> NDArray[np.int64]:
             every = np.ndarray((letters.size - _WORD + 1,), ">u8", letters, strides=(1,))
             words[whole] = every[starts[whole]]
         for row in np.flatnonzero(~whole):
-            words[row] = int.from_bytes(bytes(letters[starts[row] : ends[row]])[:_WORD].ljust(_WORD, b"\0"))
+            words[row] = int.from_bytes(bytes(letters[starts[row] : ends[row + 1]])[:_WORD].ljust(_WORD, b"\0"))
         words &= _MASKS[lengths]
     return (words >> np.uint64(1)).view(np.int64) - PREFIX_REACH
 

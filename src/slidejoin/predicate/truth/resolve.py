@@ -13,7 +13,14 @@ from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate.expression import expr as ex
 from slidejoin.predicate.expression.text import to_sql
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
-from slidejoin.predicate.truth.functions import TAKE_NULL, TAKE_TIMES, check_call, encoding, same_elements, values_of_choice
+from slidejoin.predicate.truth.functions import (
+    TAKE_NULL,
+    TAKE_TIMES,
+    check_call,
+    encoding,
+    same_elements,
+    values_of_choice,
+)
 from slidejoin.predicate.truth.functions.casts import check_cast
 from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, literal
 from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
@@ -111,7 +118,9 @@ def resolve(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> Node:  # noqa: 
 
 
 def _inner(node: Node) -> str:
-    closed = node.op in {"column", "literal", "abs", "double", "cast"} or (node.op == "call" and node.value not in _OPEN)
+    closed = node.op in {"column", "literal", "abs", "double", "cast"} or (
+        node.op == "call" and node.value not in _OPEN
+    )
     return node.text if closed else f"({node.text})"
 
 
@@ -133,9 +142,7 @@ def _column(column: ex.Column, schemas: Mapping[Side, pa.Schema]) -> Node:
     )
 
 
-def _node(
-    op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int = 0, value: object = None
-) -> Node:
+def _node(op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int = 0, value: object = None) -> Node:
     """Make a node; compute it at once if all its operands are constants."""
     sides = frozenset(side for arg in args for side in arg.sides)
     return _folded(Node(op, meaning, args, value, sides=sides, reach=reach, text=text))
@@ -167,8 +174,9 @@ def _call(expr: ex.Call, schemas: Mapping[Side, pa.Schema]) -> Node:
     if expr.name in TAKE_TIMES:  # a constant in quotes beside times is one
         places = values_of_choice(expr.name, args)
         beside = next((args[place] for place in places if args[place].type.kind in _PARSED), None)
-        for place in places if beside is not None else ():
-            args[place] = _parsed(args[place], beside, text)
+        if beside is not None:
+            for place in places:
+                args[place] = _parsed(args[place], beside, text)
     typed = check_call(expr.name, args, text)
     if typed.type.kind is Kind.NULL:
         return literal(None, typed.type, text)

@@ -40,7 +40,7 @@ class Node:
         "column", "literal", an arithmetic operator, a comparator, "negate", "abs", "double" (nearest double of a
         number), "and", "or", "not", "isnull" or "same" (IS NOT DISTINCT FROM); "call" or "cast", whose value is the
         function's name or the target; "rescale" (an exact value with more digits), "encoded" (a list as bytes);
-        made for keys alone, "prefix" (the first bytes of a string as an integer) and "codes" (an integer for any value).
+        made for keys alone, "prefix" (a string's first bytes as an integer) and "codes" (an integer for any value).
     type
         Kind and scale of the result.
     args

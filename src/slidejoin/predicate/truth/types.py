@@ -80,7 +80,7 @@ def _is_bytes(arrow: pa.DataType) -> Kind | None:
     return None
 
 
-def type_of(arrow: pa.DataType) -> Type:  # noqa: PLR0911  one line for each family reads best
+def type_of(arrow: pa.DataType) -> Type:  # noqa: C901, PLR0911  one line for each family reads best
     """Return the meaning of an Arrow type; `Kind.OTHER` for types that can only be payload.
 
     Examples

@@ -47,8 +47,7 @@ from slidejoin.spec.window import TimeWindow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from slidejoin.plan.explanation import warn_without_index
-from slidejoin.plan.plan import Plan
+    from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spec.join_spec import JoinSpec

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slidejoin.errors import PredicateError
 from slidejoin.predicate.truth import exact, floats
-from slidejoin.predicate.truth.functions.common import Typed, exact_values, of_text, rows_of_all, text_of
+from slidejoin.predicate.truth.functions.common import Typed, exact_values, of_text, text_of
 from slidejoin.predicate.truth.functions.numbers import half_away, rounded_quotient
 from slidejoin.predicate.truth.tree import BOOLEAN, Node
 from slidejoin.predicate.truth.types import NAIVE_TIMES, NUMBERS, SECONDS_A_DAY, Kind, Type
@@ -49,7 +48,8 @@ _SOURCES = {
 _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _TIME = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?(Z|[+-]\d{2}(?::?\d{2})?)?", re.ASCII
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?(Z|[+-]\d{2}(?::?\d{2})?)?",
+    re.ASCII,
 )
 _NOT_FINITE = {"inf", "infinity", "nan"}
 _YES, _NO = frozenset({"true", "t", "yes", "y", "1"}), frozenset({"false", "f", "no", "n", "0"})
@@ -85,7 +85,7 @@ def _limit(target: str) -> int:
     return (1 << (_BITS[target] - 1)) - 1
 
 
-def compute_cast(node: Node, values: Sequence[Values]) -> Values:
+def compute_cast(node: Node, values: Sequence[Values]) -> Values:  # noqa: PLR0911 - one case for each type
     """Return the values of a cast; the node's value is its target."""
     (arg,), (one,), target = node.args, values, str(node.value)
     if arg.is_null:
@@ -224,10 +224,8 @@ def _scaled(value: Decimal, scale: int) -> int:
     """Return ``value * 10**scale``, halves rounded away from zero."""
     sign, digits, exponent = value.as_tuple()
     number, power = int("".join(map(str, digits))), int(exponent) + scale
-    if power >= 0:
-        size = number * 10**power
-    else:
-        size = (number + 10**-power // 2) // 10**-power
+    unit: int = 10 ** abs(power)
+    size = number * unit if power >= 0 else (number + unit // 2) // unit
     return -size if sign else size
 
 
@@ -236,7 +234,9 @@ def _read_number(text: str, target: str, to: Type) -> int | None:
     if value is None:
         return None
     found = _DECIMAL.fullmatch(target)
-    low, high = (-_limit(target) - 1, _limit(target)) if found is None else (1 - 10 ** int(found[1]), 10 ** int(found[1]) - 1)
+    low, high = (
+        (-_limit(target) - 1, _limit(target)) if found is None else (1 - 10 ** int(found[1]), 10 ** int(found[1]) - 1)
+    )
     number = _scaled(value, to.scale)
     return number if low <= number <= high else None
 
@@ -277,7 +277,8 @@ def _read_time(text: str, target: str, to: Type) -> int | None:
         sign = -1 if zone[0] == "-" else 1
         seconds -= sign * (int(zone[1:3]) * 3600 + int(zone[3:].strip(":") or 0) * 60)
     micros = int((found[7] or "").ljust(6, "0")[:6])
-    return (seconds + hour * 3600 + minute * 60 + second) * 10**to.scale + micros
+    unit: int = 10**to.scale
+    return (seconds + hour * 3600 + minute * 60 + second) * unit + micros
 
 
 _READERS: dict[Kind, Callable[[str, str, Type], Any]] = {

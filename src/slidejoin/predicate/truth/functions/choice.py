@@ -21,13 +21,14 @@ from slidejoin.predicate.truth.functions.common import (
 )
 from slidejoin.predicate.truth.tree import BOOLEAN, Node, literal
 from slidejoin.predicate.truth.types import BYTES, Kind
-from slidejoin.predicate.truth.values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
+
+    from slidejoin.predicate.truth.values import Values
 
 __all__ = ["CHOICES", "values_of_choice"]
 
@@ -68,15 +69,17 @@ def _coalesce(node: Node, values: Sequence[Values]) -> Values:
     chosen = values[-1]
     for one in reversed(values[:-1]):
         if one.valid is None:
-            chosen = one if len(one.data) == rows_of_all([one, chosen]) else choose(
-                np.ones(1, np.bool_), one, chosen, node.type.kind
+            chosen = (
+                one
+                if len(one.data) == rows_of_all([one, chosen])
+                else choose(np.ones(1, np.bool_), one, chosen, node.type.kind)
             )
         else:
             chosen = choose(one.valid, one, chosen, node.type.kind)
     return chosen
 
 
-def _extreme(greatest: bool) -> Callable[[Node, Sequence[Values]], Values]:  # noqa: FBT001 - bound once, below
+def _extreme(*, greatest: bool) -> Callable[[Node, Sequence[Values]], Values]:
     def compute(node: Node, values: Sequence[Values]) -> Values:
         best = values[0]
         for one in values[1:]:

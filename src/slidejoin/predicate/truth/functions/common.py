@@ -33,6 +33,7 @@ __all__ = [
     "of_text",
     "refuse",
     "rows_of_all",
+    "side_by_side",
     "spread",
     "text_of",
     "with_nulls",
@@ -134,7 +135,7 @@ def rows_of_all(values: Sequence[Values]) -> int:
     return next((length for length in lengths if length != 1), 1)
 
 
-def with_nulls(values: Values) -> pa.Array[Any]:
+def with_nulls(values: Values) -> Any:  # noqa: ANN401 - an array whose kind pyarrow's stubs cannot tell
     """Return strings or binary as an array that is NULL where the values are."""
     data: pa.Array[Any] = values.data
     if values.valid is None or data.null_count:
@@ -142,7 +143,7 @@ def with_nulls(values: Values) -> pa.Array[Any]:
     return pc.if_else(pa.array(np.ascontiguousarray(values.valid)), data, pa.scalar(None, data.type))
 
 
-def text_of(values: Values) -> pa.Array[Any]:
+def text_of(values: Values) -> Any:  # noqa: ANN401 - see `with_nulls`
     """Return strings as an Arrow array of strings, without a copy."""
     return with_nulls(values).view(pa.large_string())
 
@@ -155,6 +156,14 @@ def of_text(array: Any) -> Values:  # noqa: ANN401 - what Arrow's functions retu
 def of_bytes(array: pa.Array[Any]) -> Values:
     """Return a large binary array as values."""
     return Values(array, validity(array))
+
+
+def side_by_side(arrays: Sequence[Any], *, nulls: bool) -> Any:  # noqa: ANN401 - see `with_nulls`
+    """Return binary values put together row by row; NULL where one is NULL, or NULLs as no bytes unless `nulls`."""
+    # Arrow 26 loses rows that are NULL throughout with "skip".
+    how: Any = "emit_null" if nulls else "replace"
+    join: Any = pc.binary_join_element_wise
+    return join(*arrays, pa.scalar(b"", pa.large_binary()), null_handling=how, null_replacement="")
 
 
 def spread(array: pa.Array[Any], n: int) -> Any:  # noqa: ANN401 - an array or a scalar

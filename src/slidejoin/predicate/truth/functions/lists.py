@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.predicate.truth import exact, floats
-from slidejoin.predicate.truth.functions.common import Function, Typed, common_type, converted, rows_of_all
+from slidejoin.predicate.truth.functions.common import (
+    Function,
+    Typed,
+    common_type,
+    converted,
+    rows_of_all,
+    side_by_side,
+)
 from slidejoin.predicate.truth.tree import Node
 from slidejoin.predicate.truth.types import BYTES, Kind, Type
 from slidejoin.predicate.truth.values import Values, load, validity
@@ -65,24 +72,24 @@ class _Listed:
         arrays = [pa.repeat(array[0], self._n) if len(array) == 1 != self._n else array for array in arrays]
         if not arrays:
             return Values(pa.array([b""], pa.large_binary()))
-        return Values(pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.large_binary())))
+        return Values(side_by_side(arrays, nulls=True))
 
 
-def _of_array(array: pa.Array[Any], of: Type, to: Type) -> pa.Array[Any]:
+def _of_array(array: Any, of: Type, to: Type) -> pa.Array[Any]:  # noqa: ANN401 - see `with_nulls`
     """Return the bytes of each list of an array, anything where it is NULL."""
-    lists: Any = array.cast(pa.large_list(array.type.value_type)) if array.null_count == 0 or not pa.types.is_fixed_size_list(
-        array.type
-    ) else pa.array(array.to_pylist(), pa.large_list(array.type.value_type))
+    whole = pa.large_list(array.type.value_type)
+    # Arrow has no cast of lists of one size that keeps NULLs apart from their elements.
+    padded = pa.types.is_fixed_size_list(array.type) and array.null_count
+    lists: Any = pa.array(array.to_pylist(), whole) if padded else array.cast(whole)
     ends = lists.offsets.to_numpy()
     elements = lists.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
-    if of.kind is Kind.LIST:
-        inner = Values(elements, validity(elements))
-    else:
-        inner = load(elements, of)
+    inner = Values(elements, validity(elements)) if of.kind is Kind.LIST else load(elements, of)
     made = _elements(inner, of, to)
-    places = from_buffer(made.buffers()[1], np.int64, len(made) + 1, made.offset * 8) if len(made) else np.zeros(1, np.int64)
+    places = (
+        from_buffer(made.buffers()[1], np.int64, len(made) + 1, made.offset * 8) if len(made) else np.zeros(1, np.int64)
+    )
     offsets = np.ascontiguousarray(places[ends - ends[0]])
-    return pa.Array.from_buffers(pa.large_binary(), len(lists), [None, pa.py_buffer(offsets), made.buffers()[2]])
+    return pa.Array.from_buffers(pa.large_binary(), len(lists), [None, _buffer(offsets), made.buffers()[2]])
 
 
 def _elements(values: Values, of: Type, to: Type) -> pa.Array[Any]:
@@ -109,12 +116,15 @@ def _words(values: Values, of: Type, to: Type) -> NDArray[np.int64] | None:
     if of.kind is Kind.NULL:
         return np.zeros(len(values.data), np.int64)
     if to.kind is Kind.FLOAT:
-        keys = floats.float_keys(values.data)
-        return np.where(np.isnan(values.data), np.int64(np.iinfo(np.int64).max), keys)
+        keys: NDArray[np.int64] = np.where(
+            np.isnan(values.data), np.int64(np.iinfo(np.int64).max), floats.float_keys(values.data)
+        )
+        return keys
     if values.data.dtype == np.bool_:
-        return values.data.astype(np.int64)
-    wide = exact.rescale(values, to.scale - of.scale)
-    return None if wide.data.dtype == object else wide.data
+        whole: NDArray[np.int64] = values.data.astype(np.int64)
+        return whole
+    wide: NDArray[Any] = exact.rescale(values, to.scale - of.scale).data
+    return None if wide.dtype == object else wide
 
 
 def _numbers(values: Values, of: Type, to: Type) -> list[tuple[int, bool]]:
@@ -123,7 +133,7 @@ def _numbers(values: Values, of: Type, to: Type) -> list[tuple[int, bool]]:
     return [(int(number) * factor, bool(known)) for number, known in zip(values.data.tolist(), valid, strict=True)]
 
 
-def _long(number: int, known: bool) -> bytes:  # noqa: FBT001 - a row of `_numbers`
+def _long(number: int, known: bool) -> bytes:
     """Return what `_elements` writes for a number, if need be a longer one."""
     if not known:
         return bytes([_NULL] * (1 + _WORD_SIZE))
@@ -132,7 +142,7 @@ def _long(number: int, known: bool) -> bytes:  # noqa: FBT001 - a row of `_numbe
     return bytes([_WORD if small else _LONG]) + number.to_bytes(size, "little", signed=True)
 
 
-def _framed(array: pa.Array[Any], valid: NDArray[np.bool_] | None) -> pa.Array[Any]:
+def _framed(array: Any, valid: NDArray[np.bool_] | None) -> pa.Array[Any]:  # noqa: ANN401 - see `with_nulls`
     """Return binary values with their lengths before them."""
     n = len(array)
     heads = np.empty((n, 1 + _WORD_SIZE), np.uint8)
@@ -143,14 +153,19 @@ def _framed(array: pa.Array[Any], valid: NDArray[np.bool_] | None) -> pa.Array[A
         heads[~valid, 0] = _NULL
     heads[:, 1:] = np.ascontiguousarray(lengths).view(np.uint8).reshape(n, _WORD_SIZE)
     body = array if valid is None else pc.if_else(pa.array(valid), array, pa.scalar(b"", array.type))
-    return pc.binary_join_element_wise(_fixed(heads), body, pa.scalar(b"", pa.large_binary()))
+    made: pa.Array[Any] = side_by_side([_fixed(heads), body], nulls=True)
+    return made
+
+
+def _buffer(numbers: NDArray[Any]) -> pa.Buffer:
+    return pa.py_buffer(np.ascontiguousarray(numbers).data)
 
 
 def _fixed(cells: NDArray[np.uint8]) -> pa.Array[Any]:
     """Return the rows of an array of bytes, (n, k), as large binary."""
     n, size = cells.shape
     offsets = np.arange(n + 1, dtype=np.int64) * size
-    return pa.Array.from_buffers(pa.large_binary(), n, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells))])
+    return pa.Array.from_buffers(pa.large_binary(), n, [None, _buffer(offsets), _buffer(cells)])
 
 
 def _check(args: Sequence[Node], text: str) -> Typed:

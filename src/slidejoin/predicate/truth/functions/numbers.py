@@ -55,7 +55,7 @@ def _whole(
 def _calm(values: Values, digits: int) -> tuple[NDArray[Any], int]:
     """Return unscaled integers in which half of ``10**digits`` can be added without overflow, and that power."""
     low, high = values.limits()
-    near = values.data.dtype != object and -_CALM < low and high < _CALM and digits <= _INT64_POWER
+    near = values.data.dtype != object and low > -_CALM and high < _CALM and digits <= _INT64_POWER
     return values.data if near else values.data.astype(object), 10**digits
 
 
@@ -63,7 +63,8 @@ def rounded_quotient(values: Values, digits: int) -> NDArray[Any]:
     """Return unscaled integers divided by ``10**digits``, halves rounded away from zero."""
     data, unit = _calm(values, digits)
     size = (np.abs(data) + unit // 2) // unit
-    return np.where(data < 0, -size, size)
+    found: NDArray[Any] = np.where(data < 0, -size, size)
+    return found
 
 
 def half_away(data: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -51,14 +51,17 @@ def _regular(pattern: str, escape: str) -> str:
 
 
 def _quoted(letter: str) -> str:
-    """A letter as a regular expression of RE2, which takes a backslash before ASCII signs only."""
+    """Return a letter as a regular expression of RE2, which takes a backslash before ASCII signs only."""
     if letter.isalnum() or letter == "_" or ord(letter) > 127:  # noqa: PLR2004 - the end of ASCII
         return letter
     return f"\\x{ord(letter):02x}"
 
 
 def against_each(
-    strings: pa.Array[Any], patterns: pa.Array[Any], test: Callable[[Any, str], Any], dtype: type[Any] = np.bool_
+    strings: Any,  # noqa: ANN401 - see `with_nulls`
+    patterns: Any,  # noqa: ANN401 - see `with_nulls`
+    test: Callable[[Any, str], Any],
+    dtype: type[Any] = np.bool_,
 ) -> NDArray[Any]:
     """Return ``test(strings, pattern)`` row by row, calling `test` once for each different pattern.
 
@@ -73,14 +76,15 @@ def against_each(
     """
     n = next((length for length in (len(strings), len(patterns)) if length != 1), 1)
     if len(patterns) == 1:
-        found = np.zeros(len(strings), dtype) if patterns[0].as_py() is None else _filled(
-            test(strings, patterns[0].as_py()), dtype
+        found = (
+            np.zeros(len(strings), dtype)
+            if patterns[0].as_py() is None
+            else _filled(test(strings, patterns[0].as_py()), dtype)
         )
         return np.broadcast_to(found, (n,))
     if len(strings) == 1:
         strings = pa.repeat(strings[0], n)
-    whole: Any = patterns
-    encoded = whole.dictionary_encode()
+    encoded = patterns.dictionary_encode()
     codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     places = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[places], np.arange(len(encoded.dictionary) + 1))
@@ -140,7 +144,7 @@ def _like(*, fold: bool) -> Function:
                 return pc.match_substring_regex(some, _regular(pattern, escape))
             begins, ends = not pattern.startswith("%"), not pattern.endswith("%")
             if begins and ends:
-                return pc.equal(some, pattern)
+                return pc.equal(some, pa.scalar(pattern, pa.large_string()))
             if begins or ends:
                 return (pc.starts_with if begins else pc.ends_with)(some, inside)
             return pc.match_substring(some, inside)
@@ -152,7 +156,8 @@ def _like(*, fold: bool) -> Function:
 
 def place_in(strings: Any, wanted: str) -> NDArray[np.int64]:  # noqa: ANN401 - Arrow's arrays
     """Where a string first has another one in it, in characters from 1; 0 if it has not."""
-    at = pc.find_substring(strings, wanted).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    found = pc.find_substring(strings, wanted).fill_null(-1)
+    at: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64) + 1
     # Arrow counts bytes.
     wide = pc.not_equal(pc.binary_length(strings), pc.utf8_length(strings)).fill_null(False)  # noqa: FBT003
     rows = np.flatnonzero((at > 1) & wide.to_numpy(zero_copy_only=False))
@@ -163,10 +168,8 @@ def place_in(strings: Any, wanted: str) -> NDArray[np.int64]:  # noqa: ANN401 - 
 PATTERNS: dict[str, Function] = {
     "like": _like(fold=False),
     "ilike": _like(fold=True),
-    "starts_with": _test(lambda some, pattern: pc.starts_with(some, pattern)),
-    "ends_with": _test(lambda some, pattern: pc.ends_with(some, pattern)),
-    "contains": _test(lambda some, pattern: pc.match_substring(some, pattern)),
+    "starts_with": _test(pc.starts_with),
+    "ends_with": _test(pc.ends_with),
+    "contains": _test(pc.match_substring),
 }
 """Tests of strings."""
-
-

@@ -19,6 +19,7 @@ from slidejoin.predicate.truth.functions.common import (
     of_text,
     refuse,
     rows_of_all,
+    side_by_side,
     spread,
     text_of,
     with_nulls,
@@ -149,9 +150,7 @@ def _joined(node: Node, values: Sequence[Values]) -> Values:
     arrays = [spread(with_nulls(part), n) for part in parts]
     if all(isinstance(array, pa.Scalar) for array in arrays):
         arrays[0] = pa.repeat(arrays[0], n)
-    how = "emit_null" if node.value == "||" else "skip"
-    empty = pa.scalar(b"", pa.large_binary())
-    return of_bytes(pc.binary_join_element_wise(*arrays, empty, null_handling=how))
+    return of_bytes(side_by_side(arrays, nulls=node.value == "||"))
 
 
 OF_STRINGS: dict[str, Function] = {

@@ -34,7 +34,8 @@ class _Moment:
 
     @property
     def second_of_day(self) -> NDArray[np.int64]:
-        return (self._seconds - self.days.astype(self._seconds.dtype) * SECONDS_A_DAY).astype(np.int64)
+        rest: NDArray[Any] = self._seconds - self.days.astype(self._seconds.dtype) * SECONDS_A_DAY
+        return rest.astype(np.int64)
 
     @property
     def months(self) -> NDArray[np.int64]:
@@ -57,10 +58,11 @@ class _Moment:
 
     def fraction(self, digits: int) -> NDArray[np.int64]:
         """Return the second of the minute with so many digits after the point, without the point."""
-        rest = (self._ticks - self._seconds * self._unit).astype(np.int64)
-        whole = self.second_of_day % 60 * 10**digits
-        scale = len(str(self._unit)) - 1
-        return whole + (rest * 10 ** (digits - scale) if scale <= digits else rest // 10 ** (scale - digits))
+        rest: NDArray[np.int64] = (self._ticks - self._seconds * self._unit).astype(np.int64)
+        finer: int = 10**digits // self._unit
+        cut: NDArray[np.int64] = rest * finer if finer else rest // (self._unit // 10**digits)
+        found: NDArray[np.int64] = self.second_of_day % 60 * 10**digits + cut
+        return found
 
 
 def _first_day(months: NDArray[np.int64]) -> NDArray[np.int64]:
