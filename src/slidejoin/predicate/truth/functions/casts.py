@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slidejoin.errors import PredicateError
 from slidejoin.predicate.truth import exact, floats
@@ -47,12 +48,17 @@ _SOURCES = {
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_TIME = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?(Z|[+-]\d{2}(?::?\d{2})?)?",
-    re.ASCII,
-)
+_TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?", re.ASCII)
+"""Times without an offset: engines differ on whether they heed it."""
 _NOT_FINITE = {"inf", "infinity", "nan"}
 _YES, _NO = frozenset({"true", "t", "yes", "y", "1"}), frozenset({"false", "f", "no", "n", "0"})
+_PLAIN: dict[Kind, tuple[str, pa.DataType]] = {
+    Kind.INT: (r"\A-?\d{1,18}\z", pa.int64()),
+    Kind.FLOAT: (r"\A-?\d{1,17}(\.\d{1,17})?\z", pa.float64()),
+    Kind.DATE: (r"\A[1-9]\d{3}-\d{2}-\d{2}\z", pa.date32()),
+    Kind.TIMESTAMP: (r"\A[1-9]\d{3}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}\z", pa.timestamp("s")),
+}
+"""Texts that Arrow reads as we do, 20 times as fast as one by one."""
 _EPOCH = date(1970, 1, 1).toordinal()
 _MOST_DIGITS = 400
 
@@ -195,19 +201,49 @@ def _digits(number: int, scale: int) -> str:
 
 
 def _from_text(one: Values, target: str, to: Type) -> Values:
-    """Read texts, each different one once."""
-    array: Any = text_of(one)
-    encoded = array.dictionary_encode()
-    read = _READERS[to.kind]
-    made = [read(text, target, to) for text in encoded.dictionary.to_pylist()]
-    some = np.array([value is not None for value in made], np.bool_)
-    held = np.empty(len(made) + 1, object)  # one more, for NULL
-    held[:-1], held[-1] = [0 if value is None else value for value in made], 0
-    codes = encoded.indices.fill_null(len(made)).to_numpy(zero_copy_only=False)
-    valid = np.append(some, np.False_)[codes]
+    """Read texts: the usual ones by Arrow, the others one by one, each different one once."""
+    array = text_of(one)
+    data, valid = _plain(array, target, to)
+    rest = np.flatnonzero(~valid & array.is_valid().to_numpy(zero_copy_only=False))
+    if not len(rest):
+        return _as_values(data, valid, to)
+    encoded = array.take(pa.array(rest)).dictionary_encode()
+    made = [_READERS[to.kind](text, target, to) for text in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    held = np.empty(len(made), object)
+    held[:] = [0 if value is None else value for value in made]
+    if to.exact and to.kind is not Kind.BOOL:
+        data = data.astype(object)
+    data[rest] = held[codes]
+    valid[rest] = np.array([value is not None for value in made], np.bool_)[codes]
+    return _as_values(data, valid, to)
+
+
+def _as_values(data: NDArray[Any], valid: NDArray[np.bool_], to: Type) -> Values:
     if to.kind in {Kind.BOOL, Kind.FLOAT}:
-        return Values(held.astype(np.bool_ if to.kind is Kind.BOOL else np.float64)[codes], valid)
-    return exact_values(held[codes], valid)
+        return Values(data, valid)
+    return exact_values(data, valid)
+
+
+def _plain(array: Any, target: str, to: Type) -> tuple[NDArray[Any], NDArray[np.bool_]]:  # noqa: ANN401 - see `text_of`
+    """Return the values of texts in the usual form, 0 elsewhere, and where these are."""
+    data: NDArray[Any] = np.zeros(len(array), {Kind.BOOL: np.bool_, Kind.FLOAT: np.float64}.get(to.kind, np.int64))
+    nowhere = np.zeros(len(array), np.bool_)
+    if to.kind not in _PLAIN or target == "FLOAT":
+        return data, nowhere
+    pattern, arrow = _PLAIN[to.kind]
+    fits = pc.match_substring_regex(array, pattern).fill_null(False)  # noqa: FBT003  Arrow's signature
+    try:
+        read = pc.if_else(fits, array, pa.scalar(None, array.type)).cast(arrow)
+    except pa.ArrowInvalid:  # such as February 30
+        return data, nowhere
+    words = read.cast(pa.int32()) if to.kind is Kind.DATE else read if to.kind is Kind.FLOAT else read.cast(pa.int64())
+    data = words.fill_null(0).to_numpy(zero_copy_only=False).astype(data.dtype)
+    unit = {Kind.DATE: SECONDS_A_DAY, Kind.TIMESTAMP: 10**to.scale}.get(to.kind, 1)
+    some: NDArray[np.bool_] = fits.to_numpy(zero_copy_only=False).copy()
+    if to.kind is Kind.INT:
+        some &= (data >= -_limit(target) - 1) & (data <= _limit(target))
+    return np.where(some, data, data.dtype.type(0)) * unit, some
 
 
 def _decimal_of(text: str) -> Decimal | None:
@@ -272,10 +308,6 @@ def _read_time(text: str, target: str, to: Type) -> int | None:
     seconds = (at.toordinal() - _EPOCH) * SECONDS_A_DAY
     if target == "DATE":
         return seconds
-    zone = found[8] or "Z"
-    if zone != "Z":
-        sign = -1 if zone[0] == "-" else 1
-        seconds -= sign * (int(zone[1:3]) * 3600 + int(zone[3:].strip(":") or 0) * 60)
     micros = int((found[7] or "").ljust(6, "0")[:6])
     unit: int = 10**to.scale
     return (seconds + hour * 3600 + minute * 60 + second) * unit + micros
