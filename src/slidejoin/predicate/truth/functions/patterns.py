@@ -137,6 +137,7 @@ def _like(*, fold: bool) -> Function:
         strings, patterns = text_of(values[0]), text_of(values[1])
         if fold:
             strings, patterns = pc.utf8_lower(strings), pc.utf8_lower(patterns)
+            escape = escape.lower()
 
         def test(some: Any, pattern: str) -> Any:  # noqa: ANN401 - Arrow's arrays
             inside = pattern.strip("%")
