@@ -86,7 +86,7 @@ def type_of(arrow: pa.DataType) -> Type:  # noqa: C901, PLR0911  one line for ea
     Examples
     --------
     >>> type_of(pa.timestamp("us", "UTC"))
-    Type(kind=<Kind.INSTANT: 'timestamp with time zone'>, scale=6)
+    Type(kind=<Kind.INSTANT: 'timestamp with time zone'>, scale=6, element=None)
     """
     if pat.is_dictionary(arrow):
         return type_of(arrow.value_type)
