@@ -10,8 +10,9 @@ too).
 A predicate is a tree of tuples::
 
     ("col", "left", "a")   ("lit", 5)   ("text", datetime)              a column, a literal, a time written as a string
-    ("+", x, y)  - * / %   ("neg", x)   ("abs", x)   ("double", x)      arithmetic
-    ("=", x, y)  <> < <= > >=   ("between", x, lo, hi)   ("in", x, [literals])   ("isnull", x)
+    ("+", x, y)  - * / % //   ("neg", x)   ("abs", x)   ("double", x)      arithmetic
+    ("=", x, y)  <> < <= > >=   ("same", x, y)   ("differ", x, y)       comparisons, IS [NOT] DISTINCT FROM
+    ("between", x, lo, hi)   ("in", x, [literals])   ("isnull", x)
     ("and", p, q, …)   ("or", p, q, …)   ("not", p)
 """
 
@@ -32,7 +33,7 @@ Row = dict[str, Any]
 Output = tuple[Row | None, Row | None]  # one output row; None for the side that an unmatched or semi row lacks
 SIDES = ("left", "right")
 COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
-OPERATORS = ("+", "-", "*", "/", "%")
+OPERATORS = ("+", "-", "*", "/", "%", "//")
 
 # --------------------------------------------------------------------------------------------------------------------
 # Values
@@ -132,6 +133,8 @@ def literal(value: Any) -> tuple[str, Any] | None:
 def order_of(a: tuple[str, Any], b: tuple[str, Any]) -> int | None:
     """-1, 0 or 1 as `a` is below, equal to or above `b`; None where they are unordered (NaN)."""
     (kind, x), (other_kind, y) = a, b
+    if kind == other_kind == "text":
+        x, y = x.encode(), y.encode()  # strings are ordered by their bytes
     if kind in NUMBERS and other_kind in NUMBERS:
         if "float" in (kind, other_kind) and "decimal" in (kind, other_kind):
             x, y = nearest_double(x), nearest_double(y)
@@ -150,9 +153,16 @@ def compare(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> bo
     order = order_of(a, b)
     if order is None:
         return None
-    if op not in ("=", "<>") and a[0] in ("text", "bytes"):
-        raise TypeError(f"{a[0]} has no order")
     return {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[op]
+
+
+def same(a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> bool:
+    """IS NOT DISTINCT FROM: equality to which NULL is a value, and NaN too."""
+    if a is None or b is None:
+        return a is None and b is None
+    if a[1] != a[1] and b[1] != b[1]:
+        return True
+    return order_of(a, b) == 0
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -209,12 +219,18 @@ def arithmetic(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) ->
     (kind, x), (other_kind, y) = a, b
     kinds = (kind, other_kind)
     if kind in NUMBERS and other_kind in NUMBERS:
-        if op == "%":
-            if kinds != ("int", "int"):
-                raise TypeError("% takes ints")
+        if op == "%" and "float" in kinds:
+            x, y = nearest_double(x), nearest_double(y)
+            wrong = x != x or y != y or math.isinf(x) or y == 0
+            return "float", math.nan if wrong else math.fmod(x, y)
+        if op in ("%", "//"):
             if y == 0:
                 return None
-            return "int", (abs(x) % abs(y)) * (-1 if x < 0 else 1)
+            if op == "%":
+                return ("decimal" if "decimal" in kinds else "int"), (abs(x) % abs(y)) * (-1 if x < 0 else 1)
+            if kinds != ("int", "int"):
+                raise TypeError("// takes ints")
+            return "int", abs(x) // abs(y) * (-1 if (x < 0) != (y < 0) else 1)
         if op == "/" and kinds == ("int", "int"):
             return "float", nearest_double(Fraction(x, y)) if y else divide(float(x > 0) - float(x < 0), 0.0)
         if "decimal" in kinds and ("float" in kinds or op == "/"):
@@ -258,7 +274,7 @@ def any_of(parts: list[bool | None]) -> bool | None:
 
 def is_boolean(node: tuple[Any, ...]) -> bool:
     """Whether a node is a condition by its form (a bool column is a value that may stand as one)."""
-    return node[0] in (*COMPARATORS, "between", "in", "isnull", "and", "or", "not")
+    return node[0] in (*COMPARATORS, "same", "differ", "between", "in", "isnull", "and", "or", "not")
 
 
 def evaluate(node: tuple[Any, ...], left: Row, right: Row) -> tuple[str, Any] | None:
@@ -292,6 +308,8 @@ def truth(node: tuple[Any, ...], left: Row, right: Row) -> bool | None:
     form = node[0]
     if form in COMPARATORS:
         return compare(form, evaluate(node[1], left, right), evaluate(node[2], left, right))
+    if form in ("same", "differ"):
+        return same(evaluate(node[1], left, right), evaluate(node[2], left, right)) == (form == "same")
     if form == "between":
         value, low, high = (evaluate(part, left, right) for part in node[1:])
         return all_of([compare(">=", value, low), compare("<=", value, high)])

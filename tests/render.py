@@ -57,6 +57,8 @@ def to_sql(node: Node, aliases: tuple[str, str] = ("l", "r")) -> str:
     texts = [to_sql(part, aliases) for part in parts]
     if form in COMPARATORS or form in OPERATORS:
         return f"({texts[0]} {form} {texts[1]})"
+    if form in ("same", "differ"):
+        return f"({texts[0]} IS {'NOT ' if form == 'same' else ''}DISTINCT FROM {texts[1]})"
     if form == "between":
         return f"({texts[0]} BETWEEN {texts[1]} AND {texts[2]})"
     if form in ("and", "or"):
@@ -94,6 +96,9 @@ def to_python(node: Node) -> Any:
         "*": lambda x, y: x * y,
         "/": lambda x, y: x / y,
         "%": lambda x, y: x % y,
+        "//": lambda x, y: x // y,
+        "same": lambda x, y: x.is_not_distinct_from(y),
+        "differ": lambda x, y: x.is_distinct_from(y),
         "between": lambda x, low, high: x.between(low, high),
         "and": lambda *all_: reduce(lambda p, q: p & q, all_),
         "or": lambda *any_: reduce(lambda p, q: p | q, any_),

@@ -106,14 +106,14 @@ SPANS: dict[pa.DataType, list[Any]] = {
     pa.duration("us"): [-(10**6), 0, 1, 10**6, 2 * 10**6],
     pa.duration("ns"): [-(10**9), 0, 1, 10**9, 2**63 - 1],
 }
-_TEXTS = ["", "a", "b", "A", "ab", "naïve"]
+_TEXTS = ["", "a", "b", "A", "ab", "a\x00", "naïve", "2024-01-05", "2024-01-06", "2024-01-0", "\U0001f600", "\uffff"]
 TEXTS: dict[pa.DataType, list[Any]] = {
     pa.string(): _TEXTS,
     pa.large_string(): _TEXTS,
     pa.string_view(): _TEXTS,
     pa.dictionary(pa.int8(), pa.string()): _TEXTS,
 }
-_BYTES = [b"", b"a", b"\x00", b"a\x00", b"\xff\xff"]
+_BYTES = [b"", b"a", b"\x00", b"a\x00", b"\xff\xff", b"\xff" * 8, b"\xff" * 9, b"long value 1", b"long value 2"]
 BINARIES: dict[pa.DataType, list[Any]] = {
     pa.binary(): _BYTES,
     pa.large_binary(): _BYTES,
@@ -129,7 +129,6 @@ class Family:
     name: str
     domains: dict[pa.DataType, list[Any]]
     literals: tuple[Any, ...] = ()
-    ordered: bool = True
     offsets: tuple[Any, ...] = ()  # what may be added, and how wide a band is
 
 
@@ -180,8 +179,8 @@ FAMILIES = {
         ),
         Family("clock", CLOCKS),
         Family("span", SPANS, (timedelta(seconds=1), timedelta(0)), offsets=(timedelta(0), timedelta(seconds=1))),
-        Family("text", TEXTS, ("a", "", "it's"), ordered=False),
-        Family("binary", BINARIES, ordered=False),
+        Family("text", TEXTS, ("a", "", "it's", "2024-01-05")),
+        Family("binary", BINARIES),
         Family("bool", {pa.bool_(): [True, False]}, (True, False)),
     )
 }
@@ -209,7 +208,7 @@ def array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
 # Predicates
 
 LEFT, RIGHT = "left", "right"
-COMPARE = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+COMPARE = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "same", "differ"])
 
 
 @st.composite
@@ -218,24 +217,15 @@ def comparisons(draw: st.DrawFn, family: Family, name: str) -> Node:
     left, right = ("col", LEFT, name), ("col", RIGHT, name)
     if draw(st.booleans()):
         left, right = right, left
-    if not family.ordered:
-        forms = ["plain", "plain", "single"] if family.literals else ["plain"]
-        form = draw(st.sampled_from(forms))
-        op = draw(st.sampled_from(["=", "=", "<>"]))
-        if form == "plain":
-            return (op, left, right)
-        if draw(st.booleans()):
-            return ("in", left, draw(st.lists(st.sampled_from(family.literals), min_size=1, max_size=3)))
-        return (op, left, ("lit", draw(st.sampled_from(family.literals))))
     op = draw(COMPARE)
     forms = ["plain", "plain"]
     if family.literals:
-        forms += ["single"]
+        forms += ["single", "in"]
     if family.offsets:
         forms += ["shift", "band", "band", "abs", "or", "difference"]
     if family.name in ("number", "int", "float", "decimal"):
         forms += ["sum", "scaled", "negated", "quotient", "double"]
-    if family.name == "int":
+    if family.name in ("int", "decimal", "number"):
         forms += ["modulo"]
     form = draw(st.sampled_from(forms))
     offset = st.sampled_from(family.offsets).map(lambda value: ("lit", value)) if family.offsets else st.nothing()
@@ -245,6 +235,8 @@ def comparisons(draw: st.DrawFn, family: Family, name: str) -> Node:
         return (op, left, right)
     if form == "single":
         return (op, left, draw(constant))
+    if form == "in":
+        return ("in", left, draw(st.lists(st.sampled_from(family.literals), min_size=1, max_size=3)))
     if form == "shift":
         return (op, (draw(sign), left, draw(offset)), right)
     if form == "band":
@@ -272,7 +264,11 @@ def comparisons(draw: st.DrawFn, family: Family, name: str) -> Node:
         return (op, ("/", left, draw(st.sampled_from([("lit", 2), ("lit", 3), right]))), draw(constant))
     return (
         op,
-        ("%", left, draw(st.sampled_from([("lit", 3), ("lit", -2), right]))),
+        (
+            draw(st.sampled_from(["%", "//"])) if family.name == "int" else "%",
+            left,
+            draw(st.sampled_from([("lit", 3), ("lit", -2), right])),
+        ),
         draw(st.sampled_from([right, ("lit", 1)])),
     )
 

@@ -61,6 +61,17 @@ def value(op, x, y):
         ("=", Instant(10**9, zoned=True), datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), True),
         ("=", Span(5_000), timedelta(microseconds=5), True),
         ("<", Clock(1), Clock(2), True),
+        ("<", "Z", "a", True),
+        ("<", "z", "\u00e9", True),
+        ("<", "\uffff", "\U00010000", True),
+        (">", b"\xff", b"a", True),
+        ("same", None, None, True),
+        ("same", 1, None, False),
+        ("same", math.nan, math.nan, True),
+        ("same", math.nan, None, False),
+        ("same", 1, 1.0, True),
+        ("differ", None, None, False),
+        ("differ", "a", None, True),
     ],
 )
 def test_comparison(op, x, y, expected):
@@ -71,14 +82,13 @@ def test_comparison(op, x, y, expected):
     ("op", "x", "y"),
     [
         ("=", 1, "1"),
-        ("<", "a", "b"),
         ("=", Instant(0), Instant(0, zoned=True)),
         ("=", Day(0), Instant(0, zoned=True)),
         ("=", True, 1),
     ],
 )
 def test_kinds_that_do_not_compare(op, x, y):
-    with pytest.raises(TypeError, match=r"does not compare|has no order"):
+    with pytest.raises(TypeError, match="does not compare"):
         outcome(op, x, y)
 
 

@@ -3,9 +3,9 @@
 - `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
 - `join_streams`: two iterables of batches, joined to their end.
 - `CountWindow`, `TimeWindow`: which rows can still meet.
-- `left`, `right`, `lit`: predicates as Python expressions; they can be given as SQL text too.
+- `left`, `right`, `lit`, `function`, `case`: predicates as Python expressions; they can be given as SQL text too.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
-- `SlideJoinError`: the base class of all errors.
+- `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row.
 - `slidejoin.spark`: the same join on Spark Structured Streaming.
 
 Names are loaded when they are first used: ``import slidejoin`` alone reads neither Numba nor sqlglot nor Spark, so
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
         JoinClosedError,
         MemoryLimitError,
         MissingPackageError,
+        NoIndexWarning,
         PredicateError,
         SchemaError,
         SlideJoinError,
         StateError,
     )
-    from slidejoin.predicate import left, lit, right
+    from slidejoin.predicate import case, function, left, lit, right
     from slidejoin.spec.join_spec import algorithms
     from slidejoin.spec.window import CountWindow, TimeWindow
 
@@ -46,6 +47,7 @@ __all__ = [
     "JoinClosedError",
     "MemoryLimitError",
     "MissingPackageError",
+    "NoIndexWarning",
     "PredicateError",
     "SchemaError",
     "SlideJoinError",
@@ -54,6 +56,8 @@ __all__ = [
     "TimeWindow",
     "__version__",
     "algorithms",
+    "case",
+    "function",
     "join_streams",
     "left",
     "lit",
@@ -68,6 +72,7 @@ _HOME = {
     "JoinClosedError": "slidejoin.errors",
     "MemoryLimitError": "slidejoin.errors",
     "MissingPackageError": "slidejoin.errors",
+    "NoIndexWarning": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",
     "SlideJoinError": "slidejoin.errors",
@@ -75,6 +80,8 @@ _HOME = {
     "StreamJoin": "slidejoin.api.stream_join",
     "TimeWindow": "slidejoin.spec.window",
     "algorithms": "slidejoin.spec.join_spec",
+    "case": "slidejoin.predicate",
+    "function": "slidejoin.predicate",
     "join_streams": "slidejoin.api.join_streams",
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",

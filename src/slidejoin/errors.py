@@ -20,6 +20,7 @@ __all__ = [
     "JoinClosedError",
     "MemoryLimitError",
     "MissingPackageError",
+    "NoIndexWarning",
     "PredicateError",
     "SchemaError",
     "SlideJoinError",
@@ -66,6 +67,10 @@ class ConfigError(SlideJoinError, ValueError):
 
 class MissingPackageError(SlideJoinError, ModuleNotFoundError):
     """A package is needed that is not installed; the message says how to install it."""
+
+
+class NoIndexWarning(UserWarning):
+    """No part of the predicate can use an index, so that each row is compared with every row of the window."""
 
 
 def nearest(got: str, possible: Iterable[str]) -> str:

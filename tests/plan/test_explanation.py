@@ -126,3 +126,38 @@ def test_the_advice_changes_the_plan_and_no_pair() -> None:
         one, other = (join.push(left, right) for join in joins)
         assert one.num_rows > 100
         assert one.equals(other)
+
+
+@pytest.mark.filterwarnings("error::slidejoin.NoIndexWarning")
+class TestWithoutIndex:
+    """A join that compares each row with every row of its window says so once."""
+
+    schemas = (pa.schema([("a", pa.int64()), ("ts", pa.int64())]),) * 2
+
+    def test_the_warning_says_what_to_add_and_stands_at_the_users_line(self) -> None:
+        with pytest.warns(sj.NoIndexWarning, match="an equality such as l.key = r.key, or a band") as seen:
+            join = sj.StreamJoin(on="(l.a + r.a) % 2 = 0", window=sj.CountWindow(9), schemas=self.schemas)
+        assert [one.filename for one in seen] == [__file__]
+        assert "each row is compared with every row of the window" in str(seen[0].message)
+        assert "indexed: nothing" in join.explain()
+
+    def test_it_is_said_once_when_the_schemas_become_known(self) -> None:
+        join = sj.StreamJoin(on="(l.a + r.a) % 2 = 0", window=sj.CountWindow(9))
+        rows = pa.table({"a": [1], "ts": [1]})
+        join.push(left=rows)
+        with pytest.warns(sj.NoIndexWarning):
+            join.push(right=rows)
+        join.push(left=rows, right=rows)
+        sj.StreamJoin.restore(join.snapshot())
+
+    @pytest.mark.parametrize(
+        ("on", "window"),
+        [
+            ("l.a = r.a AND (l.a + r.a) % 2 = 0", sj.CountWindow(9)),
+            ("l.a IS NOT NULL", sj.CountWindow(9)),  # all pairs were asked for
+            ("(l.a + r.a) % 2 = 0 AND FALSE", sj.CountWindow(9)),
+            ("(l.a + r.a) % 2 = 0", sj.TimeWindow(5, on="ts")),  # rows near in time are found by an index
+        ],
+    )
+    def test_nothing_is_said_where_an_index_helps_or_nothing_is_filtered(self, on: str, window: object) -> None:
+        sj.StreamJoin(on=on, window=window, schemas=self.schemas)

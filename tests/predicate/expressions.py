@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from typing import get_args
 
 from hypothesis import strategies as st
 
 from slidejoin.predicate.expression import build
-from slidejoin.predicate.expression.expr import Column, Compare, Expr, Literal
+from slidejoin.predicate.expression.expr import Column, Comparator, Compare, Expr, Literal
+from slidejoin.predicate.expression.functions import CASTS, FUNCTIONS
 from slidejoin.predicate.expression.literals import literal
 
 names = st.sampled_from(["a", "b", "A", "a b", 'q"uote', "back`tick", "select", "date", "1st", "é", "l.x", "_c0", ""])
@@ -38,11 +40,21 @@ literals = scalars.map(literal)
 
 def _larger_value(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     return st.one_of(
-        st.builds(build.arithmetic, st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner),
+        st.builds(build.arithmetic, st.sampled_from(["+", "-", "*", "/", "%", "//"]), inner, inner),
         st.builds(build.negative, inner, fold=st.booleans()),
         st.builds(build.absolute, inner),
-        st.builds(build.to_double, inner.filter(_castable)),
+        st.builds(build.cast, inner.filter(_castable), st.sampled_from(list(CASTS))),
+        st.builds(build.cast, inner, st.just("DECIMAL(7, 2)")),
+        calls(inner),
     )
+
+
+@st.composite
+def calls(draw: st.DrawFn, inner: st.SearchStrategy[Expr]) -> Expr:
+    """A call of any function, with as many values as it takes."""
+    name = draw(st.sampled_from([name for name in FUNCTIONS if name not in {"like", "ilike", "case", "date_trunc"}]))
+    least, most = FUNCTIONS[name]
+    return build.call(name, [draw(inner) for _ in range(draw(st.integers(least, least + 2 if most is None else most)))])
 
 
 def _castable(expr: Expr) -> bool:
@@ -50,7 +62,7 @@ def _castable(expr: Expr) -> bool:
 
 
 values = st.recursive(st.one_of(columns, literals), _larger_value, max_leaves=5)
-comparators = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+comparators = st.sampled_from(get_args(Comparator))
 
 
 def _larger_condition(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -60,6 +72,8 @@ def _larger_condition(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]
         st.builds(build.negation, inner),
         st.builds(build.is_null, inner),
         st.builds(build.compare, comparators, inner, inner),
+        st.lists(st.tuples(inner, values), min_size=1, max_size=2).map(build.choice),
+        st.builds(build.choice, st.lists(st.tuples(inner, values), min_size=1, max_size=2), values),
     )
 
 
@@ -71,6 +85,8 @@ conditions = st.recursive(
         st.builds(build.between, values, values, values),
         st.builds(build.member, values, st.lists(values, max_size=3)),
         values.map(build.is_null),
+        st.builds(lambda *args: build.call("like", args), values, values),
+        st.builds(lambda *args: build.call("ilike", args), values, values, st.just(literal("!"))),
     ),
     _larger_condition,
     max_leaves=6,

@@ -18,6 +18,7 @@ from slidejoin.predicate.expression.expr import Arithmetic, Column, Literal
 from slidejoin.predicate.sql_text.sql import parse
 from slidejoin.predicate.truth import exact, floats, hashes
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
+from slidejoin.predicate.truth.orders import PREFIX_REACH, prefixes
 from slidejoin.predicate.truth.resolve import resolve
 from slidejoin.predicate.truth.values import Values
 
@@ -151,3 +152,18 @@ def test_hashes_tell_bytes_apart():
 def test_mixed_numbers_spread():
     buckets = np.bincount(hashes.mix(np.arange(0, 64_000, 64)) & 7, minlength=8)
     assert buckets.min() > 90
+
+
+@given(
+    st.lists(st.binary(max_size=11) | st.sampled_from([b"", b"\xff" * 9, b"a\0", b"a"]), max_size=8), st.integers(0, 3)
+)
+def test_prefixes_keep_the_order_of_bytes(values, skipped):
+    array = pa.array(values, pa.large_binary()).slice(min(skipped, len(values)))
+    found = prefixes(array)
+    assert found.dtype == np.int64
+    assert (abs(found) <= PREFIX_REACH).all()
+    for one, first in zip(array.to_pylist(), found.tolist(), strict=True):
+        for two, second in zip(array.to_pylist(), found.tolist(), strict=True):
+            assert first <= second or one > two
+            if one[:7].ljust(7, b"\0") != two[:7].ljust(7, b"\0"):
+                assert first != second

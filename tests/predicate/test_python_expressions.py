@@ -51,6 +51,20 @@ a, b, f = sj.left.a, sj.right.b, sj.left.f
         (-sj.lit(5) < a, "-5 < l.a"),
         (np.int64(5) + a < np.float64(0.1), "5 + l.a < 0.1"),
         (np.float32(0.5) < a, "l.a > 0.5"),
+        (7 // a == b // 2, "7 // l.a = r.b // 2"),
+        (a.is_distinct_from(b), "l.a IS DISTINCT FROM r.b"),
+        (a.is_not_distinct_from(None), "l.a <=> NULL"),
+        (a.like("x%"), "l.a LIKE 'x%'"),
+        (~a.like(b, escape="!"), "l.a NOT LIKE r.b ESCAPE '!'"),
+        (a.cast("numeric(5,2)") < b, "CAST(l.a AS DECIMAL(5, 2)) < r.b"),
+        (sj.function("substr", a, 1, 3) == b, "substr(l.a, 1, 3) = r.b"),
+        (sj.function("IFNULL", a, b) == 5, "coalesce(l.a, r.b) = 5"),
+        (sj.function("nullif", a, b) == 5, "nullif(l.a, r.b) = 5"),
+        (sj.function("abs", a) == 5, "abs(l.a) = 5"),
+        (sj.function("list", a, 1) == b, "[l.a, 1] = r.b"),
+        (sj.function("starts_with", a, "x"), "starts_with(l.a, 'x')"),
+        (sj.case((a < b, 1), (f, 2), otherwise=a) == 5, "CASE WHEN l.a < r.b THEN 1 WHEN l.f THEN 2 ELSE l.a END = 5"),
+        (sj.case((f, a)) == b, "CASE WHEN l.f THEN l.a END = r.b"),
     ],
 )
 def test_operators_make_what_sql_text_makes(expression, text):
@@ -143,9 +157,12 @@ def test_missing_parentheses_are_named():
     [
         (lambda: a == None, "l.a = NULL is never true; write .is_null()"),  # noqa: E711
         (lambda: a != None, "l.a <> NULL is never true; write .is_null(), or ~x.is_null() for the opposite"),  # noqa: E711
-        (lambda: a // 2, "the operator // cannot be used in a predicate. A predicate is made of columns"),
-        (lambda: 2 // a, "the operator // cannot be used"),
-        (lambda: a**2, "the operator ** cannot be used"),
+        (lambda: a**2, "the operator ** cannot be used in a predicate. A predicate is made of columns"),
+        (lambda: a.cast("uuid"), "there is no cast to uuid; values can be cast to BOOLEAN"),
+        (lambda: sj.function("lowe", a), "unknown function lowe. Did you mean 'lower'?"),
+        (lambda: sj.function("lower", a, b), "lower takes 1 value, got 2"),
+        (sj.case, "CASE has no WHEN"),
+        (lambda: sj.case((a + 1, 5)), "CASE WHEN takes conditions, not the value l.a + 1"),
         (lambda: 2**a, "the operator ** cannot be used"),
         (lambda: ~(a + 1), "NOT takes conditions, not the value l.a + 1"),
         (lambda: (a < b) + 1, "+ takes values, not the condition l.a < r.b"),

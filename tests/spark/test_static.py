@@ -82,3 +82,31 @@ def test_nothing_to_join(spark: SparkSession, feed: Feed) -> None:
     result = stream_join(feed.static("left"), feed.static("right"), on="l.x = r.x", window=WINDOW)
     assert result.collect() == []
     assert result.columns[-1] == "match_time"
+
+
+EXPRESSIONS = [
+    ("lower(l.name) = substr(r.name, 1, 2)", "hash"),
+    ("l.name IS NOT DISTINCT FROM r.name", "hash"),
+    ("[l.k, 1] = [r.k, 1] AND l.name < r.name", "hash"),
+    ("hour(l.local) BETWEEN r.k - 1 AND r.k + 1", "cell"),
+    ("l.day < r.day", "grid"),
+    ("l.name LIKE r.name || '%' AND coalesce(l.k, 0) // 2 = r.k % 3", "broadcast"),
+]
+
+
+@pytest.mark.parametrize(("on", "strategy"), EXPRESSIONS, ids=[on for on, _ in EXPRESSIONS])
+def test_expressions_are_keys_as_embedded(spark: SparkSession, on: str, strategy: str) -> None:
+    from slidejoin.spark import stream_join
+
+    text = """SELECT id, CAST(id % 7 AS int) AS k, timestamp '2020-03-08 07:30:00Z' AS ts,
+        element_at(array('', 'a', 'A', 'ab', 'Abc', 'é', NULL), CAST((id * {0}) % 7 + 1 AS int)) AS name,
+        CAST(date_add(date '2019-12-25', CAST(id AS int)) AS string) AS day,
+        timestamp_ntz '2020-03-08 01:30:00' + make_dt_interval(0, CAST(id % 9 AS int)) AS local FROM range(20)"""
+    frames = [spark.sql(text.format(factor)) for factor in (1, 3)]
+    options: dict[str, Any] = {"strategy": strategy, "partitions": 4}
+    result = stream_join(*frames, on=on, window=sj.TimeWindow("1 second", on="ts"), **options)
+    join = sj.StreamJoin(on=on, window=sj.CountWindow(100), output="positions")
+    embedded = join.push(*(frame.drop("ts").toArrow() for frame in frames))
+    expected_pairs = sorted((row["left"], row["right"]) for row in embedded.to_pylist())
+    assert expected_pairs
+    assert sorted((row["id"], row["id_right"]) for row in result.collect()) == expected_pairs

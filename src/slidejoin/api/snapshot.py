@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.options import Options
 
-__all__ = ["JoinState", "load", "operator_of", "plan_of", "save"]
+__all__ = ["JoinState", "load", "new_plan", "operator_of", "plan_of", "save"]
 
 
 LAST_ORDINAL = 1 << 62
@@ -62,6 +62,15 @@ def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     from slidejoin.plan.plan import make_plan  # noqa: PLC0415
 
     return make_plan(config, left, right)
+
+
+def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
+    """Plan a join that begins now, and warn if it cannot use an index."""
+    from slidejoin.plan.explanation import warn_without_index  # noqa: PLC0415 - see plan_of
+
+    plan = plan_of(config, left, right)
+    warn_without_index(config, plan.bound)
+    return plan
 
 
 def operator_of(plan: Plan) -> JoinOperator:

@@ -9,7 +9,7 @@ from weakref import ref
 import pyarrow as pa
 
 from slidejoin.api.push_iterator import PushIterator, both_schemas
-from slidejoin.api.snapshot import JoinState, load, operator_of, plan_of, save
+from slidejoin.api.snapshot import JoinState, load, new_plan, operator_of, save
 from slidejoin.api.turns import Turns
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
@@ -136,7 +136,7 @@ class StreamJoin:
         if schemas is not None:
             left, right = both_schemas(schemas, self_join=config.self_join)
             self._state.schemas = {"left": left, "right": right}
-            self._state.operator = operator_of(plan_of(config, left, right))
+            self._state.operator = operator_of(new_plan(config, left, right))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class StreamJoin:
         operator = state.operator
         self._check_memory(tables, operator)
         if operator is None and len(schemas) == len(SIDES):
-            operator = state.waiting.operator(plan_of(state.config, schemas["left"], schemas["right"]))
+            operator = state.waiting.operator(new_plan(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
             self._check_memory(tables, operator)
         if operator is None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from slidejoin.errors import NoIndexWarning
 from slidejoin.predicate import columns_of, to_sql
 from slidejoin.predicate.expression.expr import And, Compare
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.resolve import conjuncts
 from slidejoin.sides import SIDES
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +23,9 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Explained", "explained_terms"]
+__all__ = ["Explained", "explained_terms", "warn_without_index"]
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 LOWER, UPPER = {">", ">="}, {"<", "<="}
@@ -98,6 +105,28 @@ def explained_terms(
         return Explained(lines, [])
     warning = None if beside else _warning(config, first, others, checked=rest is not None)
     return Explained(lines, [] if warning is None else [f"warning: {warning}"])
+
+
+def warn_without_index(config: JoinSpec, bound: BoundPredicate) -> None:
+    """Warn with `NoIndexWarning` if pairs are filtered and nothing says which rows can be pairs.
+
+    In a window of time, rows near in time can. A join of all rows with all rows, without a filter, was asked for.
+    """
+    if bound.terms or bound.never or not bound.residual or not isinstance(config.window, CountWindow):
+        return
+    message = (
+        f"no part of {to_sql(config.on, config.aliases)} can use an index: each row is compared with every row of the "
+        f"window. {_of_one_end(config, ())}. If this is meant, ignore slidejoin.NoIndexWarning"
+    )
+    warnings.warn(message, NoIndexWarning, stacklevel=_frames_inside())
+
+
+def _frames_inside() -> int:
+    """Return how far above the caller the code is that uses the package, as `warnings.warn` counts."""
+    frame, count = sys._getframe(), 0  # noqa: SLF001 - Python 3.12 has skip_file_prefixes, 3.11 has not
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, count = frame.f_back, count + 1
+    return count
 
 
 def _sides(expr: Expr) -> set[Side]:

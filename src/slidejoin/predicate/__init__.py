@@ -8,15 +8,17 @@ from __future__ import annotations
 from slidejoin.predicate.expression.expr import Expr, columns_of
 from slidejoin.predicate.expression.serial import from_json, to_json
 from slidejoin.predicate.expression.text import to_sql
-from slidejoin.predicate.python import Expression, as_predicate, check_aliases, left, lit, right
+from slidejoin.predicate.python import Expression, as_predicate, case, check_aliases, function, left, lit, right
 
 __all__ = [
     "Expr",
     "Expression",
     "as_predicate",
+    "case",
     "check_aliases",
     "columns_of",
     "from_json",
+    "function",
     "left",
     "lit",
     "right",

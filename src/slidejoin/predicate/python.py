@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from slidejoin.predicate.expression.expr import Comparator, Operator
     from slidejoin.sides import Side
 
-__all__ = ["Expression", "SideColumns", "as_predicate", "check_aliases", "left", "lit", "right"]
+__all__ = ["Expression", "SideColumns", "as_predicate", "case", "check_aliases", "function", "left", "lit", "right"]
 
 
 class Expression:
     """A value or a condition over one left and one right row.
 
-    Operators build larger expressions: ``+ - * / %``, unary ``-``, ``abs()``, ``== != < <= > >=``, and for conditions
+    Operators build larger expressions: ``+ - * / // %``, unary ``-``, ``abs()``, ``== != < <= > >=``, for conditions
     ``&`` (and), ``|`` (or), ``~`` (not). Python binds ``&`` more tightly than ``<``, so put comparisons in parentheses.
     Constants on either side are taken as they are.
 
@@ -83,11 +83,11 @@ class Expression:
     def __rmod__(self, other: object) -> Expression:
         return _arithmetic("%", other, self)
 
-    def __floordiv__(self, other: object) -> NoReturn:
-        _no_operator("//")
+    def __floordiv__(self, other: object) -> Expression:
+        return _arithmetic("//", self, other)
 
-    def __rfloordiv__(self, other: object) -> NoReturn:
-        _no_operator("//")
+    def __rfloordiv__(self, other: object) -> Expression:
+        return _arithmetic("//", other, self)
 
     def __pow__(self, other: object) -> NoReturn:
         _no_operator("**")
@@ -162,9 +162,39 @@ class Expression:
         """Return whether the value is NULL, which NaN is not; ``~x.is_null()`` is the opposite."""
         return Expression(build.is_null(self.node))
 
+    def is_distinct_from(self, other: object) -> Expression:
+        """Return whether the values differ, NULL being a value like others; never unknown."""
+        return Expression(build.compare("IS DISTINCT FROM", self.node, _node(other)))
+
+    def is_not_distinct_from(self, other: object) -> Expression:
+        """Return whether the values are the same or both NULL, SQL's ``<=>``; never unknown."""
+        return Expression(build.compare("IS NOT DISTINCT FROM", self.node, _node(other)))
+
+    def like(self, pattern: object, escape: str | None = None) -> Expression:
+        """Return whether a string fits a pattern: ``%`` stands for any characters, ``_`` for one.
+
+        `escape` is the character that makes the next one stand for itself; by default there is none.
+        """
+        return Expression(build.call("like", [self.node, _node(pattern), *([] if escape is None else [_node(escape)])]))
+
+    def cast(self, to: str) -> Expression:
+        """Return the value as another type, named as in SQL; NULL where it cannot be one.
+
+        Raises
+        ------
+        PredicateError
+            If there is no cast to that type.
+
+        Examples
+        --------
+        >>> left.price.cast("decimal(10, 2)")
+        Expression('CAST(l.price AS DECIMAL(10, 2))')
+        """
+        return Expression(build.cast(self.node, to))
+
     def cast_float(self) -> Expression:
         """Return the value as a double, ``CAST(x AS DOUBLE)``."""
-        return Expression(build.to_double(self.node))
+        return self.cast("DOUBLE")
 
 
 class SideColumns:
@@ -209,6 +239,43 @@ def lit(value: object) -> Expression:
     Expression('0.1')
     """
     return Expression(literal(value))
+
+
+def function(name: str, *values: object) -> Expression:
+    """Return the value of a function by its name in SQL, such as ``function("substr", left.code, 1, 3)``.
+
+    Raises
+    ------
+    PredicateError
+        If there is no such function, or it takes another number of values.
+
+    Examples
+    --------
+    >>> function("lower", left.name) == right.name
+    Expression('lower(l.name) = r.name')
+    """
+    if name.lower() == "abs" and len(values) == 1:
+        return Expression(build.absolute(_node(values[0])))
+    if name.lower() == "nullif" and len(values) == 2:  # noqa: PLR2004 - the value, and what counts as none
+        return Expression(build.nullif(*map(_node, values)))
+    return Expression(build.call(name, map(_node, values)))
+
+
+def case(*cases: tuple[Expression, object], otherwise: object = None) -> Expression:
+    """Return the value beside the first condition that is true, else `otherwise`; SQL's ``CASE WHEN``.
+
+    Raises
+    ------
+    PredicateError
+        If there is no condition, or one of them is a value.
+
+    Examples
+    --------
+    >>> case((left.size > 100, "large"), otherwise="small") == right.kind
+    Expression("CASE WHEN l.size > 100 THEN 'large' ELSE 'small' END = r.kind")
+    """
+    pairs = [(_node(condition), _node(value)) for condition, value in cases]
+    return Expression(build.choice(pairs, None if otherwise is None else _node(otherwise)))
 
 
 def as_predicate(on: object, aliases: tuple[str, str] = ("l", "r")) -> Expr:

@@ -12,11 +12,12 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from slidejoin.errors import PredicateError
+from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate.expression.expr import (
     Abs,
     And,
     Arithmetic,
+    Call,
     Cast,
     Column,
     Compare,
@@ -28,6 +29,7 @@ from slidejoin.predicate.expression.expr import (
     Or,
     children,
 )
+from slidejoin.predicate.expression.functions import ALIASES, NAMES, arity_of, cast_target, function_name
 from slidejoin.predicate.expression.literals import literal
 from slidejoin.predicate.expression.text import to_sql
 
@@ -42,6 +44,9 @@ __all__ = [
     "absolute",
     "arithmetic",
     "between",
+    "call",
+    "cast",
+    "choice",
     "compare",
     "conjunction",
     "disjunction",
@@ -49,13 +54,14 @@ __all__ = [
     "member",
     "negation",
     "negative",
+    "nullif",
     "predicate",
-    "to_double",
+    "row_compare",
 ]
 
 SUPPORTED = (
-    "A predicate is made of columns, constants, + - * / %, abs(x), CAST(x AS DOUBLE), = <> < <= > >=, "
-    "BETWEEN, IN (...), IS [NOT] NULL, AND, OR and NOT"
+    "A predicate is made of columns, constants, + - * / // % ||, functions, CAST, CASE, = <> < <= > >=, "
+    "IS [NOT] DISTINCT FROM, BETWEEN, IN (...), [NOT] LIKE, IS [NOT] NULL, AND, OR and NOT"
 )
 
 # Expressions are read by recursion; Python's default limit leaves room for this depth many times over.
@@ -140,12 +146,71 @@ def absolute(operand: Expr) -> Expr:
     return Abs(_value(operand, "abs"))
 
 
-def to_double(operand: Expr) -> Expr:
-    """Return ``CAST(operand AS DOUBLE)``."""
-    if isinstance(operand, Literal) and isinstance(operand.value, str | bytes):
+def cast(operand: Expr, to: str) -> Expr:
+    """Return ``CAST(operand AS to)``; PredicateError if there is no such cast."""
+    target = cast_target(to)
+    if target == "DOUBLE" and isinstance(operand, Literal) and isinstance(operand.value, str | bytes):
         msg = f"the text {operand.value!r} cannot be cast to DOUBLE: write the number itself, without quotes"
         raise PredicateError(msg)
-    return Cast(_value(operand, "CAST"))
+    return Cast(operand, target)
+
+
+def call(name: str, args: Iterable[Expr]) -> Expr:
+    """Return ``name(args)``.
+
+    Raises
+    ------
+    PredicateError
+        If there is no such function, or it takes another number of values.
+    """
+    known, given = function_name(name), tuple(args)
+    if known is None:
+        msg = (
+            f"unknown function {name}.{nearest(name.lower(), [*NAMES, *ALIASES, 'abs'])} The functions are abs, "
+            f"{', '.join(NAMES)}. Compute others into a column of the stream first"
+        )
+        raise PredicateError(msg)
+    wrong = arity_of(known, len(given))
+    if wrong is not None:
+        msg = f"{name} takes {wrong}, got {len(given)}"
+        raise PredicateError(msg)
+    return Call(known, given)
+
+
+def choice(cases: Iterable[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Expr:
+    """Return ``CASE WHEN condition THEN value … ELSE otherwise END``; without ELSE, NULL."""
+    args: list[Expr] = []
+    for condition, value in cases:
+        args += [_condition(condition, "CASE WHEN"), value]
+    if not args:
+        msg = "CASE has no WHEN; write at least one condition and its value"
+        raise PredicateError(msg)
+    return Call("case", (*args, *(() if otherwise is None else (otherwise,))))
+
+
+def nullif(operand: Expr, value: Expr) -> Expr:
+    """Return ``NULLIF(operand, value)``: NULL where they are equal, else the operand."""
+    return choice([(Compare("=", operand, value), Literal(None))], operand)
+
+
+def row_compare(op: Comparator, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> Expr:
+    """Return ``(a, b, …) op (c, d, …)``, which means comparisons of each value, as the SQL standard says.
+
+    Raises
+    ------
+    PredicateError
+        If the rows have not the same number of values, or the comparison is an ordering.
+    """
+    if len(left) != len(right):
+        msg = f"a row of {len(left)} values is compared with one of {len(right)}; give both the same number"
+        raise PredicateError(msg)
+    each = [Compare(op, one, two) for one, two in zip(left, right, strict=True)]
+    if op in {"=", "IS NOT DISTINCT FROM"}:
+        return conjunction(each)
+    if op in {"<>", "IS DISTINCT FROM"}:
+        return disjunction(each)
+    msg = f"rows of values are compared by = and <> only, not by {op}: write a < c OR (a = c AND b < d)"
+    raise PredicateError(msg)
 
 
 def _flatten(kind: type[And | Or], parts: Iterable[Expr]) -> tuple[Expr, ...]:
@@ -160,7 +225,9 @@ def _flatten(kind: type[And | Or], parts: Iterable[Expr]) -> tuple[Expr, ...]:
 
 def _condition(expr: Expr, taker: str) -> Expr:
     match expr:
-        case Column() | Compare() | And() | Or() | Not() | IsNull() | Literal(value=bool() | None):
+        case Column() | Compare() | And() | Or() | Not() | IsNull() | Literal(value=bool() | None) | Call():
+            return expr
+        case Cast(to="BOOLEAN"):
             return expr
         case _:
             shown = to_sql(expr)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 Scalar: TypeAlias = bool | int | float | Decimal | str | bytes | datetime | date | time | timedelta | None
-Comparator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
-Operator: TypeAlias = OneOf["+", "-", "*", "/", "%"]
+Comparator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
+Operator: TypeAlias = OneOf["+", "-", "*", "/", "%", "//"]
 
 
 class Expr:
@@ -59,7 +59,7 @@ class Literal(Expr):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Arithmetic(Expr):
-    """``left op right`` with op one of ``+ - * / %``."""
+    """``left op right`` with op one of ``+ - * / % //``."""
 
     op: Operator
     left: Expr
@@ -82,14 +82,23 @@ class Abs(Expr):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Cast(Expr):
-    """``CAST(operand AS DOUBLE)``: the only cast there is."""
+    """``CAST(operand AS to)``; `to` as `expression.functions.cast_target` writes it, such as ``DECIMAL(10, 2)``."""
 
     operand: Expr
+    to: str = "DOUBLE"
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Call(Expr):
+    """A function of one or more values; its name is one of `expression.functions.FUNCTIONS`."""
+
+    name: str
+    args: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Compare(Expr):
-    """``left op right``, unknown if either side is NULL or NaN."""
+    """``left op right``, unknown if either side is NULL or NaN; ``IS [NOT] DISTINCT FROM`` is never unknown."""
 
     op: Comparator
     left: Expr
@@ -131,6 +140,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (expr.left, expr.right)
         case And() | Or():
             return expr.parts
+        case Call():
+            return expr.args
         case Negate() | Abs() | Cast() | Not() | IsNull():
             return (expr.operand,)
         case _:

@@ -10,11 +10,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, get_args
 
-from slidejoin.errors import StateError
+from slidejoin.errors import PredicateError, StateError
 from slidejoin.predicate.expression.expr import (
     Abs,
     And,
     Arithmetic,
+    Call,
     Cast,
     Column,
     Comparator,
@@ -27,6 +28,7 @@ from slidejoin.predicate.expression.expr import (
     Operator,
     Or,
 )
+from slidejoin.predicate.expression.functions import FUNCTIONS, arity_of, cast_target
 from slidejoin.predicate.expression.literals import literal
 from slidejoin.sides import Side
 
@@ -37,10 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["from_json", "to_json"]
 
-_UNARY: dict[str, type[Negate | Abs | Cast | Not | IsNull]] = {
+_UNARY: dict[str, type[Negate | Abs | Not | IsNull]] = {
     "negate": Negate,
     "abs": Abs,
-    "cast": Cast,
     "not": Not,
     "is_null": IsNull,
 }
@@ -57,7 +58,7 @@ _TAGS: dict[type[Expr], str] = {
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def to_json(expr: Expr) -> dict[str, Any]:
+def to_json(expr: Expr) -> dict[str, Any]:  # noqa: PLR0911 - one case for each kind of node
     """Return `expr` as plain dicts, lists, texts, numbers and booleans; equal expressions give equal JSON.
 
     Examples
@@ -74,7 +75,12 @@ def to_json(expr: Expr) -> dict[str, Any]:
             return {"node": _TAGS[type(expr)], "op": op, "left": to_json(left), "right": to_json(right)}
         case And(parts) | Or(parts):
             return {"node": _TAGS[type(expr)], "parts": [to_json(part) for part in parts]}
-        case Negate(operand) | Abs(operand) | Cast(operand) | Not(operand) | IsNull(operand):
+        case Cast(operand, to):
+            # The cast to DOUBLE was once the only one, and is written as it was then.
+            return {"node": "cast", "operand": to_json(operand), **({} if to == "DOUBLE" else {"to": to})}
+        case Call(name, args):
+            return {"node": "call", "name": name, "args": [to_json(arg) for arg in args]}
+        case Negate(operand) | Abs(operand) | Not(operand) | IsNull(operand):
             return {"node": _TAGS[type(expr)], "operand": to_json(operand)}
         case _:
             msg = f"not a node of an expression: {expr!r}"
@@ -101,7 +107,7 @@ def from_json(value: object) -> Expr:
         raise StateError(msg) from None
 
 
-def _read(value: object) -> Expr:
+def _read(value: object) -> Expr:  # noqa: PLR0911 - one case for each kind of node
     if not isinstance(value, dict) or not isinstance(value.get("node"), str):
         msg = f"a stored expression should be an object with a text under 'node', got {_shown(value)}"
         raise StateError(msg)
@@ -111,6 +117,10 @@ def _read(value: object) -> Expr:
         return Column(_one_of(value, "side", get_args(Side)), _text(value, "name"))
     if tag == "literal":
         return _read_constant(value)
+    if tag == "cast":
+        return _read_cast(value)
+    if tag == "call":
+        return _read_call(value)
     if tag in _UNARY:
         _expect(value, "operand")
         return _UNARY[tag](_read(value["operand"]))
@@ -125,9 +135,35 @@ def _read(value: object) -> Expr:
             msg = f"a stored {tag!r} should have a list of two or more parts, got {_shown(parts)}"
             raise StateError(msg)
         return _VARIADIC[tag](tuple(_read(part) for part in parts))
-    known = ", ".join(["column", "literal", *_UNARY, *_BINARY, *_VARIADIC])
+    known = ", ".join(["column", "literal", "cast", "call", *_UNARY, *_BINARY, *_VARIADIC])
     msg = f"unknown node {_shown(tag)} in a stored expression; this version reads {known}"
     raise StateError(msg)
+
+
+def _read_cast(value: dict[str, Any]) -> Cast:
+    _expect(value, "operand", *(["to"] if "to" in value else []))
+    operand = _read(value["operand"])
+    if "to" not in value:
+        return Cast(operand)
+    to = _text(value, "to")
+    try:
+        known = cast_target(to) == to
+    except PredicateError:
+        known = False
+    if not known:
+        msg = f"'to' of a stored 'cast' should be a type that values can be cast to, got {_shown(to)}"
+        raise StateError(msg)
+    return Cast(operand, to)
+
+
+def _read_call(value: dict[str, Any]) -> Call:
+    _expect(value, "name", "args")
+    name, args = _one_of(value, "name", FUNCTIONS), value["args"]
+    wrong = arity_of(name, len(args)) if isinstance(args, list) else "a list"
+    if wrong is not None:
+        msg = f"a stored 'call' of {name} should have {wrong} under 'args', got {_shown(args)}"
+        raise StateError(msg)
+    return Call(name, tuple(_read(arg) for arg in args))
 
 
 def _constant(value: Scalar) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case for each type

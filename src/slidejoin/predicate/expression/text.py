@@ -15,6 +15,7 @@ from slidejoin.predicate.expression.expr import (
     Abs,
     And,
     Arithmetic,
+    Call,
     Cast,
     Column,
     Compare,
@@ -44,10 +45,11 @@ class _Level(IntEnum):
     AND = 2
     NOT = 3
     COMPARE = 4
-    SUM = 5
-    PRODUCT = 6
-    SIGN = 7
-    ATOM = 8
+    CONCAT = 5
+    SUM = 6
+    PRODUCT = 7
+    SIGN = 8
+    ATOM = 9
 
 
 def to_sql(expr: Expr, aliases: tuple[str, str] = ("l", "r")) -> str:
@@ -76,8 +78,10 @@ class _Writer:
                 return _constant(value), _Level.ATOM
             case Abs(operand):
                 return f"abs({self.write(operand)[0]})", _Level.ATOM
-            case Cast(operand):
-                return f"CAST({self.write(operand)[0]} AS DOUBLE)", _Level.ATOM
+            case Cast(operand, to):
+                return f"CAST({self.write(operand)[0]} AS {to})", _Level.ATOM
+            case Call(name, args):
+                return self._call(name, args)
             case Negate(operand):
                 return f"-{self._negated(operand)}", _Level.SIGN
             case Arithmetic(op, left, right):
@@ -87,11 +91,11 @@ class _Writer:
                     first = f"({first})"
                 return f"{first} {op} {second}", level
             case Compare(op, left, right):
-                return f"{self._at(left, _Level.SUM)} {op} {self._at(right, _Level.SUM)}", _Level.COMPARE
+                return f"{self._at(left, _Level.CONCAT)} {op} {self._at(right, _Level.CONCAT)}", _Level.COMPARE
             case IsNull(operand):
-                return f"{self._at(operand, _Level.SUM)} IS NULL", _Level.COMPARE
+                return f"{self._at(operand, _Level.CONCAT)} IS NULL", _Level.COMPARE
             case Not(IsNull(operand)):
-                return f"{self._at(operand, _Level.SUM)} IS NOT NULL", _Level.COMPARE
+                return f"{self._at(operand, _Level.CONCAT)} IS NOT NULL", _Level.COMPARE
             case Not(operand):
                 return f"NOT {self._at(operand, _Level.NOT)}", _Level.NOT
             case And(parts):
@@ -101,6 +105,22 @@ class _Writer:
             case _:
                 msg = f"not a node of an expression: {expr!r}"
                 raise TypeError(msg)
+
+    def _call(self, name: str, args: tuple[Expr, ...]) -> tuple[str, _Level]:
+        if name == "||":
+            return f"{self._at(args[0], _Level.CONCAT)} || {self._at(args[1], _Level.SUM)}", _Level.CONCAT
+        if name in {"like", "ilike"}:
+            value, pattern = (self._at(arg, _Level.CONCAT) for arg in args[:2])
+            escape = f" ESCAPE {self.write(args[2])[0]}" if args[2:] else ""
+            return f"{value} {name.upper()} {pattern}{escape}", _Level.COMPARE
+        texts = [self.write(arg)[0] for arg in args]
+        if name == "case":
+            otherwise = f" ELSE {texts.pop()}" if len(texts) % 2 else ""
+            cases = (f"WHEN {when} THEN {then}" for when, then in zip(texts[::2], texts[1::2], strict=True))
+            return f"CASE {' '.join(cases)}{otherwise} END", _Level.ATOM
+        if name == "list":
+            return f"[{', '.join(texts)}]", _Level.ATOM
+        return f"{name}({', '.join(texts)})", _Level.ATOM
 
     def _at(self, expr: Expr, level: _Level) -> str:
         text, own = self.write(expr)

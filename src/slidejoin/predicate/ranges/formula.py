@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted, node_scale
 from slidejoin.predicate.ranges.linear import Combination, Form, added, combine, linear_form, of_difference
 from slidejoin.predicate.ranges.monotone import Monotone, cores_of
+from slidejoin.predicate.truth.orders import PREFIX_REACH
 from slidejoin.predicate.truth.tree import BOOLEAN, COMPARATORS, MIRRORED, Node, literal
-from slidejoin.predicate.truth.types import Kind
+from slidejoin.predicate.truth.types import Kind, Type
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -68,12 +69,14 @@ Leaf: TypeAlias = "Shifted | Separable | Monotone | Choice"
 _Sides: TypeAlias = "Callable[[str], Formula | None]"
 
 
-def formula(node: Node) -> Formula | None:
+def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each kind of comparison
     """Return a condition on both sides as comparisons that give ranges, None if it is not made of such."""
     if node.op in {"and", "or"}:
         parts = [formula(arg) for arg in node.args]
         known = [part for part in parts if part is not None]
         return group(known, union=node.op == "or") if len(known) == len(parts) else None
+    if node.op == "same":
+        return _same_values(node)
     if node.op not in COMPARATORS:
         return None
     one, two = node.args
@@ -96,7 +99,40 @@ def _difference(one: Node, two: Node) -> Form | None:
 
 def _bytes(node: Node) -> Formula | None:
     one, two = node.args
-    if node.op != "=" or one.op != "column" or two.op != "column" or one.sides == two.sides:
+    if node.op == "=":
+        return _hashes(node, one, two)
+    if node.op == "<>" or one.sides | two.sides != set(SIDES) or len(one.sides) != 1 or len(two.sides) != 1:
+        return None
+    # Ordered strings have ordered prefixes, but those of different strings may be equal.
+    form = _difference(_prefix(one), _prefix(two))
+    return None if form is None else _exact(node.op[0] + "=", form)
+
+
+def _prefix(node: Node) -> Node:
+    return Node("prefix", Type(Kind.INT), (node,), sides=node.sides, reach=PREFIX_REACH, text=node.text)
+
+
+def _same_values(node: Node) -> Formula | None:
+    """IS NOT DISTINCT FROM is equality of codes, in which NULL is a value; different values may have one code."""
+    one, two = node.args
+    floating = Kind.FLOAT in {one.type.kind, two.type.kind}
+    to = Type(Kind.FLOAT) if floating else Type(one.type.kind, max(one.type.scale, two.type.scale))
+    codes = (
+        Node(
+            "codes",
+            Type(Kind.BINARY),
+            (arg,),
+            Type(Kind.NULL) if arg.type.kind in _BYTES else to,
+            sides=arg.sides,
+            text=arg.text,
+        )
+        for arg in node.args
+    )
+    return _hashes(node, *codes)
+
+
+def _hashes(node: Node, one: Node, two: Node) -> Formula | None:
+    if {one.sides, two.sides} != {frozenset({"left"}), frozenset({"right"})}:
         return None
     left, right = (one, two) if one.sides == {"left"} else (two, one)
     return Choice(node, Separable("=", left, right), ((left,), (right,)))

@@ -85,6 +85,11 @@ class Key:
         return _HALF if self.space == "exact" and len(self.parts) == 1 and factor == 1 and wide else 0
 
     @property
+    def approximate(self) -> bool:
+        """Whether different values can have one key, so that pairs must be rechecked."""
+        return self.space == "hash" or any(node.op == "prefix" for _, node in self.parts)
+
+    @property
     def may_clip(self) -> bool:
         """Whether there can be values that do not fit int64."""
         reach = sum(abs(factor) * node.reach for factor, node in self.parts)
@@ -109,7 +114,7 @@ class Key:
 
 
 def _atom_text(node: Node) -> str:
-    return node.text if node.op in {"column", "abs", "double"} else f"({node.text})"
+    return node.text if node.op in {"column", "abs", "double", "prefix"} else f"({node.text})"
 
 
 def exact_key(side: Side, parts: tuple[tuple[int, Node], ...]) -> Key:

@@ -234,7 +234,7 @@ def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> R
     pieces, capped = _count(what)
     shape = _shape(what, pair)
     label = f"{shape} {pair[0].text} ~ {pair[1].text}"
-    exact = not capped and pair[0].space != "hash"
+    exact = not capped and not any(key.approximate for key in pair)
     return RangeTerm(pair, what, shape, pieces, label, exact, conjuncts, _widths(what, pair, shape))
 
 

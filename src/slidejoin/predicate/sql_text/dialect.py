@@ -42,6 +42,7 @@ class SlideJoinSql(Dialect):
 
         IDENTIFIERS: ClassVar = ['"', "`"]
         HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
+        KEYWORDS: ClassVar = {**BaseTokenizer.KEYWORDS, "//": BaseTokenizer.KEYWORDS["DIV"]}
 
     class Parser(BaseParser):
         """Reads ``a = b IS NULL`` as ``(a = b) IS NULL``, as Spark and DuckDB do."""

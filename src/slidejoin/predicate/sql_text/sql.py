@@ -19,6 +19,7 @@ from slidejoin.predicate.expression.expr import Column, Literal
 from slidejoin.predicate.expression.literals import literal
 from slidejoin.predicate.sql_text import constants
 from slidejoin.predicate.sql_text.dialect import read_tree, shown
+from slidejoin.predicate.sql_text.functions import called
 from slidejoin.predicate.sql_text.refusal import refusal
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ _COMPARATORS: dict[type[exp.Expr], Comparator] = {
     exp.LTE: "<=",
     exp.GT: ">",
     exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.Add: "+",
@@ -41,6 +44,7 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.Mul: "*",
     exp.Div: "/",
     exp.Mod: "%",
+    exp.IntDiv: "//",
 }
 _CONDITIONS = (*_COMPARATORS, exp.Between, exp.In, exp.Is, exp.Not)
 # Attributes that sqlglot adds to a node by itself, though nothing was written.
@@ -91,7 +95,7 @@ class _Reader:
         if isinstance(tree, exp.Not):
             return build.negation(self.read(tree.this))
         if kind in _COMPARATORS:
-            return build.compare(_COMPARATORS[kind], self._operand(tree, "this"), self._operand(tree, "expression"))
+            return self._comparison(tree)
         if kind in _OPERATORS:
             _only(tree, "this", "expression")
             return build.arithmetic(_OPERATORS[kind], self.read(tree.this), self.read(tree.expression))
@@ -104,22 +108,76 @@ class _Reader:
             return constant
         return self._special(tree)
 
-    def _special(self, tree: exp.Expr) -> Expr:
+    def _special(self, tree: exp.Expr) -> Expr:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
         match tree:
             case exp.Abs():
                 return build.absolute(self.read(tree.this))
+            case exp.Case():
+                return self._case(tree)
+            case exp.If():
+                _only(tree, "this", "true", "false")
+                cases = [(self.read(tree.this), self.read(tree.args["true"]))]
+                return build.choice(cases, self._perhaps(tree.args.get("false")))
+            case exp.Date() if isinstance(tree.this, exp.Expr):
+                _only(tree, "this")
+                return build.cast(self.read(tree.this), "DATE")
+            case exp.Nullif():
+                return build.nullif(self.read(tree.this), self.read(tree.expression))
+            case exp.Escape() if isinstance(tree.this, exp.Like | exp.ILike):
+                name, values = called(tree.this) or ("like", [])
+                made = build.call(name, [self.read(value) for value in (*values, tree.expression)])
+                return build.negation(made) if tree.this.args.get("negate") else made
             case exp.Between():
                 _only(tree, "this", "low", "high")
                 return build.between(*(self._operand(tree, name) for name in ("this", "low", "high")))
+            case exp.In(this=exp.Tuple()) if "expressions" in tree.args:
+                _only(tree, "this", "expressions")
+                options = [self._row(option) for option in tree.expressions]
+                return build.disjunction([build.row_compare("=", self._row(tree.this), row) for row in options])
             case exp.In() if "expressions" in tree.args:
                 _only(tree, "this", "expressions")
                 return build.member(self._operand(tree, "this"), [self.read(option) for option in tree.expressions])
             case exp.Is() if isinstance(tree.expression, exp.Null):
                 return build.is_null(self._operand(tree, "this"))
-            case exp.Cast() if type(tree) is exp.Cast:
+            case exp.Is() if isinstance(tree.expression, exp.Boolean):
+                value = Literal(bool(tree.expression.this))
+                return build.compare("IS NOT DISTINCT FROM", self._operand(tree, "this"), value)
+            case exp.Cast() if type(tree) in {exp.Cast, exp.TryCast}:
                 return self._cast(tree)
             case _:
-                raise PredicateError(refusal(tree))
+                return self._call(tree)
+
+    def _call(self, tree: exp.Expr) -> Expr:
+        found = called(tree)
+        if found is None:
+            raise PredicateError(refusal(tree))
+        name, values = found
+        made = build.call(name, [self.read(value) for value in values])
+        return build.negation(made) if tree.args.get("negate") else made
+
+    def _comparison(self, tree: exp.Expr) -> Expr:
+        op = _COMPARATORS[type(tree)]
+        if isinstance(tree.this, exp.Tuple) or isinstance(tree.expression, exp.Tuple):
+            return build.row_compare(op, self._row(tree.this), self._row(tree.expression))
+        return build.compare(op, self._operand(tree, "this"), self._operand(tree, "expression"))
+
+    def _row(self, tree: exp.Expr) -> tuple[Expr, ...]:
+        if not isinstance(tree, exp.Tuple):
+            msg = f"{shown(tree)} is compared with a row of values; write one too, as in (l.a, l.b) = (r.c, r.d)"
+            raise PredicateError(msg)
+        return tuple(self.read(part) for part in tree.expressions)
+
+    def _case(self, tree: exp.Case) -> Expr:
+        _only(tree, "this", "ifs", "default")
+        operand = self._perhaps(tree.this)
+        cases = []
+        for case in tree.args["ifs"]:
+            when = self.read(case.this)
+            cases.append((when if operand is None else build.compare("=", operand, when), self.read(case.args["true"])))
+        return build.choice(cases, self._perhaps(tree.args.get("default")))
+
+    def _perhaps(self, tree: exp.Expr | None) -> Expr | None:
+        return None if tree is None else self.read(tree)
 
     def _operand(self, tree: exp.Expr, name: str) -> Expr:
         """Return an operand of a comparison, which must not be a bare condition itself."""
@@ -185,13 +243,7 @@ class _Reader:
                 return constants.typed(target, operand.this)
             if target == "DOUBLE" and operand.this.lower() in constants.NOT_FINITE:
                 return literal(float(operand.this))
-        if target != "DOUBLE":
-            msg = (
-                f"{shown(tree)}: the only cast is CAST(x AS DOUBLE). Cast the column in its stream before the join; "
-                "constants are written as DATE '2013-01-31', TIMESTAMP '2013-01-31 12:00:00' or INTERVAL '10 minutes'"
-            )
-            raise PredicateError(msg)
-        return build.to_double(self.read(operand))
+        return build.cast(self.read(operand), shown(tree.args["to"]))
 
 
 def _constant(tree: exp.Expr) -> Literal | None:

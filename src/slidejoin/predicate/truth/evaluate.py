@@ -12,15 +12,18 @@ import numpy as np
 import pyarrow.compute as pc
 
 from slidejoin.predicate.truth import exact, floats
-from slidejoin.predicate.truth.hashes import hashed
+from slidejoin.predicate.truth.functions import compute_call, encoded
+from slidejoin.predicate.truth.functions.casts import compute_cast
+from slidejoin.predicate.truth.functions.common import rows_of_all, spread
+from slidejoin.predicate.truth.hashes import hash_values, hashed
+from slidejoin.predicate.truth.orders import PREFIX_REACH, codes, prefixes
 from slidejoin.predicate.truth.tree import COMPARATORS, Node, column_of
-from slidejoin.predicate.truth.types import Kind
+from slidejoin.predicate.truth.types import BYTES, Kind, Type
 from slidejoin.predicate.truth.values import Column, Values, both_valid, literal_values, load, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
@@ -34,6 +37,14 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
+}
+_COMPARE_BYTES: dict[str, Callable[[Any, Any], Any]] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
 }
 _FLOAT_ARITHMETIC = frozenset("+-*/")
 
@@ -61,9 +72,17 @@ class ColumnsBySide:
         return load(self._columns[side][name], node.type, biased=True)
 
     def hashes(self, node: Node) -> Values:
-        """Return 64-bit hashes of a strings or binary column, as int64."""
-        side, name = column_of(node)
-        return hashed(self._columns[side][name])
+        """Return 64-bit hashes of strings or binary, or the codes of any values, as int64."""
+        if node.op == "column":
+            side, name = column_of(node)
+            return hashed(self._columns[side][name])
+        if node.op == "codes":
+            arg, to = node.args[0], node.value
+            assert isinstance(to, Type)  # noqa: S101 - see the making of the node
+            of_bytes = arg.type.kind in BYTES
+            return Values(codes(self.hashes(arg) if of_bytes else evaluate(arg, self), arg.type, to))
+        values = evaluate(node, self)
+        return Values(hash_values(values.data), values.valid)
 
 
 def truth(node: Node, source: ColumnsBySide, n: int) -> NDArray[np.bool_]:
@@ -85,6 +104,8 @@ def evaluate(node: Node, source: ColumnsBySide) -> Values:  # noqa: PLR0911  one
     args = [evaluate(arg, source) for arg in node.args]
     if node.op in COMPARATORS:
         return _compare(node, *args)
+    if node.op in _OF_ONE_NODE:
+        return _OF_ONE_NODE[node.op](node, args)
     if node.op == "not":
         return Values(~args[0].data, args[0].valid)
     if node.op == "isnull":
@@ -95,6 +116,16 @@ def evaluate(node: Node, source: ColumnsBySide) -> Values:  # noqa: PLR0911  one
     if len(args) == 1:
         return _unary(node, args[0])
     return _arithmetic(node, *args)
+
+
+_OF_ONE_NODE: dict[str, Callable[[Node, list[Values]], Values]] = {
+    "same": lambda node, args: _same(node, *args),
+    "call": compute_call,
+    "cast": compute_cast,
+    "encoded": lambda node, args: encoded(node, args[0]),
+    "rescale": lambda node, args: exact.rescale(args[0], node.type.scale - node.args[0].type.scale),
+    "prefix": lambda _, args: Values(prefixes(args[0].data), args[0].valid, -PREFIX_REACH, PREFIX_REACH),
+}
 
 
 def _connect(node: Node, source: ColumnsBySide) -> Values:
@@ -124,12 +155,20 @@ def _arithmetic(node: Node, one: Values, two: Values) -> Values:
     if node.type.kind is Kind.FLOAT and node.op in _FLOAT_ARITHMETIC:
         data = floats.mixed(node.op, one, two, first_exact=first.type.exact, second_exact=second.type.exact)
         return Values(data, both_valid(one.valid, two.valid))
+    if node.type.kind is Kind.FLOAT:
+        doubles = [
+            floats.to_float(values, arg.type.scale) if arg.type.exact else values.data
+            for values, arg in ((one, first), (two, second))
+        ]
+        return Values(np.fmod(*doubles), both_valid(one.valid, two.valid))
     if node.op == "*":
         return exact.times(one, two)
-    if node.op == "%":
-        return exact.remainder(one, two)
+    if node.op == "//":
+        return exact.quotient(one, two)
     one = exact.rescale(one, node.type.scale - first.type.scale)
     two = exact.rescale(two, node.type.scale - second.type.scale)
+    if node.op == "%":
+        return exact.remainder(one, two)
     return exact.plus_minus(one, two, minus=node.op == "-")
 
 
@@ -139,7 +178,7 @@ def _compare(node: Node, one: Values, two: Values) -> Values:
     compare = _COMPARE[node.op]
     kinds = {first.kind, second.kind}
     if kinds & {Kind.STRING, Kind.BINARY}:
-        return Values(_same_bytes(one.data, two.data) == (node.op == "="), valid)
+        return Values(_compare_bytes(node.op, one, two), valid)
     if Kind.FLOAT not in kinds:
         scale = max(first.scale, second.scale)
         one, two = exact.rescale(one, scale - first.scale), exact.rescale(two, scale - second.scale)
@@ -158,13 +197,23 @@ def _compare(node: Node, one: Values, two: Values) -> Values:
     return Values(compare(sign, 0), valid)
 
 
-def _same_bytes(one: pa.Array[Any], two: pa.Array[Any]) -> NDArray[np.bool_]:
-    """Where two large-binary arrays, or an array and a constant of length 1, hold the same bytes; NULL anyhow."""
-    left: Any
-    right: Any
-    left, right = (array[0] if len(array) == 1 else array for array in (one, two))
-    if len(one) == len(two) == 1:
-        left = one
-    result = pc.fill_null(pc.equal(left, right), False)  # noqa: FBT003  Arrow's signature
-    same: NDArray[np.bool_] = result.to_numpy(zero_copy_only=False)
-    return same
+def _compare_bytes(op: str, one: Values, two: Values) -> NDArray[np.bool_]:
+    """Compare large-binary arrays, or an array and a constant of length 1, by their bytes; NULL anyhow."""
+    n = rows_of_all([one, two])
+    left, right = spread(one.data, n), spread(two.data, n)
+    result = pc.fill_null(_COMPARE_BYTES[op](left, right), False)  # noqa: FBT003  Arrow's signature
+    found: NDArray[np.bool_] = result.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _same(node: Node, one: Values, two: Values) -> Values:
+    """IS NOT DISTINCT FROM: NULL is NULL, NaN is NaN, and nothing is unknown."""
+    equal = _compare(Node("=", node.type, node.args), one, two)
+    same = equal.data if equal.valid is None else equal.data & equal.valid
+    if one.valid is not None and two.valid is not None:
+        same = same | ~(one.valid | two.valid)
+    if all(arg.type.kind is Kind.FLOAT for arg in node.args):
+        nan = np.isnan(one.data) & np.isnan(two.data)
+        valid = both_valid(one.valid, two.valid)
+        same = same | (nan if valid is None else nan & valid)
+    return Values(same)

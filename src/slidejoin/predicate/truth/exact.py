@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["absolute", "compare", "linear", "negate", "plus_minus", "remainder", "rescale", "times"]
+__all__ = ["absolute", "compare", "linear", "negate", "plus_minus", "quotient", "remainder", "rescale", "times"]
 
 
 def _fits(low: int, high: int) -> bool:
@@ -103,6 +103,21 @@ def remainder(one: Values, two: Values) -> Values:
         ]
         values = fit(result, valid)
     if np.any(zero):  # a constant 0 makes all rows unknown
+        values.valid = both_valid(valid, np.broadcast_to(~zero.astype(np.bool_), values.data.shape))
+    return values
+
+
+def quotient(one: Values, two: Values) -> Values:
+    """Return ``one // two``, cut off towards zero; NULL where `two` is 0."""
+    zero = two.data == 0
+    valid = both_valid(one.valid, two.valid)
+    top, bottom = one.data, np.where(zero, 1, two.data)
+    if not (_machine(one) and _machine(two)) or one.limits()[0] == INT64_MIN:  # which has no opposite in int64
+        top, bottom = top.astype(object), bottom.astype(object)
+    below = np.abs(top) // np.abs(bottom)
+    data = np.where((top < 0) != (bottom < 0), -below, below)
+    values = fit(data, valid) if data.dtype == object else Values(data, valid)
+    if np.any(zero):
         values.valid = both_valid(valid, np.broadcast_to(~zero.astype(np.bool_), values.data.shape))
     return values
 

@@ -15,7 +15,7 @@ from slidejoin.rows.arrow_buffers import from_buffer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["hashed", "mix"]
+__all__ = ["hash_values", "hashed", "mix"]
 
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -36,10 +36,11 @@ def hashed(column: Column) -> Values:
         data = entries.data[places] if len(entries.data) else np.zeros(len(places), np.int64)
         return Values(data, valid)
     valid = pc.is_valid(array).to_numpy(zero_copy_only=False) if array.null_count else None
-    return Values(_hash(bytes_array(array)), valid)
+    return Values(hash_values(bytes_array(array)), valid)
 
 
-def _hash(array: pa.Array[Any]) -> NDArray[np.int64]:
+def hash_values(array: pa.Array[Any]) -> NDArray[np.int64]:
+    """Return the hash of each value of a large-binary array, (n,); anything under NULL."""
     from slidejoin.kernels.predicate.hashing import hash_bytes  # noqa: PLC0415  compiled only if strings are compared
 
     out = np.empty(len(array), np.int64)

@@ -11,7 +11,17 @@ import numpy as np
 
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate.expression import expr as ex
+from slidejoin.predicate.expression.text import to_sql
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
+from slidejoin.predicate.truth.functions import (
+    TAKE_NULL,
+    TAKE_TIMES,
+    check_call,
+    encoding,
+    same_elements,
+    values_of_choice,
+)
+from slidejoin.predicate.truth.functions.casts import check_cast
 from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, literal
 from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
 
@@ -29,6 +39,8 @@ _FRACTION = re.compile(r"^(.*\d)\.(\d+)(.*)$")
 _NANO = 9
 _MICROSECOND = timedelta(microseconds=1)
 _PARSED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT, Kind.TIME})
+_OPEN = frozenset({"||", "like", "ilike"})
+"""Functions that are written as operators."""
 
 
 def conjuncts(expr: ex.Expr) -> tuple[ex.Expr, ...]:
@@ -96,18 +108,20 @@ def resolve(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> Node:  # noqa: 
     if isinstance(expr, ex.Negate | ex.Abs):
         return _unary("negate" if isinstance(expr, ex.Negate) else "abs", resolve(expr.operand, schemas))
     if isinstance(expr, ex.Cast):
-        arg = resolve(expr.operand, schemas)
-        if arg.type.kind not in {Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.NULL}:
-            raise PredicateError(f"cannot cast {arg.text} of type {arg.type} to DOUBLE: only numbers can be cast")
-        return _double(arg)
+        return _cast(expr, schemas)
+    if isinstance(expr, ex.Call):
+        return _call(expr, schemas)
     raise PredicateError(
-        f"cannot use {type(expr).__name__} in a predicate: it takes columns, constants, + - * / %, abs, "
-        "CAST(… AS DOUBLE), comparisons, AND, OR, NOT and IS NULL"
+        f"cannot use {type(expr).__name__} in a predicate: it takes columns, constants, arithmetic, functions, casts, "
+        "comparisons, AND, OR, NOT and IS NULL"
     )
 
 
 def _inner(node: Node) -> str:
-    return node.text if node.op in {"column", "literal", "abs", "double"} else f"({node.text})"
+    closed = node.op in {"column", "literal", "abs", "double", "cast"} or (
+        node.op == "call" and node.value not in _OPEN
+    )
+    return node.text if closed else f"({node.text})"
 
 
 def _column(column: ex.Column, schemas: Mapping[Side, pa.Schema]) -> Node:
@@ -128,16 +142,45 @@ def _column(column: ex.Column, schemas: Mapping[Side, pa.Schema]) -> Node:
     )
 
 
-def _node(op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int = 0) -> Node:
+def _node(op: str, meaning: Type, args: tuple[Node, ...], text: str, reach: int = 0, value: object = None) -> Node:
     """Make a node; compute it at once if all its operands are constants."""
     sides = frozenset(side for arg in args for side in arg.sides)
-    node = Node(op, meaning, args, sides=sides, reach=reach, text=text)
-    if not all(arg.op == "literal" for arg in args) or meaning.kind in {Kind.STRING, Kind.BINARY}:
+    return _folded(Node(op, meaning, args, value, sides=sides, reach=reach, text=text))
+
+
+def _folded(node: Node) -> Node:
+    if node.sides or node.type.kind is Kind.LIST:
         return node
     with np.errstate(all="ignore"):
         values = evaluate(node, ColumnsBySide({}))
     known = values.valid is None or bool(values.valid[0])
-    return literal(values.data.tolist()[0] if known else None, meaning, text)
+    return literal(values.data.tolist()[0] if known else None, node.type, node.text)
+
+
+def _cast(expr: ex.Cast, schemas: Mapping[Side, pa.Schema]) -> Node:
+    arg, text = resolve(expr.operand, schemas), to_sql(expr)
+    if expr.to == "DOUBLE" and arg.type.kind in {Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.NULL}:
+        return _double(arg)
+    typed = check_cast(arg, expr.to, text)
+    if arg.is_null:
+        return literal(None, typed.type, text)
+    return _node("cast", typed.type, typed.args, text, typed.reach, expr.to)
+
+
+def _call(expr: ex.Call, schemas: Mapping[Side, pa.Schema]) -> Node:
+    args, text = [resolve(arg, schemas) for arg in expr.args], to_sql(expr)
+    if expr.name not in TAKE_NULL and any(arg.is_null for arg in args):
+        return literal(None, Type(Kind.NULL), text)
+    if expr.name in TAKE_TIMES:  # a constant in quotes beside times is one
+        places = values_of_choice(expr.name, args)
+        beside = next((args[place] for place in places if args[place].type.kind in _PARSED), None)
+        if beside is not None:
+            for place in places:
+                args[place] = _parsed(args[place], beside, text)
+    typed = check_call(expr.name, args, text)
+    if typed.type.kind is Kind.NULL:
+        return literal(None, typed.type, text)
+    return _node("call", typed.type, typed.args, text, typed.reach, expr.name)
 
 
 def _double(arg: Node) -> Node:
@@ -161,7 +204,7 @@ def _arithmetic(op: str, one: Node, two: Node) -> Node:
     meaning = arithmetic(op, one.type, two.type, text)
     if one.is_null or two.is_null:
         return literal(None, meaning, text)
-    if meaning.kind is Kind.FLOAT:  # a decimal that meets a double, or is divided, becomes a double first
+    if meaning.kind is Kind.FLOAT and op != "%":  # a decimal that meets a double, or is divided, becomes a double first
         one, two = (_double(arg) if arg.type.kind is Kind.DECIMAL else arg for arg in (one, two))
     return _node(op, meaning, (one, two), text, _reach(op, meaning, one, two))
 
@@ -169,8 +212,10 @@ def _arithmetic(op: str, one: Node, two: Node) -> Node:
 def _reach(op: str, meaning: Type, one: Node, two: Node) -> int:
     if op == "*":
         return one.reach * two.reach
-    if op == "%":
+    if op == "//":
         return one.reach
+    if op == "%":
+        return int(one.reach * 10 ** max(meaning.scale - one.type.scale, 0))
     return int(sum(arg.reach * 10 ** max(meaning.scale - arg.type.scale, 0) for arg in (one, two)))
 
 
@@ -178,13 +223,26 @@ def _compare(expr: ex.Compare, schemas: Mapping[Side, pa.Schema]) -> Node:
     one, two = resolve(expr.left, schemas), resolve(expr.right, schemas)
     text = f"{_inner(one)} {expr.op} {_inner(two)}"
     one, two = _parsed(one, two, text), _parsed(two, one, text)
-    check_comparable(expr.op, one.type, two.type, text)
-    if one.is_null or two.is_null:
-        return literal(None, BOOLEAN, text)
-    kinds = {one.type.kind, two.type.kind}
-    if kinds == {Kind.DECIMAL, Kind.FLOAT}:
-        one, two = _double(one), _double(two)
-    return _node(expr.op, BOOLEAN, (one, two), text)
+    distinct = expr.op.endswith("DISTINCT FROM")
+    if distinct and (one.is_null or two.is_null):
+        same = _node("isnull", BOOLEAN, (two if one.is_null else one,), text)
+    else:
+        check_comparable(expr.op, one.type, two.type, text)
+        if one.is_null or two.is_null:
+            return literal(None, BOOLEAN, text)
+        one, two = _comparable(one, two)
+        same = _node("same" if distinct else expr.op, BOOLEAN, (one, two), text)
+    return _node("not", BOOLEAN, (same,), text) if expr.op == "IS DISTINCT FROM" else same
+
+
+def _comparable(one: Node, two: Node) -> tuple[Node, Node]:
+    """Give a decimal and a float one type, and lists the form in which they compare."""
+    if {one.type.kind, two.type.kind} == {Kind.DECIMAL, Kind.FLOAT}:
+        return _double(one), _double(two)
+    if one.type.element is not None and two.type.element is not None:
+        element = same_elements(one.type.element, two.type.element)
+        return _folded(encoding(one, element)), _folded(encoding(two, element))
+    return one, two
 
 
 def _literal(value: ex.Scalar) -> Node:  # noqa: PLR0911  one line for each type reads best

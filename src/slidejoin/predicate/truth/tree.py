@@ -18,7 +18,16 @@ __all__ = ["BOOLEAN", "COMPARATORS", "MIRRORED", "NEGATED", "Node", "column_of",
 BOOLEAN = Type(Kind.BOOL)
 COMPARATORS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+NEGATED = {
+    "=": "<>",
+    "<>": "=",
+    "<": ">=",
+    "<=": ">",
+    ">": "<=",
+    ">=": "<",
+    "IS DISTINCT FROM": "IS NOT DISTINCT FROM",
+    "IS NOT DISTINCT FROM": "IS DISTINCT FROM",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +38,15 @@ class Node:
     ----------
     op
         "column", "literal", an arithmetic operator, a comparator, "negate", "abs", "double" (nearest double of a
-        number), "and", "or", "not" or "isnull".
+        number), "and", "or", "not", "isnull" or "same" (IS NOT DISTINCT FROM); "call" or "cast", whose value is the
+        function's name or the target; "rescale" (an exact value with more digits), "encoded" (a list as bytes);
+        made for keys alone, "prefix" (a string's first bytes as an integer) and "codes" (an integer for any value).
     type
         Kind and scale of the result.
     args
         Operands.
     value
-        Of a column its (side, name); of a literal the unscaled int, float, bool, bytes or None.
+        Of a column its (side, name); of a literal the unscaled int, float, bool, bytes or None; else see `op`.
     minus_zero
         Whether a literal is -0.0, which equals 0.0 but computes differently.
     sides

@@ -31,6 +31,7 @@ class Kind(Enum):
     DURATION = "duration"
     STRING = "string"
     BINARY = "binary"
+    LIST = "list"
     NULL = "NULL"
     OTHER = "payload only"
 
@@ -53,10 +54,12 @@ class Type:
 
     kind: Kind
     scale: int = 0
+    element: Type | None = None
+    """Of a list, the type of its elements."""
 
     def __str__(self) -> str:
         """Return how error messages call this type."""
-        return self.kind.value
+        return self.kind.value if self.element is None else f"list of {self.element} values"
 
     @property
     def exact(self) -> bool:
@@ -77,13 +80,13 @@ def _is_bytes(arrow: pa.DataType) -> Kind | None:
     return None
 
 
-def type_of(arrow: pa.DataType) -> Type:  # noqa: PLR0911  one line for each family reads best
+def type_of(arrow: pa.DataType) -> Type:  # noqa: C901, PLR0911  one line for each family reads best
     """Return the meaning of an Arrow type; `Kind.OTHER` for types that can only be payload.
 
     Examples
     --------
     >>> type_of(pa.timestamp("us", "UTC"))
-    Type(kind=<Kind.INSTANT: 'timestamp with time zone'>, scale=6)
+    Type(kind=<Kind.INSTANT: 'timestamp with time zone'>, scale=6, element=None)
     """
     if pat.is_dictionary(arrow):
         return type_of(arrow.value_type)
@@ -103,6 +106,9 @@ def type_of(arrow: pa.DataType) -> Type:  # noqa: PLR0911  one line for each fam
         return Type(Kind.TIME, UNIT_SCALE[arrow.unit])
     if pat.is_duration(arrow):
         return Type(Kind.DURATION, UNIT_SCALE[arrow.unit])
+    if pat.is_list(arrow) or pat.is_large_list(arrow) or pat.is_fixed_size_list(arrow):
+        element = type_of(arrow.value_type)
+        return Type(Kind.OTHER) if element.kind is Kind.OTHER else Type(Kind.LIST, 0, element)
     kind = _is_bytes(arrow)
     return Type(kind) if kind is not None else Type(Kind.OTHER)
 
@@ -135,14 +141,13 @@ def check_comparable(op: str, left: Type, right: Type, text: str) -> None:
     if Kind.OTHER in kinds:
         raise PredicateError(
             f"cannot compare in {text}: a column of this type can be selected and tested with IS NULL, but not "
-            "compared; compare numbers (decimals to 18 digits), times, booleans, strings or binary"
+            "compared; compare numbers (decimals to 18 digits), times, booleans, strings, binary or lists of these"
         )
-    if kinds <= NUMBERS or kinds <= NAIVE_TIMES or (len(kinds) == 1 and not kinds & BYTES):
+    if kinds == {Kind.LIST}:
+        _check_lists(op, left, right, text)
         return
-    if len(kinds) == 1:
-        if op in {"=", "<>"}:
-            return
-        raise PredicateError(f"cannot order {left} values with {op} in {text}: they can be compared with = and <> only")
+    if kinds <= NUMBERS or kinds <= NAIVE_TIMES or len(kinds) == 1:
+        return
     if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
         raise PredicateError(
             f"cannot compare {left} with {right} in {text}: give both a time zone or neither, for example with "
@@ -152,6 +157,17 @@ def check_comparable(op: str, left: Type, right: Type, text: str) -> None:
         f"cannot compare {left} with {right} in {text}: both sides must be of one kind "
         "(numbers, times, booleans, strings or binary); convert one of the columns first"
     )
+
+
+def _check_lists(op: str, left: Type, right: Type, text: str) -> None:
+    if op in {"<", "<=", ">", ">="}:
+        raise PredicateError(f"cannot order lists with {op} in {text}: they can be compared with = and <> only")
+    one, two = left.element or Type(Kind.NULL), right.element or Type(Kind.NULL)
+    if {one.kind, two.kind} <= NUMBERS and (one.kind is Kind.FLOAT) != (two.kind is Kind.FLOAT):
+        raise PredicateError(
+            f"cannot compare a {left} with a {right} in {text}: give both elements of one type, in the stream before"
+        )
+    check_comparable(op, one, two, text)
 
 
 def arithmetic(op: str, left: Type, right: Type, text: str) -> Type:
@@ -176,7 +192,7 @@ def arithmetic(op: str, left: Type, right: Type, text: str) -> Type:
         hint = "add a duration instead of a number, for example INTERVAL '5' MINUTE or a timedelta"
     else:
         hint = (
-            "arithmetic is for numbers (+ - * /, and % on integers), timestamp - timestamp, "
+            "arithmetic is for numbers (+ - * / %, and // on integers), timestamp - timestamp, "
             "timestamp + duration, duration + duration and duration * integer"
         )
     raise PredicateError(f"there is no {left} {op} {right} in {text}: {hint}")
@@ -184,10 +200,13 @@ def arithmetic(op: str, left: Type, right: Type, text: str) -> Type:
 
 def _number(op: str, left: Type, right: Type, text: str) -> Type:
     kinds = {left.kind, right.kind}
-    if op == "%":
+    if op == "//":
         if kinds == {Kind.INT}:
             return Type(Kind.INT)
-        raise PredicateError(f"there is no {left} % {right} in {text}: % takes integers only")
+        raise PredicateError(
+            f"there is no {left} // {right} in {text}: // takes integers only, since engines differ on others. "
+            "Write floor(x / y), or x / y"
+        )
     if op == "/" or Kind.FLOAT in kinds:
         return Type(Kind.FLOAT)
     scale = left.scale + right.scale if op == "*" else max(left.scale, right.scale)

@@ -30,6 +30,7 @@ __all__ = [
     "literal_values",
     "load",
     "rows_of",
+    "validity",
     "values_of",
 ]
 
@@ -47,8 +48,9 @@ class Values:
     Attributes
     ----------
     data
-        int64 or object (Python ints, where int64 would overflow) for exact kinds, float64, bool, or a
-        `pyarrow.LargeBinaryArray` for strings and binary; shape (n,), or (1,) for a constant.
+        int64 or object (Python ints, where int64 would overflow) for exact kinds, float64, bool, a
+        `pyarrow.LargeBinaryArray` for strings and binary, or the array itself for lists; shape (n,), or (1,) for a
+        constant.
     valid
         False where the value is NULL; None if there is no NULL. Exact data is 0 there.
     low, high
@@ -155,7 +157,8 @@ def one_array(column: Column) -> pa.Array[Any]:
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
 
 
-def _validity(array: pa.Array[Any]) -> NDArray[np.bool_] | None:
+def validity(array: pa.Array[Any]) -> NDArray[np.bool_] | None:
+    """Return where an array is not NULL; None if nowhere it is."""
     if array.null_count == 0:
         return None
     valid: NDArray[np.bool_] = pc.is_valid(array).to_numpy(zero_copy_only=False)
@@ -219,13 +222,15 @@ def load(  # noqa: PLR0911 - one case for each layout
     if meaning.kind in {Kind.STRING, Kind.BINARY}:
         whole = bytes_array(array)
         # Of the decoded values: Arrow before 26 does not see a NULL entry of a dictionary from outside.
-        return Values(whole, _validity(whole))
+        return Values(whole, validity(whole))
     if pat.is_dictionary(array.type):
         array = array.dictionary_decode()  # type: ignore[attr-defined]  # of dictionaries, by its type
-    valid = _validity(array)
+    valid = validity(array)
     if meaning.kind is Kind.BOOL:
         filled = array if valid is None else array.fill_null(False)  # noqa: FBT003  Arrow's signature
         return Values(filled.to_numpy(zero_copy_only=False), valid)
+    if meaning.kind is Kind.LIST:
+        return Values(array, valid)
     if meaning.kind is Kind.OTHER:
         return Values(np.zeros(len(array), np.int64), valid)
     if meaning.kind is Kind.FLOAT:

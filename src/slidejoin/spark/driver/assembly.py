@@ -22,6 +22,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.plan.explanation import warn_without_index
 from slidejoin.plan.plan import make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
@@ -81,7 +82,9 @@ def bound_to(
         For a predicate, selection or names that cannot be used.
     """
     left, right = (_schema(frames.get(side, frames["left"])) for side in SIDES)
-    chosen = choose_strategy(strategy, make_plan(config, left, right).bound, buckets, spread)
+    bound = make_plan(config, left, right).bound
+    warn_without_index(config, bound)
+    chosen = choose_strategy(strategy, bound, buckets, spread)
     select = config.select
     if select is None:
         sides = zip(config.aliases, (left, right), strict=True)
