@@ -50,6 +50,9 @@ AT_ONCE, SHARE = 1 << 13, 32
 SMALL_RUN = 1 << 12
 """Rows of a run up to which the ordinals of candidates are compared to count them."""
 
+MOST_RUNS = 32
+"""Runs of a chain up to which one is cut by the times of its rows: where these come in any order, cuts part nothing."""
+
 LONGEST = (1 << 31) - 1
 """Ordinals that a run may span: a row's place in it has 32 bits."""
 
@@ -79,6 +82,8 @@ class PlanarIndex(Index):
         self._merges: list[PlanarMerge] = []
         self._lengthening = Lock()
         self._newest: Newest | None = None
+        self._expiring = -1
+        """The dimension by which rows expire, from the second key on; -1 where it is none of these."""
         self._lined: tuple[list[PlanarRun], Lines] | None = None
 
     # -- insert ------------------------------------------------------------------------------------------------------
@@ -172,6 +177,7 @@ class PlanarIndex(Index):
 
     def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see Index
         """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself. Any run may expire."""
+        self._expiring = dimension
         self._runs = [run for run in self._runs if run.size and run.largest(dimension) >= value]
 
     # -- probe -------------------------------------------------------------------------------------------------------
@@ -244,19 +250,30 @@ class PlanarIndex(Index):
         """
         ends = int(probes.seen_from[0]), int(probes.seen_from[-1])
         tops = int(probes.seen_to[0]), int(probes.seen_to[-1])
+        times = self._times_left(probes)
         with self._lengthening:
             place = 0
             while place < len(self._runs):
                 run = self._runs[place]
-                bounds = _bounds(run, ends) or _bounds(run, tops)
+                old = _bounds(run, ends)
+                if not old and len(self._runs) < MOST_RUNS:
+                    old = _bounds_in_time(run, self._expiring, times)
+                bounds = old or _bounds(run, tops)
                 if bounds:
                     parts = run.cut(bounds)
                     for part in parts:
-                        part.leaving |= run.base < ends[1]
+                        part.leaving |= bool(old)
                         _ = part.line  # several threads may need it at once
                     self._runs[place : place + 1] = parts
                 else:
                     place += 1
+
+    def _times_left(self, probes: Probes) -> tuple[int, int]:
+        """Return the smallest time that any probe asks for, and that from which on all ask for all."""
+        if self._expiring < 1:
+            return 0, 0
+        reach = Reach.of(probes, self.dims)
+        return int(reach.low[self._expiring]), int(reach.inner_low[self._expiring])
 
     # -- size --------------------------------------------------------------------------------------------------------
 
@@ -345,3 +362,23 @@ def _bounds(run: PlanarRun, zone: tuple[int, int]) -> list[int]:
         bounds.append(middle)
         parts += [(first, middle), (middle, last)]
     return sorted(bounds)
+
+
+def _bounds_in_time(run: PlanarRun, dimension: int, times: tuple[int, int]) -> list[int]:
+    """Return the ordinals at which a run is cut, so that rows of times that some probes ask for are in short parts.
+
+    Rows below ``times[0]`` are asked for by no probe, those from ``times[1]`` on by all. Where rows did not come in the
+    order of their times, so that a cut would separate few, none are returned.
+    """
+    if dimension < 1 or run.rows <= SMALL_RUN or not (run.size and run.in_time):
+        return []
+    if int(run.x.aux_min[dimension - 1]) >= times[1]:
+        return []
+    asked, offsets = run.x.aux[:, dimension - 1], run.x.offsets
+    early = offsets[asked < times[1]]
+    last, gone = int(early.max()) + 1, offsets[asked >= times[0]]
+    run.in_time = 4 * last <= 3 * run.rows and 2 * early.size >= last
+    if not run.in_time:
+        return []
+    first = int(gone.min()) if gone.size else 0
+    return _bounds(run, (run.base + first, run.base + last))
