@@ -20,6 +20,7 @@ import numpy as np
 from slidejoin.index.answer import Answer
 from slidejoin.index.parallel_search import search
 from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
+from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
 from slidejoin.index.planar.lines import Lines, Seen, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.newest import COLLECTED, Newest, prepared
@@ -46,9 +47,6 @@ SMALLEST_LIMIT = 4096
 
 AT_ONCE, SHARE = 1 << 13, 32
 """Rows that a push may merge besides its own, and more for each of its rows; longer merges are spread over pushes."""
-
-SMALL_RUN = 1 << 12
-"""Rows of a run up to which the ordinals of candidates are compared to count them."""
 
 MOST_RUNS = 32
 """Runs of a chain up to which one is cut by the times of its rows: where these come in any order, cuts part nothing."""
@@ -212,7 +210,7 @@ class PlanarIndex(Index):
         count_whole(alone, probes, counts)
         for at in np.flatnonzero(alone.checks):
             seen = alone.only(np.arange(len(alone)) == at)
-            for first, last in _seeing_parts(seen.runs[0], probes):
+            for first, last in seeing_parts(seen.runs[0], probes):
                 counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
         return CountedBoxes(counts, lambda: self.search(probes))
 
@@ -245,7 +243,7 @@ class PlanarIndex(Index):
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
 
-        A run is cut into halves, the half at its end into halves again, down to runs of `SMALL_RUN` rows; so that each
+        A run is cut into halves, the half at its end into halves again, down to short ones, see `cutting`; so that each
         row is moved O(log) times until it expires, and the number of runs grows by as many.
         """
         ends = int(probes.seen_from[0]), int(probes.seen_from[-1])
@@ -255,10 +253,10 @@ class PlanarIndex(Index):
             place = 0
             while place < len(self._runs):
                 run = self._runs[place]
-                old = _bounds(run, ends)
+                old = bounds_of(run, ends)
                 if not old and len(self._runs) < MOST_RUNS:
-                    old = _bounds_in_time(run, self._expiring, times)
-                bounds = old or _bounds(run, tops)
+                    old = bounds_in_time(run, self._expiring, times)
+                bounds = old or bounds_of(run, tops)
                 if bounds:
                     parts = run.cut(bounds)
                     for part in parts:
@@ -328,57 +326,3 @@ class _Counting:
     def search(self, probes: Probes) -> CountedBoxes:
         """Count every probe's rows."""
         return self._index.tally(probes)
-
-
-def _seeing_parts(run: PlanarRun, probes: Probes) -> list[tuple[int, int]]:
-    """Return the stretches of probes that see some rows of a run and not others."""
-    # Both ends of what probes see ascend.
-    inside = [
-        (int(np.searchsorted(ends, run.base, side="right")), int(np.searchsorted(ends, run.end)))
-        for ends in (probes.seen_from, probes.seen_to)
-    ]
-    parts: list[tuple[int, int]] = []
-    for first, last in sorted(stretch for stretch in inside if stretch[0] < stretch[1]):
-        if parts and first <= parts[-1][1]:
-            parts[-1] = parts[-1][0], max(last, parts[-1][1])
-        else:
-            parts.append((first, last))
-    return parts
-
-
-def _bounds(run: PlanarRun, zone: tuple[int, int]) -> list[int]:
-    """Return the ordinals at which a run is cut, so that only short parts have an end of some probe's view inside.
-
-    Ends lie in ``zone[0] <= end <= zone[1]``; none are returned if it is not to be cut.
-    """
-    if run.rows <= SMALL_RUN or zone[1] <= run.base or zone[0] >= run.end:
-        return []
-    bounds, parts = [run.base, run.end], [(run.base, run.end)]
-    while parts:
-        first, last = parts.pop()
-        if last - first <= SMALL_RUN or zone[1] <= first or zone[0] >= last:
-            continue
-        middle = (first + last) // 2
-        bounds.append(middle)
-        parts += [(first, middle), (middle, last)]
-    return sorted(bounds)
-
-
-def _bounds_in_time(run: PlanarRun, dimension: int, times: tuple[int, int]) -> list[int]:
-    """Return the ordinals at which a run is cut, so that rows of times that some probes ask for are in short parts.
-
-    Rows below ``times[0]`` are asked for by no probe, those from ``times[1]`` on by all. Where rows did not come in the
-    order of their times, so that a cut would separate few, none are returned.
-    """
-    if dimension < 1 or run.rows <= SMALL_RUN or not (run.size and run.in_time):
-        return []
-    if int(run.x.aux_min[dimension - 1]) >= times[1]:
-        return []
-    asked, offsets = run.x.aux[:, dimension - 1], run.x.offsets
-    early = offsets[asked < times[1]]
-    last, gone = int(early.max()) + 1, offsets[asked >= times[0]]
-    run.in_time = 4 * last <= 3 * run.rows and 2 * early.size >= last
-    if not run.in_time:
-        return []
-    first = int(gone.min()) if gone.size else 0
-    return _bounds(run, (run.base + first, run.base + last))
