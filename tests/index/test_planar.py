@@ -14,7 +14,7 @@ import slidejoin as sj
 from slidejoin.errors import PredicateError
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.planar.answers import FoundInBoxes, count_whole
-from slidejoin.index.planar.lines import Seen, lines_of
+from slidejoin.index.planar.lines import Reached, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, build_planar
@@ -101,7 +101,7 @@ def assert_found(run: PlanarRun, rows: Any, probes: Probes) -> None:
     right = expected(rows, probes, run.base)
     checks = CHECK_SEEN | (CHECK_AUX if rows[1].shape[1] > 1 else 0)
     lines = lines_of([run], rows[1].shape[1])
-    seen = Seen(lines, np.arange(len(lines.runs)), np.full(len(lines.runs), checks))
+    seen = Reached(lines, np.arange(len(lines.runs)), np.full(len(lines.runs), checks))
     found = FoundInBoxes(seen, probes)
     assert found.counts.tolist() == [len(one) for one in right]
     n = len(probes)

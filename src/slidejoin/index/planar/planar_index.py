@@ -21,7 +21,7 @@ from slidejoin.index.answer import Answer
 from slidejoin.index.parallel_search import search
 from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
 from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
-from slidejoin.index.planar.lines import Lines, Seen, lines_of
+from slidejoin.index.planar.lines import Lines, Reached, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.newest import COLLECTED, Newest, prepared
 from slidejoin.index.planar.run import PlanarRun
@@ -223,11 +223,11 @@ class PlanarIndex(Index):
             self._lined = known = list(self._runs), lines_of(self._runs, self.dims)
         return known[1]
 
-    def _reached(self, probes: Probes) -> Seen:
+    def _reached(self, probes: Probes) -> Reached:
         """Return the runs that some probe may reach."""
         lines = self._lines
         if not len(probes):
-            return Seen(lines, np.empty(0, np.int64), np.empty(0, np.int64))
+            return Reached(lines, np.empty(0, np.int64), np.empty(0, np.int64))
         reached = (lines.base < probes.seen_to[-1]) & (lines.end > probes.seen_from[0])
         whole = (lines.base >= probes.seen_from[-1]) & (lines.end <= probes.seen_to[0])
         checks = np.where(whole, 0, CHECK_SEEN)
@@ -238,7 +238,7 @@ class PlanarIndex(Index):
                 passed = (lines.least >= reach.inner_low) & (lines.most <= reach.inner_high)
                 checks |= np.where(passed[:, 1:].all(axis=1), 0, CHECK_AUX)
         chosen = np.flatnonzero(reached)
-        return Seen(lines, chosen, checks[chosen])
+        return Reached(lines, chosen, checks[chosen])
 
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
