@@ -293,28 +293,6 @@ def test_runs_are_cut_where_rows_leave_one_after_the_other() -> None:
     assert join._state.operator.windows["left"].index.nbytes < 100 * 60_000
 
 
-@pytest.mark.parametrize("disorder", [1, 50, 5000])
-def test_counts_in_a_time_window_whatever_order_times_have(disorder: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, SMALL_RUN=128)
-    rng, at = np.random.default_rng(6), 0
-    options: dict[str, Any] = {"on": "l.a < r.a AND l.b > r.b", "output": "count"}
-    options["window"] = sj.TimeWindow(3000, on="ts", lateness=disorder)
-    joins = [sj.StreamJoin(**options, algorithm=name, threads=1) for name in ("planar", "bi_sort")]
-    runs: list[PlanarRun] = []
-    for _ in range(9):
-        batches = [
-            {name: rng.integers(0, 400, 1000) for name in ("a", "b")}
-            | {"ts": np.arange(at, at + 1000) + rng.integers(0, disorder, 1000)}
-            for _ in range(2)
-        ]
-        at += 1000
-        one, two = (join.push(*batches, order_by="ts") for join in joins)
-        assert one.equals(two)
-        runs += runs_of(joins[0])
-        assert len(runs_of(joins[0])) < 64
-    assert any(run.leaving for run in runs)
-
-
 def test_auto_chooses_it_for_two_ranges_and_never_beside_an_equality() -> None:
     rows = {"a": [1], "b": [2], "ts": [0]}
 
@@ -337,3 +315,25 @@ def test_options_are_checked() -> None:
         sj.options.Planar(fan_out=0)
     with pytest.raises(PredicateError):
         sj.StreamJoin(on="l.a < l.b AND", window=sj.CountWindow(5), algorithm="planar")
+
+
+@pytest.mark.parametrize("disorder", [1, 50, 5000])
+def test_counts_in_a_time_window_whatever_order_times_have(disorder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, SMALL_RUN=128)
+    rng, at = np.random.default_rng(6), 0
+    options: dict[str, Any] = {"on": "l.a < r.a AND l.b > r.b", "output": "count"}
+    options["window"] = sj.TimeWindow(3000, on="ts", lateness=disorder)
+    joins = [sj.StreamJoin(**options, algorithm=name, threads=1) for name in ("planar", "bi_sort")]
+    runs: list[PlanarRun] = []
+    for _ in range(9):
+        batches = [
+            {name: rng.integers(0, 400, 1000) for name in ("a", "b")}
+            | {"ts": np.arange(at, at + 1000) + rng.integers(0, disorder, 1000)}
+            for _ in range(2)
+        ]
+        at += 1000
+        one, two = (join.push(*batches, order_by="ts") for join in joins)
+        assert one.equals(two)
+        runs += runs_of(joins[0])
+        assert len(runs_of(joins[0])) < 64
+    assert any(run.leaving for run in runs)
