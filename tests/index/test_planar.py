@@ -14,7 +14,7 @@ import slidejoin as sj
 from slidejoin.errors import PredicateError
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.planar.answers import FoundInBoxes, count_whole
-from slidejoin.index.planar.lines import Seen, lines_of
+from slidejoin.index.planar.lines import Reached, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, build_planar
@@ -100,7 +100,8 @@ def pairs_of(found: FoundInBoxes, first: int, last: int) -> list[list[int]]:
 def assert_found(run: PlanarRun, rows: Any, probes: Probes) -> None:
     right = expected(rows, probes, run.base)
     checks = CHECK_SEEN | (CHECK_AUX if rows[1].shape[1] > 1 else 0)
-    seen = Seen(lines_of([run], rows[1].shape[1]), np.zeros(1, np.int64), np.array([checks]))
+    lines = lines_of([run], rows[1].shape[1])
+    seen = Reached(lines, np.arange(len(lines.runs)), np.full(len(lines.runs), checks))
     found = FoundInBoxes(seen, probes)
     assert found.counts.tolist() == [len(one) for one in right]
     n = len(probes)
@@ -317,3 +318,25 @@ def test_options_are_checked() -> None:
         sj.options.Planar(fan_out=0)
     with pytest.raises(PredicateError):
         sj.StreamJoin(on="l.a < l.b AND", window=sj.CountWindow(5), algorithm="planar")
+
+
+@pytest.mark.parametrize("disorder", [1, 50, 5000])
+def test_counts_in_a_time_window_whatever_order_times_have(disorder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, SMALL_RUN=128)
+    rng, at = np.random.default_rng(6), 0
+    options: dict[str, Any] = {"on": "l.a < r.a AND l.b > r.b", "output": "count"}
+    options["window"] = sj.TimeWindow(3000, on="ts", lateness=disorder)
+    joins = [sj.StreamJoin(**options, algorithm=name, threads=1) for name in ("planar", "bi_sort")]
+    runs: list[PlanarRun] = []
+    for _ in range(9):
+        batches = [
+            {name: rng.integers(0, 400, 1000) for name in ("a", "b")}
+            | {"ts": np.arange(at, at + 1000) + rng.integers(0, disorder, 1000)}
+            for _ in range(2)
+        ]
+        at += 1000
+        one, two = (join.push(*batches, order_by="ts") for join in joins)
+        assert one.equals(two)
+        runs += runs_of(joins[0])
+        assert len(runs_of(joins[0])) < 64
+    assert any(run.leaving for run in runs)

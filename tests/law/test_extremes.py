@@ -20,7 +20,7 @@ def lit(value: Any) -> Node:
     return ("lit", value)
 
 
-ALGORITHMS = st.sampled_from(["auto", "auto", "auto", "bi_sort", "bplus_tree", "nested_loop"])
+ALGORITHMS = st.sampled_from(["auto", "auto", "auto", "bi_sort", "planar", "bplus_tree", "nested_loop"])
 
 
 @examples(300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from slidejoin.kernels.candidates.spreading import SIDE, STAGES, fill_both
 from slidejoin.kernels.candidates.weaving import weave
+from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import Found, FoundPositions, InRanges
     from slidejoin.runtime.array_pool import ArrayPool
-    from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
 __all__ = ["PositionCandidates", "RangeCandidates"]
@@ -70,11 +71,14 @@ class RangeCandidates:
             )
             return left, right
         places = np.concatenate([np.zeros(1, np.int64), ends])
+        fills: list[Callable[[], None]] = []
         for role, slots, found in self._found:
             begin, end = (int(at) for at in np.searchsorted(slots, (first, last)))
             own = np.zeros(slots.size, np.int64)
             own[begin:end] = places[slots[begin:end] - first]
-            found.fill(begin, end, own, *((left, right) if role == "left" else (right, left)))
+            fills.append(partial(found.fill, begin, end, own, *((left, right) if role == "left" else (right, left))))
+        # Each side by a thread of its own; one may hand parts of its work to others, which are never all waiting.
+        (self._workers if parts > 1 else Workers(1)).run(fills)
         return left, right
 
     def _stretch(

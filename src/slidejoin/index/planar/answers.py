@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.lines import Seen
+    from slidejoin.index.planar.lines import Reached
     from slidejoin.index.probe import Probes
     from slidejoin.index.sorted_runs.run import Run
 
@@ -46,7 +46,7 @@ class Boxes:
 
     __slots__ = ("_seen", "boxes", "order", "side_lines", "sides", "table")
 
-    def __init__(self, seen: Seen, probes: Probes) -> None:
+    def __init__(self, seen: Reached, probes: Probes) -> None:
         self._seen, lines = seen, seen.lines  # keeps the memory that the table points to
         self.table = lines.planar[seen.chosen]
         self.table[:, CHECKS] = seen.checks
@@ -83,7 +83,7 @@ class FoundInBoxes:
 
     Parameters
     ----------
-    seen : Seen
+    seen : Reached
         The runs that some probe may reach.
     probes : Probes
     only_counts : bool
@@ -98,7 +98,7 @@ class FoundInBoxes:
     in_ranges = None
     """Rows are listed by ordinal, not as ranges."""
 
-    def __init__(self, seen: Seen, probes: Probes, *, only_counts: bool = False) -> None:
+    def __init__(self, seen: Reached, probes: Probes, *, only_counts: bool = False) -> None:
         n = len(probes)
         self._probes, self._boxes = probes, Boxes(seen, probes)
         rest = probes.aux_dims > 0
@@ -133,7 +133,7 @@ class FoundInBoxes:
             self._report(lines, FILL, places, stored)
 
 
-def count_whole(seen: Seen, probes: Probes, counts: NDArray[np.int64]) -> None:
+def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64]) -> None:
     """Add to `counts` (n,) int64 the rows that probes find in runs each of which they see as a whole or not at all.
 
     What a probe finds in a run of which it sees a part is not counted.

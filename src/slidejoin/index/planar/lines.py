@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.planar.run import PlanarRun
 
-__all__ = ["Lines", "Seen", "lines_of"]
+__all__ = ["Lines", "Reached", "lines_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def lines_of(chain: Sequence[PlanarRun], dims: int) -> Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Reached:
     """The runs that some probe may reach.
 
     Attributes
@@ -79,9 +79,9 @@ class Seen:
     chosen: NDArray[np.int64]
     checks: NDArray[np.int64]
 
-    def only(self, which: NDArray[np.bool_]) -> Seen:
+    def only(self, which: NDArray[np.bool_]) -> Reached:
         """Return some of them."""
-        return Seen(self.lines, self.chosen[which], self.checks[which])
+        return Reached(self.lines, self.chosen[which], self.checks[which])
 
     @property
     def runs(self) -> list[PlanarRun]:

@@ -20,7 +20,8 @@ import numpy as np
 from slidejoin.index.answer import Answer
 from slidejoin.index.parallel_search import search
 from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
-from slidejoin.index.planar.lines import Lines, Seen, lines_of
+from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
+from slidejoin.index.planar.lines import Lines, Reached, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.newest import COLLECTED, Newest, prepared
 from slidejoin.index.planar.run import PlanarRun
@@ -47,8 +48,8 @@ SMALLEST_LIMIT = 4096
 AT_ONCE, SHARE = 1 << 13, 32
 """Rows that a push may merge besides its own, and more for each of its rows; longer merges are spread over pushes."""
 
-SMALL_RUN = 1 << 12
-"""Rows of a run up to which the ordinals of candidates are compared to count them."""
+MOST_RUNS = 32
+"""Runs of a chain up to which one is cut by the times of its rows: where these come in any order, cuts part nothing."""
 
 LONGEST = (1 << 31) - 1
 """Ordinals that a run may span: a row's place in it has 32 bits."""
@@ -79,6 +80,8 @@ class PlanarIndex(Index):
         self._merges: list[PlanarMerge] = []
         self._lengthening = Lock()
         self._newest: Newest | None = None
+        self._expiring = -1
+        """The dimension by which rows expire, from the second key on; -1 where it is none of these."""
         self._lined: tuple[list[PlanarRun], Lines] | None = None
 
     # -- insert ------------------------------------------------------------------------------------------------------
@@ -172,6 +175,7 @@ class PlanarIndex(Index):
 
     def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see Index
         """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself. Any run may expire."""
+        self._expiring = dimension
         self._runs = [run for run in self._runs if run.size and run.largest(dimension) >= value]
 
     # -- probe -------------------------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ class PlanarIndex(Index):
         count_whole(alone, probes, counts)
         for at in np.flatnonzero(alone.checks):
             seen = alone.only(np.arange(len(alone)) == at)
-            for first, last in _seeing_parts(seen.runs[0], probes):
+            for first, last in seeing_parts(seen.runs[0], probes):
                 counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
         return CountedBoxes(counts, lambda: self.search(probes))
 
@@ -219,11 +223,11 @@ class PlanarIndex(Index):
             self._lined = known = list(self._runs), lines_of(self._runs, self.dims)
         return known[1]
 
-    def _reached(self, probes: Probes) -> Seen:
+    def _reached(self, probes: Probes) -> Reached:
         """Return the runs that some probe may reach."""
         lines = self._lines
         if not len(probes):
-            return Seen(lines, np.empty(0, np.int64), np.empty(0, np.int64))
+            return Reached(lines, np.empty(0, np.int64), np.empty(0, np.int64))
         reached = (lines.base < probes.seen_to[-1]) & (lines.end > probes.seen_from[0])
         whole = (lines.base >= probes.seen_from[-1]) & (lines.end <= probes.seen_to[0])
         checks = np.where(whole, 0, CHECK_SEEN)
@@ -234,29 +238,40 @@ class PlanarIndex(Index):
                 passed = (lines.least >= reach.inner_low) & (lines.most <= reach.inner_high)
                 checks |= np.where(passed[:, 1:].all(axis=1), 0, CHECK_AUX)
         chosen = np.flatnonzero(reached)
-        return Seen(lines, chosen, checks[chosen])
+        return Reached(lines, chosen, checks[chosen])
 
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
 
-        A run is cut into halves, the half at its end into halves again, down to runs of `SMALL_RUN` rows; so that each
+        A run is cut into halves, the half at its end into halves again, down to short ones, see `cutting`; so that each
         row is moved O(log) times until it expires, and the number of runs grows by as many.
         """
         ends = int(probes.seen_from[0]), int(probes.seen_from[-1])
         tops = int(probes.seen_to[0]), int(probes.seen_to[-1])
+        times = self._times_left(probes)
         with self._lengthening:
             place = 0
             while place < len(self._runs):
                 run = self._runs[place]
-                bounds = _bounds(run, ends) or _bounds(run, tops)
+                old = bounds_of(run, ends)
+                if not old and len(self._runs) < MOST_RUNS:
+                    old = bounds_in_time(run, self._expiring, times)
+                bounds = old or bounds_of(run, tops)
                 if bounds:
                     parts = run.cut(bounds)
                     for part in parts:
-                        part.leaving |= run.base < ends[1]
+                        part.leaving |= bool(old)
                         _ = part.line  # several threads may need it at once
                     self._runs[place : place + 1] = parts
                 else:
                     place += 1
+
+    def _times_left(self, probes: Probes) -> tuple[int, int]:
+        """Return the smallest time that any probe asks for, and that from which on all ask for all."""
+        if self._expiring < 1:
+            return 0, 0
+        reach = Reach.of(probes, self.dims)
+        return int(reach.low[self._expiring]), int(reach.inner_low[self._expiring])
 
     # -- size --------------------------------------------------------------------------------------------------------
 
@@ -311,37 +326,3 @@ class _Counting:
     def search(self, probes: Probes) -> CountedBoxes:
         """Count every probe's rows."""
         return self._index.tally(probes)
-
-
-def _seeing_parts(run: PlanarRun, probes: Probes) -> list[tuple[int, int]]:
-    """Return the stretches of probes that see some rows of a run and not others."""
-    # Both ends of what probes see ascend.
-    inside = [
-        (int(np.searchsorted(ends, run.base, side="right")), int(np.searchsorted(ends, run.end)))
-        for ends in (probes.seen_from, probes.seen_to)
-    ]
-    parts: list[tuple[int, int]] = []
-    for first, last in sorted(stretch for stretch in inside if stretch[0] < stretch[1]):
-        if parts and first <= parts[-1][1]:
-            parts[-1] = parts[-1][0], max(last, parts[-1][1])
-        else:
-            parts.append((first, last))
-    return parts
-
-
-def _bounds(run: PlanarRun, zone: tuple[int, int]) -> list[int]:
-    """Return the ordinals at which a run is cut, so that only short parts have an end of some probe's view inside.
-
-    Ends lie in ``zone[0] <= end <= zone[1]``; none are returned if it is not to be cut.
-    """
-    if run.rows <= SMALL_RUN or zone[1] <= run.base or zone[0] >= run.end:
-        return []
-    bounds, parts = [run.base, run.end], [(run.base, run.end)]
-    while parts:
-        first, last = parts.pop()
-        if last - first <= SMALL_RUN or zone[1] <= first or zone[0] >= last:
-            continue
-        middle = (first + last) // 2
-        bounds.append(middle)
-        parts += [(first, middle), (middle, last)]
-    return sorted(bounds)

@@ -97,7 +97,7 @@ class PlanarRun:
         Where each level begins in `bounds`.
     """
 
-    __slots__ = ("_line", "_making", "_symbols", "bounds", "leaving", "levels", "ranks", "x", "y")
+    __slots__ = ("_line", "_making", "_symbols", "bounds", "in_time", "leaving", "levels", "ranks", "x", "y")
 
     def __init__(
         self, x: Run, y: Run, ranks: NDArray[np.uint32], bounds: NDArray[np.uint32], levels: Sequence[int]
@@ -105,6 +105,8 @@ class PlanarRun:
         self.x, self.y, self.ranks, self.bounds, self.levels = x, y, ranks, bounds, levels
         self.leaving = False
         """Whether it is a part of a run whose rows have begun to expire: such parts are not merged."""
+        self.in_time = True
+        """Whether its rows have come in the order of their times, as far as is known."""
         self._line: tuple[int, ...] | None = None
         self._symbols: Symbols | None = None
         self._making = Lock()
