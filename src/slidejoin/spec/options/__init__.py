@@ -9,6 +9,7 @@ from __future__ import annotations
 from slidejoin.spec.options.base import Options
 from slidejoin.spec.options.celljoin import Hash, NestedLoop
 from slidejoin.spec.options.panjoin import BiSort, RapTable, WibTree
+from slidejoin.spec.options.spojoin import POJoin
 from slidejoin.spec.options.trees import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
 
 __all__ = [
@@ -22,12 +23,24 @@ __all__ = [
     "NestedLoop",
     "Options",
     "PIMTree",
+    "POJoin",
     "RapTable",
     "WibTree",
 ]
 
 STRUCTURES: dict[str, type[Options]] = {
     options.name: options
-    for options in (NestedLoop, Hash, BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree, RapTable, WibTree)
+    for options in (
+        NestedLoop,
+        Hash,
+        BPlusTree,
+        ChainedBPlusTree,
+        ChainedCssTree,
+        IMTree,
+        PIMTree,
+        RapTable,
+        WibTree,
+        POJoin,
+    )
 }
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

@@ -1,0 +1,1 @@
+"""Structures over two dimensions: both ranges of a box are answered at once."""
