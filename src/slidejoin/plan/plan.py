@@ -40,6 +40,9 @@ __all__ = ["Plan", "make_plan"]
 PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "all")
 """Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
 
+PAIRED_PREFERENCE = ("equality", "band", "ranges", "scope", "not-equal", "numbers", "all")
+"""The same for a structure that answers two terms at once: nearly all rows are in scope, half of them in a range."""
+
 
 class Term(Protocol):
     """The interface of a term for the operator: keys of stored rows, and the ranges of keys of each probe."""
@@ -208,7 +211,9 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
         numbered.append((WindowTerm(scope), -1))
     if not numbered:
         numbered.append((EverythingTerm(), -1))
-    numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    structure = STRUCTURES.get(config.algorithm)
+    preference = PAIRED_PREFERENCE if structure is not None and structure.two_terms else PREFERENCE
+    numbered.sort(key=lambda pair: preference.index(_shape(pair[0])))
     kept: dict[Side, pa.Schema] = {}
     for side, schema in zip(SIDES, (left, right), strict=True):
         needed = {*layout.names(side), *bound.columns(side)}
@@ -228,7 +233,6 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
             f"{LONGEST:,} rows; the best term here is {terms[0].label}. Use algorithm='auto' or 'bi_sort'"
         )
         raise PredicateError(msg)
-    structure = STRUCTURES.get(config.algorithm)
     if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
         others = ", ".join(repr(name) for name, one in STRUCTURES.items() if not one.equality_only)
         msg = (

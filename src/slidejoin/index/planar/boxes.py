@@ -10,9 +10,10 @@ import numpy as np
 from slidejoin.kernels.common.sorting import sorted_order
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.part import Part
     from slidejoin.index.probe import Probes
 
 __all__ = ["Boxes"]
@@ -47,7 +48,7 @@ class Boxes:
         self.seen_from, self.seen_to = probes.seen_from, probes.seen_to
         aux_lo, aux_hi = (np.ascontiguousarray(ends[~second]) for ends in (probes.aux_lo, probes.aux_hi))
         self.rest = replace(probes, aux_lo=aux_lo, aux_hi=aux_hi, aux_dims=probes.aux_dims[~second])
-        self.counted: tuple[list[Part], NDArray[np.int32]] | None = None
+        self.counted: tuple[Sequence[object], NDArray[np.int32]] | None = None
         self._orders: tuple[int, int, dict[int, NDArray[np.int32]]] = (0, 0, {})
 
     def __len__(self) -> int:
@@ -73,5 +74,5 @@ class Boxes:
         if not self.lo_2.shape[0]:
             return np.arange(end - begin, dtype=np.int32)
         low, high = self.lo_2[0], self.hi_2[0]
-        same = bool((low[begin:end] == low[begin]).all())
+        same = bool((low[begin:end] == low[begin : begin + 1]).all())
         return self.order(high if same else low, begin, end)

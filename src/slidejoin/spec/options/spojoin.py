@@ -51,6 +51,7 @@ class POJoin(Options):
     name: ClassVar[str] = "po_join"
     what: ClassVar[str] = "B+-trees merged into permutation arrays of two terms (SPO-Join, section 4)"
     home: ClassVar[tuple[str, str]] = ("slidejoin.index.planar.po_join", "POJoinIndex")
+    two_terms: ClassVar[bool] = True
 
     slide_interval: int | None = None
     sub_intervals: int = 8
