@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.planar.permuted_rows import PermutedRows
-from slidejoin.index.planar.po_join import POJoinIndex
+from slidejoin.index.po_join.permuted_rows import PermutedRows
+from slidejoin.index.po_join.po_join_index import POJoinIndex
 from slidejoin.kernels.common.sorting import sorted_order
-from slidejoin.kernels.planar.offsets import find_offsets
+from slidejoin.kernels.po_join.offsets import find_offsets
 from slidejoin.options import POJoin
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.strategies import Case, cases

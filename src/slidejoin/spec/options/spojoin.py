@@ -16,7 +16,7 @@ IMMUTABLE_PARTS = ("po_join", "css_bit_set", "css_hash_set")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class POJoin(Options):
-    """Options of `slidejoin.index.planar.po_join`.
+    """Options of `slidejoin.index.po_join.po_join_index`.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class POJoin(Options):
 
     name: ClassVar[str] = "po_join"
     what: ClassVar[str] = "B+-trees merged into permutation arrays of two terms (SPO-Join, section 4)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.planar.po_join", "POJoinIndex")
+    home: ClassVar[tuple[str, str]] = ("slidejoin.index.po_join.po_join_index", "POJoinIndex")
     two_terms: ClassVar[bool] = True
 
     slide_interval: int | None = None

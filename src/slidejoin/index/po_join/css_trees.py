@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.planar.two_trees import LeafArrays, TwoTrees
+from slidejoin.index.po_join.two_trees import LeafArrays, TwoTrees
 from slidejoin.index.trees.css_tree import CssTree
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ __all__ = ["CssTrees"]
 
 
 class CssTrees(TwoTrees):
-    """Rows that no longer change, see `slidejoin.index.planar.part.Part`.
+    """Rows that no longer change, see `slidejoin.index.po_join.part.Part`.
 
     Parameters
     ----------

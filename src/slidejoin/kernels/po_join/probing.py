@@ -16,7 +16,7 @@ from numba import types
 from slidejoin.kernels.common.vectors import borrowed
 from slidejoin.kernels.common.words import OUT_WORDS
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, kernel
-from slidejoin.kernels.planar.bits import (
+from slidejoin.kernels.po_join.bits import (
     clear_words,
     ones_between,
     seen_between,

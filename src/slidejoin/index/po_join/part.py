@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.boxes import Boxes
+    from slidejoin.index.po_join.boxes import Boxes
 
 __all__ = ["Part"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.planar.two_trees import LeafArrays, TwoTrees
+from slidejoin.index.po_join.two_trees import LeafArrays, TwoTrees
 from slidejoin.index.structure import AT_FIRST
 from slidejoin.index.trees.mutable_tree import MutableTree
 
@@ -19,7 +19,7 @@ ORDINAL_BYTES = 8
 
 
 class MutableRows(TwoTrees):
-    """The newest rows of the window, see `slidejoin.index.planar.part.Part`.
+    """The newest rows of the window, see `slidejoin.index.po_join.part.Part`.
 
     Parameters
     ----------

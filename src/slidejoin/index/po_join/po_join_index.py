@@ -21,9 +21,9 @@ import numpy as np
 from slidejoin.index.answer import Answer
 from slidejoin.index.found_rows import FoundByPosition
 from slidejoin.index.parallel_search import search
-from slidejoin.index.planar.boxes import Boxes
-from slidejoin.index.planar.merging import PartMerge, merged_bytes
-from slidejoin.index.planar.mutable_rows import MutableRows
+from slidejoin.index.po_join.boxes import Boxes
+from slidejoin.index.po_join.merging import PartMerge, merged_bytes
+from slidejoin.index.po_join.mutable_rows import MutableRows
 from slidejoin.index.protocol import Probing
 from slidejoin.index.structure import AT_FIRST, Structure
 from slidejoin.index.trees.tasks import run_together
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.ordinal_ring import OrdinalRing
-    from slidejoin.index.planar.part import Part
+    from slidejoin.index.po_join.part import Part
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
     from slidejoin.spec.options import Options

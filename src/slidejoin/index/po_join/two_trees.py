@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.planar.sets import intersect_bit_sets, intersect_hash_sets
+from slidejoin.kernels.po_join.sets import intersect_bit_sets, intersect_hash_sets
 from slidejoin.kernels.trees.bplus_nodes import NOTHING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.boxes import Boxes
+    from slidejoin.index.po_join.boxes import Boxes
 
     TreeRanges = tuple[
         NDArray[np.int64],
@@ -36,7 +36,7 @@ TOGETHER = 1 << 10
 
 
 class LeafArrays(NamedTuple):
-    """The leaves of a tree, see `slidejoin.kernels.planar.sets`.
+    """The leaves of a tree, see `slidejoin.kernels.po_join.sets`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class LeafArrays(NamedTuple):
 
 
 class TwoTrees(ABC):
-    """Some rows of the window, see `slidejoin.index.planar.part.Part`.
+    """Some rows of the window, see `slidejoin.index.po_join.part.Part`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class TwoTrees(ABC):
         return int(self.ordinals[-1])
 
     def _tree(self, term: int, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> TreeRanges:
-        """Return what `slidejoin.kernels.planar.sets` takes of a tree: its leaves and where ranges are in them."""
+        """Return what `slidejoin.kernels.po_join.sets` takes of a tree: its leaves and where ranges are in them."""
         if not lo.shape[0]:
             nothing = np.empty((0, lo.shape[1]), np.int64)
             return (*self.leaves(0), nothing, nothing, nothing, nothing)

@@ -18,7 +18,7 @@ from numba import types
 from slidejoin.kernels.common.vectors import borrowed
 from slidejoin.kernels.common.words import OUT_WORDS
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.kernels.planar.bits import clear_words, ones_between, set_bits, write_between
+from slidejoin.kernels.po_join.bits import clear_words, ones_between, set_bits, write_between
 from slidejoin.kernels.trees.bplus_nodes import NOTHING
 
 if TYPE_CHECKING:

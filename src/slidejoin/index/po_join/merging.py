@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.planar.css_trees import CssTrees
-from slidejoin.index.planar.permuted_rows import PermutedRows
+from slidejoin.index.po_join.css_trees import CssTrees
+from slidejoin.index.po_join.permuted_rows import PermutedRows
 from slidejoin.index.trees.css_tree import CssTree
-from slidejoin.kernels.planar.permuting import LEAF, OUT, READING, read_first, read_second, read_values
+from slidejoin.kernels.po_join.permuting import LEAF, OUT, READING, read_first, read_second, read_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.mutable_rows import MutableRows
-    from slidejoin.index.planar.part import Part
+    from slidejoin.index.po_join.mutable_rows import MutableRows
+    from slidejoin.index.po_join.part import Part
     from slidejoin.spec.options import POJoin
 
 __all__ = ["PartMerge", "merged_bytes"]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.planar.offsets import find_offsets
-from slidejoin.kernels.planar.po_probing import probe_in_turn, probe_singly
+from slidejoin.kernels.po_join.offsets import find_offsets
+from slidejoin.kernels.po_join.probing import probe_in_turn, probe_singly
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.planar.boxes import Boxes
+    from slidejoin.index.po_join.boxes import Boxes
 
     Offsets = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
@@ -27,7 +27,7 @@ WORD = 64
 
 
 class PermutedRows:
-    """Rows that no longer change, see `slidejoin.index.planar.part.Part`.
+    """Rows that no longer change, see `slidejoin.index.po_join.part.Part`.
 
     Parameters
     ----------

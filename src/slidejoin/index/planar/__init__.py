@@ -1,1 +1,0 @@
-"""Structures over two dimensions: both ranges of a box are answered at once."""
