@@ -13,6 +13,7 @@ from slidejoin.spec.options import (
     NestedLoop,
     PIMTree,
     Planar,
+    POJoin,
     RapTable,
     WibTree,
 )
@@ -33,6 +34,15 @@ SMALL: dict[str, list[Options]] = {
         PIMTree(),
         PIMTree(merge_ratio=0.3, insertion_depth=1, fan_out=4, immutable_fan_out=3),
         PIMTree(merge_ratio=0.5, insertion_depth=3, fan_out=4, immutable_fan_out=3, blocking=True, threads=2),
+    ],
+    "po_join": [
+        POJoin(),
+        POJoin(slide_interval=3, sub_intervals=1, fan_out=4),
+        POJoin(slide_interval=6, sub_intervals=2, fan_out=4, tuple_by_tuple=True, mutable="hash_set", threads=2),
+        POJoin(
+            slide_interval=5, sub_intervals=1, fan_out=4, immutable="css_bit_set", immutable_fan_out=3, blocking=True
+        ),
+        POJoin(slide_interval=4, sub_intervals=1, fan_out=4, immutable="css_hash_set", immutable_fan_out=3),
     ],
     "chained_bplus_tree": [ChainedBPlusTree(), ChainedBPlusTree(chain_length=5, fan_out=4)],
     "chained_css_tree": [ChainedCssTree(), ChainedCssTree(chain_length=5, fan_out=4)],

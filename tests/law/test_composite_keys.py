@@ -19,7 +19,18 @@ from tests.strategies import FAMILIES, TIME_FAMILIES, Case, comparisons, count_w
 if TYPE_CHECKING:
     from tests.strategies import Node
 
-ALGORITHMS = ("auto", "auto", "band_cells", "bi_sort", "planar", "chained_css_tree", "wib_tree", "nested_loop", "hash")
+ALGORITHMS = (
+    "auto",
+    "auto",
+    "band_cells",
+    "bi_sort",
+    "planar",
+    "po_join",
+    "chained_css_tree",
+    "wib_tree",
+    "nested_loop",
+    "hash",
+)
 BITS = [63, 40, 12, 6]
 ENOUGH = 100
 

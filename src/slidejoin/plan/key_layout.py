@@ -155,7 +155,7 @@ class PlainLayout:
         return KeyRanges(lo, hi, *_dimension_ranges(asked, self.dims), inexact)
 
 
-class Part(NamedTuple):
+class KeyBits(NamedTuple):
     """One term's bits of the key: ``value - base``, for values from `base` to `last`."""
 
     base: int
@@ -167,7 +167,7 @@ class Part(NamedTuple):
         return self.base <= extent[0] and extent[1] <= self.last
 
 
-NO_BITS = Part(int(INT64.min), int(INT64.max), 0)
+NO_BITS = KeyBits(int(INT64.min), int(INT64.max), 0)
 """Of a term that has no bits of its own: any value will do."""
 
 
@@ -183,10 +183,10 @@ class CompositeLayout:
         key does not say all about.
     axis : Axis or None
         How keys are spread over cells; None if the range is not narrow.
-    parts : tuple of Part or None
+    parts : tuple of KeyBits or None
         The equalities; None where they are hashed.
     group_bits : int
-    span : Part
+    span : KeyBits
         The range, after `place` and `drop`; no bits if there is none.
     drop : int
         Lowest bits of the range's key that are left out.
@@ -197,9 +197,9 @@ class CompositeLayout:
     of: Composite
     dims: tuple[int, ...]
     axis: Axis | None
-    parts: tuple[Part, ...] | None
+    parts: tuple[KeyBits, ...] | None
     group_bits: int
-    span: Part
+    span: KeyBits
     drop: int
     spread: Axis | None
 
@@ -352,7 +352,7 @@ def composite_layout(of: Composite, terms: int, spread: Axis | None, extents: Ma
     extents : mapping from int to Extent
         Of the composite's terms.
     """
-    parts: tuple[Part, ...] | None = tuple(_part(extents[number]) for number in of.equal)
+    parts: tuple[KeyBits, ...] | None = tuple(_part(extents[number]) for number in of.equal)
     group = sum(part.bits for part in parts or ())
     if of.range is None:
         if not of.exact or group > BITS:
@@ -384,12 +384,12 @@ def layout_of_numbers(of: Composite, terms: int, numbers: NDArray[np.int64]) -> 
     True
     """
     hashed, group, drop, *rest = numbers.tolist()
-    span, *parts = (Part(*rest[at : at + 3]) for at in range(0, len(rest), 3))
+    span, *parts = (KeyBits(*rest[at : at + 3]) for at in range(0, len(rest), 3))
     return _made(of, terms, None, None if hashed else tuple(parts), group, span, drop, None)
 
 
 def _made(
-    of: Composite, terms: int, spread: Axis | None, parts: tuple[Part, ...] | None, group: int, span: Part, drop: int,
+    of: Composite, terms: int, spread: Axis | None, parts: tuple[KeyBits, ...] | None, group: int, span: KeyBits, drop: int,
     mapped: Axis | None,
 ) -> CompositeLayout:  # fmt: skip
     again = [] if parts is not None else list(of.equal)
@@ -406,10 +406,10 @@ def _axis(spread: Axis, drop: int, bits: int) -> Axis:
     return Axis(shift, None, spread.why, apart=bits > 32 and (bits > MOST_NEAR_BITS or shift > MOST_NEAR_SHIFT))  # noqa: PLR2004 - of a place
 
 
-def _part(extent: Extent, bits: int | None = None) -> Part:
+def _part(extent: Extent, bits: int | None = None) -> KeyBits:
     """Return a part with room for values, and for as many more on both sides."""
     low, high = extent
     bits = max((high - low).bit_length(), 1) + ROOM if bits is None else bits
     spare = (1 << bits) - 1 - (high - low)
     base = max(low - spare // 2, int(INT64.min))
-    return Part(base, min(base + (1 << bits) - 1, int(INT64.max)), bits)
+    return KeyBits(base, min(base + (1 << bits) - 1, int(INT64.max)), bits)

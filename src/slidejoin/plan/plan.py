@@ -138,7 +138,7 @@ class Plan:
             return PlainLayout(tuple(range(1, len(self.terms))), axis)
         extents = dict.fromkeys(self.composite.terms, (0, 0)) | dict(extents or {})
         spread = axis if algorithm == "band_cells" else None
-        return self._planar_first(composite_layout(self.composite, len(self.terms), spread, extents))
+        return self._second_first(composite_layout(self.composite, len(self.terms), spread, extents))
 
     def key_extents(self, keys: Iterable[TermKeys]) -> dict[int, Extent]:
         """Return the extents of the terms of a composite key, as `key_layout` takes them."""
@@ -155,10 +155,10 @@ class Plan:
         """Return the layout of sealed parts that had these `CompositeLayout.numbers`."""
         if self.composite is None:
             return self.key_layout(side, self.sealing)
-        return self._planar_first(layout_of_numbers(self.composite, len(self.terms), numbers))
+        return self._second_first(layout_of_numbers(self.composite, len(self.terms), numbers))
 
-    def _planar_first(self, layout: CompositeLayout) -> CompositeLayout:
-        """Put the second key of the planar index before all other dimensions."""
+    def _second_first(self, layout: CompositeLayout) -> CompositeLayout:
+        """Put the second key of an index that has two before all other dimensions."""
         second = self._second
         if second is None:
             return layout
@@ -166,8 +166,9 @@ class Plan:
 
     @property
     def _second(self) -> int | None:
-        """Place of the planar index's second key; None without one."""
-        if not self.planar:
+        """Place of the second key of an index that has two; None without one."""
+        structure = STRUCTURES.get(self.config.algorithm)
+        if not self.planar and (structure is None or not structure.two_terms):
             return None
         taken = (0,) if self.composite is None else self.composite.terms
         return next((place for place in range(len(self.terms)) if place not in taken), None)
@@ -180,7 +181,8 @@ class Plan:
     def indexed(self, algorithm: str) -> tuple[int, ...]:
         """Return the places of the terms that an index answers."""
         first = (0,) if self.composite is None else self.composite.terms
-        return first if algorithm != "planar" or self._second is None else (*first, self._second)
+        two = algorithm == "planar" or (algorithm in STRUCTURES and STRUCTURES[algorithm].two_terms)
+        return first if not two or self._second is None else (*first, self._second)
 
     @property
     def axis(self) -> Axis | None:
@@ -278,10 +280,11 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    structure = STRUCTURES.get(config.algorithm)
     planar = config.algorithm == "planar" or (
         config.algorithm == "auto" and suits_planar([term for term, _ in numbered], fixed=_fixed)
     )
-    if planar:
+    if planar or (structure is not None and structure.two_terms):
         numbered = in_planar_order(numbered)
     kept: dict[Side, pa.Schema] = {}
     for side, schema in zip(SIDES, (left, right), strict=True):
@@ -295,7 +298,6 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
         check_holdable(side, schema, names)
         kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, places = zip(*numbered, strict=True)
-    structure = STRUCTURES.get(config.algorithm)
     composite = _composite(config, terms)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
     axes = cell_axes(narrow, config.window)

@@ -1,4 +1,4 @@
-"""Which two terms the planar index has as its keys, and whether `auto` chooses it."""
+"""Which two terms are the keys of an index that has two, and whether `auto` chooses the planar one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Shaped)
 
 
 def in_planar_order(terms: Sequence[tuple[T, int]]) -> list[tuple[T, int]]:
-    """Return terms, each with its number, with the planar index's two keys first: those whose ranges are narrower."""
+    """Return terms, each with its number, with the two keys first: those whose ranges are narrower."""
     return sorted(terms, key=lambda pair: SELECTIVE.index(pair[0].shape))
 
 

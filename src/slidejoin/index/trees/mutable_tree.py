@@ -147,6 +147,28 @@ class MutableTree:
         )  # fmt: skip
         return keys, values
 
+    def starts(
+        self, bounds: NDArray[np.int64], begin: int, end: int, leaves: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> None:
+        """Find the first entry with a key not below bounds begin…end-1 of each range, see `search_leaves`."""
+        search_leaves(
+            self._keys, self._values, self._children, self._sizes, self._following, self._state, self.fan_out, bounds,
+            begin, end, leaves, places,
+        )  # fmt: skip
+
+    @property
+    def leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], int]:
+        """Keys, values, sizes, following and fan-out, see `slidejoin.kernels.trees.bplus_nodes`."""
+        return self._keys, self._values, self._sizes, self._following, self.fan_out
+
+    @property
+    def first_leaf(self) -> int:
+        """The leaf with the smallest keys."""
+        node = int(self._state[ROOT])
+        for _ in range(self.height):
+            node = int(self._children[node * self.fan_out])
+        return node
+
     @property
     def height(self) -> int:
         """Levels of inner nodes above the leaves."""

@@ -10,6 +10,7 @@ from slidejoin.spec.options.base import Options
 from slidejoin.spec.options.celljoin import Hash, NestedLoop
 from slidejoin.spec.options.panjoin import BiSort, RapTable, WibTree
 from slidejoin.spec.options.planar import Planar
+from slidejoin.spec.options.spojoin import POJoin
 from slidejoin.spec.options.trees import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "NestedLoop",
     "Options",
     "PIMTree",
+    "POJoin",
     "Planar",
     "RapTable",
     "WibTree",
@@ -30,6 +32,17 @@ __all__ = [
 
 STRUCTURES: dict[str, type[Options]] = {
     options.name: options
-    for options in (NestedLoop, Hash, BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree, RapTable, WibTree)
+    for options in (
+        NestedLoop,
+        Hash,
+        BPlusTree,
+        ChainedBPlusTree,
+        ChainedCssTree,
+        IMTree,
+        PIMTree,
+        RapTable,
+        WibTree,
+        POJoin,
+    )
 }
 """Every structure that ``algorithm=`` names, beside those that ``auto`` chooses from."""

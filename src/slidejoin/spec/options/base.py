@@ -25,12 +25,15 @@ class Options:
         The module and the class that it is made of.
     equality_only : bool
         Whether it finds single keys only.
+    two_terms : bool
+        Whether it answers the first two terms at once.
     """
 
     name: ClassVar[str]
     what: ClassVar[str]
     home: ClassVar[tuple[str, str]]
     equality_only: ClassVar[bool] = False
+    two_terms: ClassVar[bool] = False
 
     def _check(self, field: str, least: int, most: int, *, optional: bool = False) -> None:
         """Refuse a value out of its range; None, where it may be, leaves the choice to the structure."""

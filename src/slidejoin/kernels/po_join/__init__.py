@@ -1,0 +1,1 @@
+"""Kernels of `slidejoin.index.po_join`."""
