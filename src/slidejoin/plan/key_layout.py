@@ -389,8 +389,8 @@ def layout_of_numbers(of: Composite, terms: int, numbers: NDArray[np.int64]) -> 
 
 
 def _made(
-    of: Composite, terms: int, spread: Axis | None, parts: tuple[KeyBits, ...] | None, group: int, span: KeyBits, drop: int,
-    mapped: Axis | None,
+    of: Composite, terms: int, spread: Axis | None, parts: tuple[KeyBits, ...] | None, group: int, span: KeyBits,
+    drop: int, mapped: Axis | None,
 ) -> CompositeLayout:  # fmt: skip
     again = [] if parts is not None else list(of.equal)
     if of.range is not None and (drop or mapped is not None):
