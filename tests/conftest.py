@@ -30,7 +30,7 @@ SOURCES = ROOT / "src" / "slidejoin"
 hypothesis.settings.register_profile(
     "default",
     # Plain Python takes a hundred times as long; what it shows is that kernels mean what they say.
-    max_examples=20 if os.environ.get("NUMBA_DISABLE_JIT") else 50,
+    max_examples=10 if os.environ.get("NUMBA_DISABLE_JIT") else 30,
     derandomize=True,
     deadline=None,
     database=None,

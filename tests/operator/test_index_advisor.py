@@ -61,7 +61,7 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
     [
         {"output": "pairs", "window": sj.TimeWindow(300, on="ts")},
         {"algorithm": "band_cells"},
-        {"on": "l.k = r.k AND l.ts + r.ts > r.k * r.k"},
+        {"on": "l.k = r.k AND l.ts * r.ts > r.k * r.k"},
     ],
 )
 def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,7 @@ def microseconds(at: Any) -> int:
     return round(at.timestamp() * SECOND)
 
 
+@pytest.mark.nightly  # half a minute; one join behind another is in test_streams and test_count_windows
 def test_chain_of_joins_and_union_of_joins(
     spark: SparkSession, feed: Feed, fed: Feed, two: list[dict[str, list[Row]]]
 ) -> None:

@@ -39,7 +39,7 @@ def test_without_a_sample(frame: DataFrame) -> None:
         "in each bucket:",
         "  inner join on abs(l.x - r.x) <= 5 AND l.id <> r.id",
         "  window: 10 seconds on ts",
-        "  index: sorted runs",
+        "  index: sorted runs (PanJoin, section III-D)",
         "  indexed: abs(l.x - r.x) <= 5 (band of fixed width)",
         "  not indexed, checked row by row: the window, 10 seconds on ts",
         "  not indexed, checked row by row: l.id <> r.id (inequality, all values but one)",

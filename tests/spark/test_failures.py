@@ -125,6 +125,7 @@ def test_cache_deleted_between_batches(
     assert whole.pairs("deleted") == law
 
 
+@pytest.mark.nightly  # damaged files of the cache are tested without Spark in test_cache
 def test_cache_damaged_between_batches(
     whole: Feed, spark: SparkSession, law: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_cache_damaged_between_batches(
     assert whole.pairs("damaged") == law
 
 
+@pytest.mark.nightly
 def test_cache_on_a_full_disk(
     whole: Feed, spark: SparkSession, law: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

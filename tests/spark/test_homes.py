@@ -53,7 +53,7 @@ def places_of(join: tuple[Any, Any, int], side: Side, rows: pa.Table) -> tuple[l
 
 @pytest.mark.parametrize("case", CASES)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_all_partners_of_a_row_are_at_its_home(case: str, data: st.DataObject) -> None:
     on, kind, values, holds = CASES[case]
     left, right = (data.draw(st.lists(values, max_size=10)) for _ in range(2))

@@ -103,7 +103,7 @@ def layouts(draw: st.DrawFn, strategy: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("case", CASES)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_pair_meets_once(case: str, data: st.DataObject) -> None:
     strategy, on, kind, values, holds = CASES[case]
     left, right = (data.draw(st.lists(values, max_size=8)) for _ in range(2))
@@ -124,7 +124,7 @@ def test_every_pair_meets_once(case: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("strategy", ["hash", "cell", "grid", "broadcast"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_self_joins_meet_once(strategy: str, data: st.DataObject) -> None:
     """Two rows act as left and right in one common bucket, and the same two the other way round in one."""
     on = {"hash": "l.x = r.x", "cell": "abs(l.x - r.x) <= 3"}.get(strategy, "l.x <= r.x + 2")

@@ -94,7 +94,7 @@ class IndexAdvisor:
         >>> from types import SimpleNamespace as Some
         >>> bound = Some(filter=lambda loose: None, never=False)
         >>> config = Some(output="count", algorithm="auto")
-        >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None)
+        >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None, composite=None)
         >>> advisor = IndexAdvisor(plan)
         >>> advisor.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
         >>> advisor.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
