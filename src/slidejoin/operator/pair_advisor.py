@@ -1,7 +1,8 @@
-"""The pair advisor: chooses between cells, which index a band alone, and the planar index of it and another range.
+"""The pair advisor: chooses between cells, which index one term of several, and an index of two terms and more.
 
-Cells are cheaper where few rows are in a probe's band, the planar index where many are. How many these are is estimated
-from a sample of the arriving rows of both sides.
+Cells are cheaper where few rows are in a probe's band, or equal to it; the planar index of a band and another range,
+or the index of equalities and ranges together, where many are. How many these are is estimated from a sample of the
+arriving rows of both sides.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["PairAdvisor"]
 
-SAMPLE = 512
-"""Rows of each side that are compared with each other: 1 ms."""
+SAMPLE, LEAST_SAMPLE = 512, 128
+"""Rows of each side that are compared with each other, at most and at least: 1 ms."""
 
-CELL_COST, CANDIDATE_COST, PLANAR_COST = 170.0, 7.0, 700.0
-"""Nanoseconds that cells take for a row, and for each row in its band; and the planar index for a row."""
+CELL_COST, CANDIDATE_COST, PLANAR_COST, RUN_COST = 170.0, 7.0, 700.0, 250.0
+"""Nanoseconds that cells take for a row, and for each row in its band or group; and the planar index and sorted runs
+for a row."""
 
 CHANGE_COST = 250.0
 """Nanoseconds for each row of the window of changing the index: not done before staying has cost as much."""
@@ -53,7 +55,10 @@ class PairAdvisor:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.open = plan.config.algorithm == "auto" and plan.planar and plan.axis is not None and not plan.bound.never
+        two = (plan.planar and plan.axis is not None) or plan.group_axes is not None
+        self.open = plan.config.algorithm == "auto" and two and not plan.bound.never
+        self._other = "planar" if plan.planar else "bi_sort"
+        self._other_cost = PLANAR_COST if plan.planar else RUN_COST
         self.candidates: float | None = None
         self._rows, self._lost = 0, 0.0
         self._costs = 0.0, 0.0
@@ -79,36 +84,42 @@ class PairAdvisor:
         if seen is None:
             return None
         self._rows, self.candidates = rows, seen
-        cells, planar = self._costs = CELL_COST + CANDIDATE_COST * seen, PLANAR_COST
-        ours, theirs = (cells, planar) if used == "band_cells" else (planar, cells)
+        cells, other_cost = self._costs = CELL_COST + CANDIDATE_COST * seen, self._other_cost
+        ours, theirs = (cells, other_cost) if used == "band_cells" else (other_cost, cells)
         self._lost = self._lost + new * (ours - theirs) if ours > STAY * theirs else 0.0
         if self._lost <= CHANGE_COST * sum(stored.values()):
             return None
         self._lost = 0.0
-        return "planar" if used == "band_cells" else "band_cells"
+        return self._other if used == "band_cells" else "band_cells"
 
     def _seen(self, tables: Mapping[Side, pa.Table], stored: Mapping[Side, int]) -> float | None:
         """Estimate how many stored rows are in a probe's range of the first term; None if a side has too few rows."""
         plan = self._plan
         source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
-        if min(table.num_rows for table in source.values()) < SAMPLE:
+        sizes = {side: min(table.num_rows, SAMPLE) for side, table in source.items()}
+        if min(sizes.values()) < LEAST_SAMPLE:
             return None
-        some = {side: table.take(np.arange(SAMPLE) * (table.num_rows // SAMPLE)) for side, table in source.items()}
+        some = {
+            side: table.take(np.arange(sizes[side]) * (table.num_rows // sizes[side])) for side, table in source.items()
+        }
         found = []
         for role in SIDES:
             rows = term_keys(plan, other(role), some[other(role)])
-            ranges = key_ranges(plan, role, some[role], plan.key_layout(other(role), "planar"))
-            keys = np.sort(rows.values[0] if rows.kept is None else rows.values[0][rows.kept])
+            layout = plan.key_layout(other(role), "band_cells", plan.key_extents([rows]))
+            ranges, stored_rows = key_ranges(plan, role, some[role], layout), layout.rows(rows)
+            keys = np.sort(stored_rows.keys if stored_rows.kept is None else stored_rows.keys[stored_rows.kept])
             inside = np.searchsorted(keys, ranges.hi, side="right") - np.searchsorted(keys, ranges.lo)
-            found.append(np.maximum(inside, 0).sum() / SAMPLE**2 * stored[other(role)])
+            found.append(np.maximum(inside, 0).sum() / sizes["left"] / sizes["right"] * stored[other(role)])
         return float(np.mean(found))
 
     def why(self) -> str | None:
         """Return the observed values and the estimate, in words; None before the first check."""
         if self.candidates is None:
             return None
-        cells, planar = self._costs
+        cells, other_cost = self._costs
+        where = "equal to a row" if self._plan.axes is None else "in the band of a row"
+        other_index = "planar index" if self._plan.planar else "sorted runs"
         return (
-            f"{self.candidates:,.0f} rows in the band of a row; expected time a row: cells {cells:,.0f} ns, "
-            f"planar index {planar:,.0f} ns"
+            f"{self.candidates:,.0f} rows {where}; expected time a row: cells {cells:,.0f} ns, {other_index} "
+            f"{other_cost:,.0f} ns"
         )

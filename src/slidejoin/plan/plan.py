@@ -137,8 +137,17 @@ class Plan:
         if self.composite is None:
             return PlainLayout(tuple(range(1, len(self.terms))), axis)
         extents = dict.fromkeys(self.composite.terms, (0, 0)) | dict(extents or {})
-        spread = axis if algorithm == "band_cells" else None
-        return self._second_first(composite_layout(self.composite, len(self.terms), spread, extents))
+        of, spread = self.composite, axis if algorithm == "band_cells" else None
+        if algorithm == "band_cells" and self.group_axes is not None:
+            of, spread = replace(of, range=None), self.group_axes[side]
+        return self._second_first(composite_layout(of, len(self.terms), spread, extents))
+
+    @property
+    def group_axes(self) -> dict[Side, Axis] | None:
+        """How groups are spread over cells, where these do not answer the range beside the equalities."""
+        if self.axes is not None or self.composite is None:
+            return None
+        return cell_axes(self.terms[self.composite.equal[0]], self.config.window)
 
     def key_extents(self, keys: Iterable[TermKeys]) -> dict[int, Extent]:
         """Return the extents of the terms of a composite key, as `key_layout` takes them."""
@@ -181,6 +190,8 @@ class Plan:
     def indexed(self, algorithm: str) -> tuple[int, ...]:
         """Return the places of the terms that an index answers."""
         first = (0,) if self.composite is None else self.composite.terms
+        if algorithm == "band_cells" and self.composite is not None and self.axes is None:
+            return self.composite.equal
         two = algorithm == "planar" or (algorithm in STRUCTURES and STRUCTURES[algorithm].two_terms)
         return first if not two or self._second is None else (*first, self._second)
 
