@@ -43,14 +43,14 @@ ENOUGH = 1 << 15
 
 
 class PairAdvisor:
-    """Watches how many rows are in a band, and tells when the other index would be cheaper.
+    """Watches how many rows are in a band or equal to a row, and tells when the other index would be cheaper.
 
     Attributes
     ----------
     open : bool
-        Whether there is anything to choose: a band that cells can answer, and another range.
+        Whether there is anything to choose: a band that cells can answer and another range, or equalities and ranges.
     candidates : float or None
-        Rows in a probe's band at the last check; None before.
+        Rows in a probe's band, or equal to it, at the last check; None before.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -93,7 +93,7 @@ class PairAdvisor:
         return self._other if used == "band_cells" else "band_cells"
 
     def _seen(self, tables: Mapping[Side, pa.Table], stored: Mapping[Side, int]) -> float | None:
-        """Estimate how many stored rows are in a probe's range of the first term; None if a side has too few rows."""
+        """Estimate how many stored rows cells would find for a probe; None if a side has too few rows."""
         plan = self._plan
         source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
         sizes = {side: min(table.num_rows, SAMPLE) for side, table in source.items()}

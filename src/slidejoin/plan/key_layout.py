@@ -127,6 +127,8 @@ class PlainLayout:
     ----------
     dims : tuple of int
         Places of the terms that are further dimensions.
+    axis : Axis or None
+        How keys are spread over cells; None if ranges are not narrow.
     """
 
     dims: tuple[int, ...]
@@ -357,7 +359,7 @@ def composite_layout(of: Composite, terms: int, spread: Axis | None, extents: Ma
     if of.range is None:
         if not of.exact or group > BITS:
             parts, group = None, BITS
-        return _made(of, terms, None if spread is None else spread, parts, group, NO_BITS, 0, None)
+        return _made(of, terms, spread, parts, group, NO_BITS, 0, None)
     mapped = spread if spread is not None and spread.place is not None else None
     low, high = extents[of.range]
     if mapped is not None:
