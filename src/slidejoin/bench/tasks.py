@@ -8,7 +8,6 @@ another number of pairs than slidejoin.
 from __future__ import annotations
 
 import os
-import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.api.stream_join import StreamJoin
+from slidejoin.bench.progress import say
 from slidejoin.bench.report import Report
 from slidejoin.bench.task_definitions import SECOND, TASKS, task_named
 from slidejoin.bench.workload import choice
@@ -198,7 +198,7 @@ def run(
     tasks = [task.scaled(scale) for task in (map(task_named, only) if only else TASKS)]
     results = []
     for task in tasks:
-        _say(f"{task.name}: slidejoin, Polars, DuckDB")
+        say(f"{task.name}: slidejoin, Polars, DuckDB")
         results.append(_measured(task, seconds, count, seed))
     on_spark = _on_spark(tasks, count, seed) if spark else [()] * len(tasks)
     return TasksReport(
@@ -211,12 +211,6 @@ def run(
             for task, (pairs_per_row, speeds), more in zip(tasks, results, on_spark, strict=True)
         ),
     )
-
-
-def _say(text: str) -> None:
-    """Show on a terminal what is going on."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{text} …\n")
 
 
 def _result(task: Task, pairs_per_row: float, speeds: tuple[Speed, ...]) -> TaskResult:
@@ -390,7 +384,7 @@ def _on_spark(tasks: Sequence[Task], threads: int, seed: int) -> list[tuple[Spee
         with session(f"local[{threads}]", threads, root / "cache") as spark:
             found = []
             for task in tasks:
-                _say(f"{task.name}: Spark's own join, slidejoin on Spark")
+                say(f"{task.name}: Spark's own join, slidejoin on Spark")
                 found.append(_spark_speeds(spark, task.scaled(task.spark_share), root / task.name, threads, seed))
             return found
 

@@ -74,7 +74,9 @@ def bench(
     order: Annotated[str | None, typer.Option(help="probe (default), strict or none.")] = None,
     baselines: Annotated[
         bool | None,
-        typer.Option("--baselines/--no-baselines", help="Band, equi, less, spark: measure the other tools (default)."),
+        typer.Option(
+            "--baselines/--no-baselines", help="Band, equi, less, terms, spark: measure the other tools (default)."
+        ),
     ] = None,
     runs: Annotated[
         int | None,
@@ -105,16 +107,21 @@ def bench(
         int | None, typer.Option(min=1, help="Routing: buckets each way for a hot key or cell; 2 by default.")
     ] = None,
     spark: Annotated[
-        bool | None, typer.Option("--spark/--no-spark", help="Tasks: Spark's own join too (not by default).")
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark", help="Tasks: Spark's own join too; terms: some on Spark too (not by default)."
+        ),
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME,…", help="Tasks: only these; all by default."),
+        typer.Option(metavar="NAME,NAME,…", help="Tasks, terms: only these; all by default."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Tasks: seconds for each tool on each task; 5 by default.")
+        float | None, typer.Option(help="Tasks, terms: seconds for each tool on each; 5 by default.")
     ] = None,
-    scale: Annotated[float | None, typer.Option(help="Tasks: rows in multiples of the default.")] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="Tasks: rows, terms: rows of windows, in multiples of the default.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Also draw a plot: band, equi, less, latency, scaling.")
     ] = None,
