@@ -104,6 +104,9 @@ class Index(ABC):
     spans_ordinals: ClassVar[bool] = True
     """Whether the room grows with the range of ordinals, so that one old row keeps the places of all newer ones."""
 
+    dear_probes: ClassVar[bool] = False
+    """Whether a probe takes so long that several threads pay for a hundred of them."""
+
     # -- insert ------------------------------------------------------------------------------------------------------
 
     def prepare(self, rows: RowKeys, first: int) -> Prepared:  # noqa: ARG002 - for those that begin a part there

@@ -104,7 +104,8 @@ class InsertProbe:
             self._append(stored, part, first, prepared.get(stored))
             ordered = self._takes_order(stored) and ready[role].wait(LONGEST_WAIT)
             batches[role] = self._batch(role, part, first, prepared.get(role) if ordered else None)
-            answers.update(self._answer({role: batches[role]}, {role: 0}, self._alone))
+            several = alone and self._windows[stored].index.dear_probes
+            answers.update(self._answer({role: batches[role]}, {role: 0}, self._workers if several else self._alone))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
         alone = self._workers.threads == 1 or part.rows < SMALLEST_SPREAD

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.sorted_runs.answers import order_of
+from slidejoin.index.planar.newest import Young
+from slidejoin.index.sorted_runs.answers import IN_ORDER, order_of
 from slidejoin.kernels.planar.counting import count_boxes
 from slidejoin.kernels.planar.reporting import CHECKS, COUNT, FILL, KEEP, SYMBOLS, put_kept, report
 from slidejoin.kernels.sorted_runs.ranging import find_ranges
 from slidejoin.runtime.array_pool import ArrayPool
+from slidejoin.runtime.threads import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from slidejoin.index.planar.lines import Reached
     from slidejoin.index.probe import Probes
-    from slidejoin.index.sorted_runs.run import Run
 
 __all__ = ["CountedBoxes", "FoundInBoxes", "count_whole"]
 
@@ -32,6 +33,14 @@ others are found a second time when pairs are asked for, so that memory does not
 
 LEAST_ROOM = 1 << 10
 
+LEAST_APART = 128
+"""Probes from which on a further thread pays: handing over takes as long as searching all runs for half as many."""
+
+ALONE = Workers(1)
+EVERY = np.arange(IN_ORDER, dtype=np.int32)
+
+NONE_YOUNG = Young(np.empty((3, 0), np.int64), np.empty((0, 0), np.int64), 0)
+
 
 class Boxes:
     """The boxes of probes in some runs: a range of places by each key.
@@ -42,40 +51,59 @@ class Boxes:
         As `kernels.planar.reporting.report` takes them.
     order, side_lines : (n,) int32
         Likewise.
+    lo, hi, lo_second, hi_second : (k, n), (k, n), (p, n), (p, n) int64
+        The ranges of both keys themselves, likewise.
     """
 
-    __slots__ = ("_seen", "boxes", "order", "side_lines", "sides", "table")
+    __slots__ = (
+        "_by_side", "_seen", "_x", "_y", "boxes", "hi", "hi_second", "lo", "lo_second", "order", "side_lines", "sides",
+        "table",
+    )  # fmt: skip
 
     def __init__(self, seen: Reached, probes: Probes) -> None:
         self._seen, lines = seen, seen.lines  # keeps the memory that the table points to
+        self._x, self._y = lines.x, lines.y
+        if len(seen) < len(lines.runs):
+            self._x, self._y = lines.x[seen.chosen], lines.y[seen.chosen]
         self.table = lines.planar[seen.chosen]
         self.table[:, CHECKS] = seen.checks
-        runs, own = seen.runs, probes.aux_dims == 0
+        own = probes.aux_dims == 0
         # All rows have one second key if there is no further dimension.
         low = high = np.zeros((1, len(probes)), np.int64)
         if own.size:
             low, high = probes.aux_lo[own], probes.aux_hi[own]
-        self.order, self.boxes = _ranges(probes.lo, probes.hi, [run.x for run in runs], lines.x[seen.chosen])
-        by_side, self.sides = _ranges(low, high, [run.y for run in runs], lines.y[seen.chosen])
-        self.side_lines = _inverse(by_side)
+        self.lo, self.hi = np.ascontiguousarray(probes.lo), np.ascontiguousarray(probes.hi)
+        self.lo_second, self.hi_second = np.ascontiguousarray(low), np.ascontiguousarray(high)
+        self.order = self._by_side = EVERY[: len(probes)]
+        if len(probes) > IN_ORDER:
+            runs = seen.runs
+            self.order = order_of(self.lo, self.hi, [run.x for run in runs])
+            self._by_side = order_of(self.lo_second, self.hi_second, [run.y for run in runs])
+        self.side_lines = _inverse(self._by_side)
+        self.boxes, self.sides = _room(self.lo, len(seen)), _room(self.lo_second, len(seen))
+
+    def find(self, first: int, last: int) -> None:
+        """Write lines first…last-1 of `boxes` and of `sides`."""
+        for table, lo, hi, order, found in (
+            (self._x, self.lo, self.hi, self.order, self.boxes),
+            (self._y, self.lo_second, self.hi_second, self._by_side, self.sides),
+        ):
+            find_ranges(table, lo, hi, order[first:last], found[first:last], np.empty(found.shape[1], np.int64))
 
 
 def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
+    if order.size <= IN_ORDER:  # each is where it was
+        return order
     lines = np.empty(order.size, np.int32)
     lines[order] = np.arange(order.size, dtype=np.int32)
     return lines
 
 
-def _ranges(
-    lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run], table: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the ranges of places in all runs, (n, k * runs), and which probe each line is of."""
-    n, columns = lo.shape[1], len(runs) * lo.shape[0]
-    lo, hi = np.ascontiguousarray(lo), np.ascontiguousarray(hi)
-    order = order_of(lo, hi, runs)
-    found: NDArray[np.int64] = ranges_pool.take(n * columns).reshape(n, columns)
-    find_ranges(table, lo, hi, order, found, np.empty(columns, np.int64))
-    return order, found
+def _room(lo: NDArray[np.int64], runs: int) -> NDArray[np.int64]:
+    """Return room for the ranges of places, (n, k * runs)."""
+    pieces, n = lo.shape
+    found: NDArray[np.int64] = ranges_pool.take(n * pieces * runs).reshape(n, pieces * runs)
+    return found
 
 
 class FoundInBoxes:
@@ -86,11 +114,15 @@ class FoundInBoxes:
     seen : Reached
         The runs that some probe may reach.
     probes : Probes
+    young : Young
+        Rows that are in no run yet.
     only_counts : bool
         Whether no row needs to be kept.
+    workers : Workers
+        Threads that answer some of a few probes each; many are parted before.
     """
 
-    __slots__ = ("_boxes", "_checked", "_kept", "_places", "_probes", "counts")
+    __slots__ = ("_boxes", "_checked", "_kept", "_places", "_probes", "_young", "counts")
 
     bounds: tuple[int, ...] = ()
     """Probes at which further parts of the answer begin: none."""
@@ -98,9 +130,17 @@ class FoundInBoxes:
     in_ranges = None
     """Rows are listed by ordinal, not as ranges."""
 
-    def __init__(self, seen: Reached, probes: Probes, *, only_counts: bool = False) -> None:
+    def __init__(
+        self,
+        seen: Reached,
+        probes: Probes,
+        young: Young = NONE_YOUNG,
+        *,
+        only_counts: bool = False,
+        workers: Workers = ALONE,
+    ) -> None:
         n = len(probes)
-        self._probes, self._boxes = probes, Boxes(seen, probes)
+        self._probes, self._boxes, self._young = probes, Boxes(seen, probes), young
         rest = probes.aux_dims > 0
         # The arrays of a batch without further dimensions are as they come.
         self._checked = (
@@ -109,15 +149,30 @@ class FoundInBoxes:
         )  # fmt: skip
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
         self._places: NDArray[np.int64] = np.empty(n, np.int64)
-        room = 0 if only_counts else KEPT_A_PROBE * n + LEAST_ROOM
-        self._kept: NDArray[np.int64] = kept_pool.take(room)
-        self._report(np.arange(n, dtype=np.int32), COUNT if only_counts else KEEP, self._places, self._kept)
+        # Probes in their own order can be answered in parts.
+        parts = max(1, min(workers.threads, n // LEAST_APART)) if n <= IN_ORDER else 1
+        bounds = [n * number // parts for number in range(parts + 1)]
+        rooms = [0 if only_counts else KEPT_A_PROBE * bound + LEAST_ROOM * at for at, bound in enumerate(bounds)]
+        self._kept: NDArray[np.int64] = kept_pool.take(rooms[-1])
+        mode = COUNT if only_counts else KEEP
+
+        def answer(number: int) -> None:
+            first, last = bounds[number], bounds[number + 1]
+            self._boxes.find(first, last)
+            lines = EVERY[first:last] if n <= IN_ORDER else np.arange(n, dtype=np.int32)
+            self._report(lines, mode, self._places, self._kept[rooms[number] : rooms[number + 1]])
+            if number:
+                own = self._places[first:last]
+                own[own >= 0] += rooms[number]
+
+        workers.run([partial(answer, number) for number in range(parts)])
 
     def _report(self, lines: NDArray[np.int32], mode: int, places: NDArray[np.int64], out: NDArray[np.int64]) -> None:
-        boxes = self._boxes
+        boxes, young = self._boxes, self._young
         report(
-            boxes.table, boxes.boxes, boxes.sides, lines, boxes.order, boxes.side_lines, *self._checked, mode,
-            self.counts, places, out,
+            boxes.table, boxes.boxes, boxes.sides, lines, boxes.order, boxes.side_lines, *self._checked,
+            boxes.lo, boxes.hi, boxes.lo_second, boxes.hi_second,
+            young.rows, young.more, young.size, mode, self.counts, places, out,
         )  # fmt: skip
 
     def fill(
@@ -141,6 +196,7 @@ def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64]) -> Non
     if not len(seen):
         return
     boxes = Boxes(seen, probes)
+    boxes.find(0, len(probes))
     boxes.table[:, SYMBOLS] = [run.symbols() for run in seen.runs]
     count_boxes(
         boxes.table, boxes.boxes, boxes.sides, boxes.order, boxes.side_lines, probes.seen_from, probes.seen_to, counts

@@ -3,7 +3,7 @@
 A run holds its rows in the orders of both keys, and for each row its rank by the second one. A probe is then a box: a
 range of places times a range of ranks, both found by search. Rows of boxes are reported through a hierarchy of block
 bounds, and counted through a wavelet matrix, see `slidejoin.kernels.planar`. Runs are merged by levels, as
-`slidejoin.index.sorted_runs` does.
+`slidejoin.index.sorted_runs` does. The rows of small pushes collect unsorted until they are worth a run.
 
 Which rows a probe sees is decided by ordinals. Reporting compares them beside the ranks. Counting does so only in runs
 of few rows: where rows of a long run begin to come or to leave one after the other, it is cut into ever shorter runs
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import Answer
-from slidejoin.index.parallel_search import search
-from slidejoin.index.planar.answers import CountedBoxes, FoundInBoxes, count_whole
+from slidejoin.index.parallel_search import SMALLEST_PART, search
+from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, count_whole
 from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
 from slidejoin.index.planar.lines import Lines, Reached, lines_of
 from slidejoin.index.planar.merging import PlanarMerge
-from slidejoin.index.planar.newest import COLLECTED, Newest, prepared
+from slidejoin.index.planar.newest import Collected, Newest, Young, prepared
 from slidejoin.index.planar.run import PlanarRun
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.reach import Reach
@@ -51,6 +51,9 @@ AT_ONCE, SHARE = 1 << 13, 32
 MOST_RUNS = 32
 """Runs of a chain up to which one is cut by the times of its rows: where these come in any order, cuts part nothing."""
 
+FEW_RUNS = 16
+"""Runs of a chain up to which each is searched: whether any probe may find a row there takes longer to tell."""
+
 LONGEST = (1 << 31) - 1
 """Ordinals that a run may span: a row's place in it has 32 bits."""
 
@@ -71,6 +74,7 @@ class PlanarIndex(Index):
     name = "planar"
     spans_ordinals = False
     """Runs expire wherever they are in the chain."""
+    dear_probes = True
 
     def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
         self.dims, self._merging = dims, merge
@@ -79,7 +83,7 @@ class PlanarIndex(Index):
         self._runs: list[PlanarRun] = []
         self._merges: list[PlanarMerge] = []
         self._lengthening = Lock()
-        self._newest: Newest | None = None
+        self._collected: Collected | None = None
         self._expiring = -1
         """The dimension by which rows expire, from the second key on; -1 where it is none of these."""
         self._lined: tuple[list[PlanarRun], Lines] | None = None
@@ -87,31 +91,38 @@ class PlanarIndex(Index):
     # -- insert ------------------------------------------------------------------------------------------------------
 
     def prepare(self, rows: RowKeys, first: int) -> Newest:
-        """Sort the rows by both keys, see `Index`. O(n)."""
-        before = self._newest
-        if before is not None and (not self._runs or self._runs[-1] is not before.run):
-            before = None  # it has expired or was cut
-        return prepared(rows, first, before, collects=self._merging)
+        """Sort the rows by both keys unless they are few, see `Index`. O(n)."""
+        return prepared(rows, first, collects=self._merging)
 
     def insert(self, rows: Prepared, live: int) -> None:
-        """Add the newest rows as a run, see `Index`; few rows replace the run of those that came just before."""
+        """Add the newest rows, see `Index`: a few collect, more become a run."""
         assert isinstance(rows, Newest)  # noqa: S101 - as `prepare` gave them
-        if rows.follows is not None:
-            self._runs[-1] = rows.run
-            _ = rows.run.line  # several threads may need it at once
-            self._advance(rows.rows)
-        else:
-            self._append(rows.run, live)
-        self._newest = rows if rows.run.rows <= COLLECTED else None
+        collected = self._collected
+        if collected is not None and (rows.run is not None or not collected.takes(rows)):
+            self._settle(rows.rows, live)
+        if rows.run is not None:
+            self._append(rows.run, rows.rows, live)
+            return
+        self._advance(rows.rows)
+        if self._collected is None:
+            self._collected = Collected(rows.first, self.dims)
+        self._collected.add(rows)
 
     def attach(self, part: SealedPart, first: int, live: int) -> None:
         """Add rows that were sorted before, see `Index`; the arrays are shared."""
         assert isinstance(part, PlanarRun)  # noqa: S101 - all sealed parts of this index are planar runs
-        self._append(part.rebased(first), live)
+        self._settle(part.rows, live)
+        self._append(part.rebased(first), part.rows, live)
 
-    def _append(self, run: PlanarRun, live: int) -> None:
+    def _settle(self, rows: int, live: int) -> None:
+        """Make a run of the rows that have collected, before a push of `rows` rows."""
+        collected, self._collected = self._collected, None
+        if collected is not None:
+            self._append(collected.sorted(), rows, live)
+
+    def _append(self, run: PlanarRun, rows: int, live: int) -> None:
         # The newest run stays apart until the next push: only its rows may be seen by one probe and not by another.
-        self._merge(run.rows, live)
+        self._merge(rows, live)
         self._runs.append(run)
         for each in self._runs:
             _ = each.line  # several threads may need it at once
@@ -172,6 +183,8 @@ class PlanarIndex(Index):
             keep += 1
         if keep:
             del runs[:keep]
+        if self._collected is not None and self._collected.end <= ordinal:
+            self._collected = None
 
     def expire_below(self, dimension: int, value: int, first: int) -> None:  # noqa: ARG002 - see Index
         """Drop the runs whose largest value in a dimension is smaller; -1 is the key itself. Any run may expire."""
@@ -188,31 +201,43 @@ class PlanarIndex(Index):
                 self._cut_for(probes)
             found = search(_Counting(self), probes, request.workers)
         else:
-            found = search(self, probes, request.workers)
+            found = self._found(probes, request.workers)
         return Probing([], lambda: Answer(ranges=found))
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
         """Answer a batch by counts, see `Index`."""
-        return search(self, batch.probes, workers)
+        return self._found(batch.probes, workers)
+
+    def _found(self, probes: Probes, workers: Workers) -> Found:
+        """Find every probe's rows, by several threads."""
+        if len(probes) < SMALLEST_PART:
+            return FoundInBoxes(self._reached(probes), probes, self._young, workers=workers)
+        return search(self, probes, workers)
 
     def search(self, probes: Probes) -> FoundInBoxes:
         """Find every probe's rows; several threads may search at once."""
-        return FoundInBoxes(self._reached(probes), probes)
+        return FoundInBoxes(self._reached(probes), probes, self._young)
 
     def tally(self, probes: Probes) -> CountedBoxes:
         """Count every probe's rows; several threads may count at once."""
         reached = self._reached(probes)
         alone = reached.only(reached.checks & CHECK_AUX == 0)
         counts: NDArray[np.int64] = np.zeros(len(probes), np.int64)
-        if len(alone) < len(reached):
+        young = self._young
+        if len(alone) < len(reached) or young.size:
             looked_at = reached.only(reached.checks & CHECK_AUX != 0)
-            counts += FoundInBoxes(looked_at, probes, only_counts=True).counts
+            counts += FoundInBoxes(looked_at, probes, young, only_counts=True).counts
         count_whole(alone, probes, counts)
         for at in np.flatnonzero(alone.checks):
             seen = alone.only(np.arange(len(alone)) == at)
             for first, last in seeing_parts(seen.runs[0], probes):
                 counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
         return CountedBoxes(counts, lambda: self.search(probes))
+
+    @property
+    def _young(self) -> Young:
+        """The rows that are in no run yet."""
+        return NONE_YOUNG if self._collected is None else self._collected.young
 
     @property
     def _lines(self) -> Lines:
@@ -231,7 +256,7 @@ class PlanarIndex(Index):
         reached = (lines.base < probes.seen_to[-1]) & (lines.end > probes.seen_from[0])
         whole = (lines.base >= probes.seen_from[-1]) & (lines.end <= probes.seen_to[0])
         checks = np.where(whole, 0, CHECK_SEEN)
-        if self.dims:
+        if self.dims > 1 or (self.dims and len(lines.runs) > FEW_RUNS):
             reach = Reach.of(probes, self.dims)
             reached &= ((lines.least <= reach.high) & (lines.most >= reach.low)).all(axis=1)
             if self.dims > 1:  # the second key is compared anyway
@@ -278,33 +303,36 @@ class PlanarIndex(Index):
     @property
     def inexact(self) -> frozenset[int]:
         """Terms of which some key here was clipped."""
-        return frozenset().union(*(run.inexact for run in self._runs))
+        return frozenset().union(*(part.inexact for part in self._parts))
 
     @property
     def floor(self) -> int:
         """Ordinal of the oldest row."""
-        return min((run.base for run in self._runs), default=0)
+        return min((part.base for part in self._parts), default=0)
 
     @property
     def count(self) -> int:
         """Stored rows, including expired ones that have not been removed."""
-        return sum(run.size for run in self._runs)
+        return sum(part.size for part in self._parts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all runs."""
-        return sum(run.nbytes for run in self._runs)
+        """Bytes of all runs, and of the rows that collect."""
+        return sum(part.nbytes for part in self._parts)
+
+    @property
+    def _parts(self) -> list[PlanarRun | Collected]:
+        return [*self._runs, *([] if self._collected is None else [self._collected])]
 
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
         """Return by how many bytes the runs grow at most, merges included: runs may be in their narrowest form now."""
-        held = sum(run.size for run in self._runs)
-        return max(0, (held + rows) * (ROW_BYTES + 8 * max(0, self.dims - 1)) + RUN_BYTES - self.nbytes)
+        return max(0, (self.count + rows) * (ROW_BYTES + 16 * max(0, self.dims - 1)) + RUN_BYTES - self.nbytes)
 
     # -- explanation -------------------------------------------------------------------------------------------------
 
     def explain(self) -> str | None:
         """Return how many runs there are, in words; None of windows that are small."""
-        if self.count < ENOUGH:
+        if self.count < ENOUGH or not self._runs:
             return None
         return f"planar runs: {len(self._runs)} of up to {max(run.rows for run in self._runs):,} rows"
 

@@ -47,6 +47,9 @@ FEW_BLOCKS = 4
 FEW_ROWS = 4
 """Rows of a block up to which each is checked for itself: a vector reads the ordinals of all of them."""
 
+AHEAD = 2
+"""Prefetch distance, in probes."""
+
 ENDLESS = 1 << 62
 
 BITS = 4
@@ -185,11 +188,55 @@ def _report_box(  # noqa: C901, PLR0912 - one walk over levels and blocks
             found += _report_rows(line, at, rows, seen_from, seen_to, checks, i, more, to)
 
 
+@inlined
+def _ask_for_boxes(table: Any, boxes: Any, line: Any, runs: Any, columns: Any) -> None:  # noqa: ANN401
+    """Prefetch the blocks at the ends of a probe's ranges of places, and their bounds: most matches are near them."""
+    for column in range(columns):
+        begin, end = boxes[line, U64(column)] >> 32, boxes[line, U64(column)] & LOW_HALF
+        if begin < end:
+            r = column % runs
+            edge = begin if begin > 0 else end - 1
+            ranks = table[r, RANKS] + ((edge >> 6) << 8)
+            for at in range(0, 4 * LANES, 64):
+                prefetch_at(ranks + at)
+            bounds = table[r, LEVELS] + ((edge >> (6 + BITS)) << 7)
+            prefetch_at(bounds)
+            prefetch_at(bounds + 64)
+
+
+@kernel(I64_2D, *[types.int64] * 10, returns=types.int64)
+def _report_young(
+    rows: NDArray[np.int64], begin: int, end: int, low: int, high: int, low_second: int, high_second: int,
+    width: int, i: int, more: int, out: int,
+) -> int:  # fmt: skip
+    """Report the rows begin…end-1 of those that are not sorted whose two keys lie in two ranges, see `report`.
+
+    `width` is how many further dimensions there are, 0 if none is compared; `more` as in `_passes`, with the address of
+    these dimensions behind it. Ordinals are written to the address `out`, unless that is 0. O(rows).
+    """
+    hits: Any = U64(0)
+    found: int = 0
+    span, span_second = U64(high - low), U64(high_second - low_second)
+    for t in range(U64(begin), U64(end)):
+        first, second = U64(rows[U64(1), t] - low), U64(rows[U64(2), t] - low_second)
+        hits += U64(first <= span) & U64(second <= span_second)
+    if hits == U64(0) or (out == 0 and width == 0):
+        return int(np.int64(hits))
+    aux = load_key(more + 40)
+    for t in range(U64(begin), U64(end)):
+        first, second = U64(rows[U64(1), t] - low), U64(rows[U64(2), t] - low_second)
+        if (first <= span) & (second <= span_second) and (width == 0 or _passes(more, aux, width, np.int64(t), i)):
+            if out != 0:
+                put_64(out + (found << 3), rows[U64(0), t])
+            found += 1
+    return found
+
+
 @kernel(
-    I64_2D, I64_2D, I64_2D, I32, I32, I32, I64, I64, I64_2D, I64_2D, I64, types.int64, OUT_I64, OUT_I64, OUT_I64,
-    returns=types.int64,
+    I64_2D, I64_2D, I64_2D, I32, I32, I32, I64, I64, I64_2D, I64_2D, I64, *[I64_2D] * 6, types.int64, types.int64,
+    OUT_I64, OUT_I64, OUT_I64, returns=types.int64,
 )  # fmt: skip
-def report(  # noqa: C901 - one loop over runs and pieces
+def report(  # noqa: C901, PLR0912, PLR0915 - one loop over runs and pieces
     table: NDArray[np.int64],
     boxes: NDArray[np.int64],
     sides: NDArray[np.int64],
@@ -201,12 +248,19 @@ def report(  # noqa: C901 - one loop over runs and pieces
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
     dims: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    lo_second: NDArray[np.int64],
+    hi_second: NDArray[np.int64],
+    young: NDArray[np.int64],
+    young_more: NDArray[np.int64],
+    young_size: int,
     mode: int,
     counts: NDArray[np.int64],
     places: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> int:
-    """Report the rows of each probe in all runs.
+    """Report the rows of each probe in all runs and among the young rows, which are not sorted.
 
     Parameters
     ----------
@@ -220,6 +274,10 @@ def report(  # noqa: C901 - one loop over runs and pieces
         Line t of `boxes` is of probe ``order[t]``, and the line of `sides` of probe i is ``side_lines[i]``.
     seen_from, seen_to, lows, highs, dims
         As of `slidejoin.index.probe.Probes`; the dimensions are those of the table.
+    lo, hi, lo_second, hi_second : (k, n), (k, n), (p, n), (p, n) int64
+        The ranges of both keys, likewise.
+    young, young_more, young_size
+        The young rows, see `slidejoin.index.planar.newest.Young`.
     mode : int
         With KEEP rows are written side by side into `out` until there is no more room, with FILL from ``places[i]`` on.
     counts : (n,) int64
@@ -239,10 +297,17 @@ def report(  # noqa: C901 - one loop over runs and pieces
     table_at: Any = np.int64(table.ctypes.data)
     out_at: Any = np.int64(out.ctypes.data)
     stack_at: Any = np.int64(stack.ctypes.data)
-    more = np.array([lows.ctypes.data, highs.ctypes.data, dims.ctypes.data, dims.size, lows.shape[1]], np.int64)
+    more = np.array(
+        [
+            lows.ctypes.data, highs.ctypes.data, dims.ctypes.data, dims.size, lows.shape[1],
+            young_more.ctypes.data,
+        ],
+        np.int64,
+    )  # fmt: skip
     more_at: Any = np.int64(more.ctypes.data)
     room = out.size
     for t in range(lines.size):
+        _ask_for_boxes(table, boxes, U64(lines[U64(min(t + AHEAD, lines.size - 1))]), runs, columns)
         line: Any = U64(lines[U64(t)])
         i: Any = U64(order[line])
         side, total, writes = U64(side_lines[i]), 0, mode
@@ -275,6 +340,25 @@ def report(  # noqa: C901 - one loop over runs and pieces
                 # A block is written where there is room for a whole one; after that rows are only counted.
                 if writes == KEEP and cursor + total + LANES > room:
                     writes = COUNT
+        if young_size > 0:
+            least, past = np.int64(0), np.int64(young_size)
+            while least < past and young[U64(0), U64(least)] < seen_from[i]:
+                least += 1
+            while past > least and young[U64(0), U64(past - 1)] >= seen_to[i]:
+                past -= 1
+            # All of them may match: then there must be room for all.
+            if writes == KEEP and cursor + total + past - least > room:
+                writes = COUNT
+            for piece in range(lo.shape[0]):
+                for other in range(lo_second.shape[0]):
+                    low, high = lo[U64(piece), i], hi[U64(piece), i]
+                    begin, end = lo_second[U64(other), i], hi_second[U64(other), i]
+                    if least < past and low <= high and begin <= end:
+                        to = np.int64(0) if writes == COUNT else out_at + ((cursor + total) << 3)
+                        total += _report_young(
+                            young, least, past, low, high, begin, end,
+                            young_more.shape[1] if dims.size > 0 else 0, int(i), more_at, to,
+                        )  # fmt: skip
         if mode != FILL:
             counts[i] = total
             places[i] = cursor if writes == KEEP else -1
