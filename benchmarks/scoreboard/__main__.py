@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scoreboard`` measures the table of the embedded join, with ``--spark`` that of Spark."""
+"""``python -m benchmarks.scoreboard``: the table of the embedded join, with ``--spark`` or ``--terms`` another."""
 
 from __future__ import annotations
 

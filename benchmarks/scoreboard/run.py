@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.scoreboard.embedded import TARGETS
 from benchmarks.scoreboard.spark import SPARK_TARGETS
+from benchmarks.scoreboard.terms import TERM_TARGETS
 from slidejoin.bench.report import Report, millions
 from slidejoin.errors import ConfigError, SlideJoinError
 
@@ -33,6 +34,9 @@ SIZED = ("band", "equi", "less", "latency", "benchmarks.paired", "benchmarks.arr
 
 RUNS = ("band", "equi", "less", "latency", "scaling", "startup")
 """Cases that repeat their runs."""
+
+STANDARD = 1 << 20
+"""Rows of a window in the published tables."""
 
 ORDER = ("missed", "must", "goal")
 MACHINE = ("slidejoin", "bench", "machine", "--threads", "2")
@@ -119,6 +123,7 @@ def run(
     runs: int | None = None,
     large: bool = True,
     spark: bool = False,
+    terms: bool = False,
     targets: tuple[Target, ...] | None = None,
     measure: Callable[[tuple[str, ...]], dict[str, Any]] | None = None,
 ) -> ScoreboardReport:
@@ -139,6 +144,8 @@ def run(
         Whether the rows are measured that need minutes and up to 16 GiB; they are listed as not measured otherwise.
     spark : bool
         Whether it is the table of the join on Spark.
+    terms : bool
+        Whether it is the table of predicates with several terms.
     targets : tuple of Target, optional
         Other rows.
     measure : callable, optional
@@ -149,14 +156,17 @@ def run(
     SlideJoinError
         If a command fails.
     ConfigError
-        If Spark's table is given a number of rows, which its commands do not take.
+        If a table is given an option that its commands do not take.
     """
+    if terms and (spark or rows is not None or runs is not None):
+        msg = "terms: its table takes neither spark nor rows nor runs; leave them out"
+        raise ConfigError(msg)
     if spark and rows is not None:
         msg = f"rows: got {rows}, but Spark's table counts micro-batches; leave it out"
         raise ConfigError(msg)
     answer, turns = measure or _in_a_process, (runs or 1) if spark else 1
     options = {"window": window, "threads": threads, "rows": rows, "runs": None if spark else runs}
-    wanted = targets or (SPARK_TARGETS if spark else TARGETS)
+    wanted = targets or (SPARK_TARGETS if spark else TERM_TARGETS if terms else TARGETS)
     often = [0 if target.large and not large else max(turns, target.turns) for target in wanted]
     reports: dict[str, dict[str, Any]] = {}
     before = _memory(answer)
@@ -166,7 +176,9 @@ def run(
             reports[_name(words, turn)] = answer(words)
     return ScoreboardReport(
         case="scoreboard",
-        subject=f"uniform keys, {'1 M rows a micro-batch' if spark else '32 Ki rows a push'}",
+        subject="several terms"
+        if terms
+        else f"uniform keys, {'1 M rows a micro-batch' if spark else '32 Ki rows a push'}",
         window=window,
         threads=threads,
         others=_others(reports),
@@ -213,11 +225,13 @@ def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[s
     case, window = str(given.pop("case")), options["window"]
     if case in SIZED:
         given["window"] = given.get("window", 1) * window
+    elif case == "terms":
+        given["scale"] = None if window == STANDARD else window / STANDARD
     elif case == "scaling":
         given["windows"] = ",".join(str(max(2, window >> 6 << bits)) for bits in range(0, 13, 2))
     if case != "startup" and "executors" not in given:
         given.setdefault("threads", options["threads"])
-    if case not in {"startup", "benchmarks.spark"}:
+    if case not in {"startup", "terms", "benchmarks.spark"}:
         given.setdefault("rows", options.get("rows"))
     if case in RUNS:
         given.setdefault("runs", options.get("runs"))

@@ -32,7 +32,7 @@ def test_a_row_finds_as_many_rows_as_the_name_says(query: TermQuery):
     """Whatever the window: the numbers in the predicate follow from it."""
     (found,) = run_case("terms", only=(query.name,), baselines=False, **SMALL).queries  # type: ignore[attr-defined]
     if "symbols" not in query.name and "strings" not in query.name:  # of many symbols a small window has none twice
-        low, high = (50, 1000) if "1,000 pairs" in query.name or "counts" in query.name else (0.5, 12)
+        low, high = (50, 1000) if "1000 pairs" in query.name or "counts" in query.name else (0.5, 12)
         assert low / 20 <= found.pairs_per_row <= high
 
 

@@ -352,10 +352,10 @@ QUERIES = (
         name="one equality", terms=lambda _window: "l.k = r.k", columns=_keys, polars=lambda _window: _polars_equal("k")
     ),
     _symbol_query("100 symbols and a band", 100),
-    _symbol_query("10,000 symbols and a band", 10_000),
-    _symbol_query("1,000,000 symbols and a band", 1_000_000),
+    _symbol_query("10 thousand symbols and a band", 10_000),
+    _symbol_query("1 million symbols and a band", 1_000_000),
     TermQuery(
-        name="10,000 symbols and a one-sided range",
+        name="10 thousand symbols and a one-sided range",
         terms=_one_sided,
         columns=partial(_symbols, count=ONE_SIDED_SYMBOLS),
         polars=_polars_one_sided,
@@ -365,10 +365,10 @@ QUERIES = (
     TermQuery(
         name="strings", terms=lambda _window: "l.name = r.name", columns=_texts, polars=lambda _w: _polars_equal("name")
     ),
-    _symbol_query("10,000 strings and a band", 10_000, text=True),
+    _symbol_query("10 thousand strings and a band", 10_000, text=True),
     TermQuery(name="price between two columns", terms=_quoted, columns=_quotes, polars=_polars_quoted),
     TermQuery(
-        name="two inequalities, 5 pairs a row",
+        name="two inequalities (5 pairs a row)",
         terms=lambda _window: INEQUALITIES,
         columns=partial(_opposed, matches=5.0),
         polars=lambda _window: _polars_inequalities,
@@ -376,7 +376,7 @@ QUERIES = (
         on_spark=True,
     ),
     TermQuery(
-        name="two inequalities, 1,000 pairs a row",
+        name="two inequalities (1000 pairs a row)",
         terms=lambda _window: INEQUALITIES,
         columns=partial(_opposed, matches=1000.0),
         polars=lambda _window: _polars_inequalities,
@@ -384,15 +384,15 @@ QUERIES = (
         po_join=True,
     ),
     TermQuery(
-        name="two inequalities, pushes of 256 rows",
+        name="two inequalities (256 rows a push)",
         terms=lambda _window: INEQUALITIES,
         columns=partial(_opposed, matches=5.0),
         polars=lambda _window: _polars_inequalities,
         push=256,
         po_join=True,
     ),
-    _counted("counts of two inequalities, 100,000 rows", 100_000),
-    _counted("counts of two inequalities, 2^20 rows", 1 << 20),
+    _counted("counts of two inequalities (100 thousand rows)", 100_000),
+    _counted("counts of two inequalities (2^20 rows)", 1 << 20),
     _two_ranges("two bands", _two_bands, _polars_two_bands),
     _two_ranges("a band and an inequality", _band_and_less, _polars_band_and_less),
 )

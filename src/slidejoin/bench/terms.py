@@ -154,12 +154,12 @@ class TermsReport(Report):
         for one in self.queries:
             yield from one.lines()
         tools = list(dict.fromkeys(tool.tool for one in self.queries for tool in one.tools))
-        yield f"| rows a second | slidejoin | {' | '.join(tools)} |"
+        yield f"| {' | '.join(['rows a second', 'slidejoin', *tools])} |"
         yield "| --- | --- |" + " --- |" * len(tools)
         for one in self.queries:
             speeds = {tool.tool: tool.rows_per_second for tool in one.tools}
             cells = ["" if (speed := speeds.get(tool)) is None else f"{speed:,.0f}" for tool in tools]
-            yield f"| {one.name} | {one.rows_per_second.median:,.0f} | {' | '.join(cells)} |"
+            yield f"| {' | '.join([one.name, f'{one.rows_per_second.median:,.0f}', *cells])} |"
         yield ""
         yield from (one.text() for one in self.on_spark)
 
