@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.index.po_join import po_join_index
 from slidejoin.index.po_join.permuted_rows import PermutedRows
 from slidejoin.index.po_join.po_join_index import POJoinIndex
 from slidejoin.kernels.common.sorting import sorted_order
@@ -32,15 +33,23 @@ def test_offsets_are_those_of_a_search(keys: list[int], bounds: list[int], behin
 
 
 @examples(40)
-@given(data=st.data(), one=st.sampled_from(OPERATORS), other=st.sampled_from(OPERATORS))
-def test_all_operators_and_ties(data: st.DataObject, one: str, other: str) -> None:
+@given(
+    data=st.data(),
+    one=st.sampled_from(OPERATORS),
+    other=st.sampled_from(OPERATORS),
+    together=st.sampled_from([1, 3, po_join_index.TOGETHER]),
+)
+def test_all_operators_and_ties(data: st.DataObject, one: str, other: str, together: int) -> None:
     """Two terms of any operators; what is drawn has few distinct values, NULLs and self-joins."""
     case: Case = data.draw(cases(most=16, family="int", self_join=data.draw(st.booleans())))
     a, b = (tuple(("col", side, name) for side in ("left", "right")) for name in ("a", "b"))
     case.predicate = ("and", (one, *a), (other, *b))
     options = data.draw(st.sampled_from(SMALL["po_join"]))
-    assert_pairs(case, data.draw(st.sampled_from(ORDERS)), algorithm=options, threads=1)
-    assert_counts(case, algorithm=options, threads=1)
+    order = data.draw(st.sampled_from(ORDERS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(po_join_index, "TOGETHER", together)
+        assert_pairs(case, order, algorithm=options, threads=1)
+        assert_counts(case, algorithm=options, threads=1)
 
 
 def streams(rows: int, seed: int) -> dict[str, Any]:
@@ -70,6 +79,27 @@ def test_probing_goes_on_during_a_merge() -> None:
         merging += index._merging is not None
     assert index.merges == 4
     assert 4 <= merging <= 200
+
+
+@pytest.mark.parametrize("output", ["count", "positions"])
+def test_many_probes_find_the_same(output: str) -> None:
+    """Pushes with many probes and with few in turns: for many, the mutable part is read, until there are other rows."""
+    options = {"slide_interval": 500, "sub_intervals": 1}
+    join, index = made(POJoin(**options), 1000, output)
+    reference, _ = made(POJoin(**options, tuple_by_tuple=True), 1000, output)
+    read = 0
+    for number in range(15):
+        left, right = streams(200, number), streams(100 if number % 3 else 5, number + 1000)
+        most = index.held_bytes + index.held_growth(200)
+        found, expected = (
+            [column.to_numpy() for column in one.push(left=left, right=right).columns] for one in (join, reference)
+        )
+        if output == "positions":
+            found, expected = ([np.sort(lefts << 32 | rights)] for lefts, rights in (found, expected))
+        assert np.array_equal(found[-1], expected[-1])
+        assert index.held_bytes <= most
+        read += index._active.permuted is not None
+    assert 5 <= read <= 10
 
 
 def test_whole_structures_leave_at_once() -> None:

@@ -22,6 +22,7 @@ CASES = {
     "band": "rows a second of a band join, beside Polars, DuckDB, NumPy and a nested loop",
     "equi": "the same for equality",
     "less": "the same for a one-sided range, l.k < r.k - distance",
+    "inequality": "SPO-Join's figures: two inequalities, beside the paper's baselines and auto",
     "latency": "times of single pushes, beside the machine's own jitter",
     "scaling": "rows a second over the size of the window, with one thread and with several",
     "startup": "import, first push and compilation in fresh processes",

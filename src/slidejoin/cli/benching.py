@@ -16,7 +16,7 @@ __all__ = ["BENCH_HELP", "bench"]
 BENCH_HELP = "\n".join(
     ["Measure slidejoin on this machine beside other tools, see docs/benchmarks.md. The cases are:", "", "\b"]
     + [
-        fill(what, 76, initial_indent=f"{name:<10}", subsequent_indent=" " * 10)  # 80 columns less what Click indents
+        fill(what, 76, initial_indent=f"{name:<12}", subsequent_indent=" " * 12)  # 80 columns less what Click indents
         for name, what in CASES.items()
     ]
 )
@@ -46,12 +46,13 @@ def bench(
         typer.Option(
             parser=_number,
             metavar="ROWS",
-            help="Rows a push, half of them of each side; 2^15, latency: 256 by default.",
+            help="Rows a push, half of them of each side; 2^15, latency: 256, inequality: 2^12 by default.",
         ),
     ] = None,
     match_rate: Annotated[float | None, typer.Option(help="Matches of a row, on average; 2 by default.")] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Threads of the join; all cores by default. Machine and scaling: 2.")
+        int | None,
+        typer.Option(help="Threads of the join; all cores by default. Machine and scaling: 2, inequality: 1."),
     ] = None,
     distribution: Annotated[
         str | None,
@@ -114,10 +115,14 @@ def bench(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME,…", help="Tasks, terms: only these; all by default."),
+        typer.Option(metavar="NAME,NAME,…", help="Tasks, terms, inequality (figures): only these; all by default."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Tasks, terms: seconds for each tool on each; 5 by default.")
+        float | None,
+        typer.Option(help="Tasks, terms: seconds for each tool on each, 5 by default; inequality: for each join, 3."),
+    ] = None,
+    quick: Annotated[
+        bool | None, typer.Option("--quick", help="Inequality: one small window of each figure, in seconds.")
     ] = None,
     scale: Annotated[
         float | None, typer.Option(help="Tasks: rows, terms: rows of windows, in multiples of the default.")
@@ -156,6 +161,7 @@ def bench(
             spark=spark,
             only=None if only is None else tuple(one.strip() for one in only.split(",")),
             seconds=seconds,
+            quick=quick or None,
             scale=scale,
         )
         typer.echo(document(report.to_json()) if json else report.text())

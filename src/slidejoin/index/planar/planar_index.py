@@ -26,6 +26,7 @@ from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.newest import Collected, Newest, Young, prepared
 from slidejoin.index.planar.run import PlanarRun
 from slidejoin.index.protocol import Index, Probing
+from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.spec.options import Planar as PlanarOptions
@@ -44,9 +45,6 @@ __all__ = ["PlanarIndex"]
 
 SMALLEST_LIMIT = 4096
 """Runs are merged up to this size however small the window is."""
-
-AT_ONCE, SHARE = 1 << 13, 32
-"""Rows that a push may merge besides its own, and more for each of its rows; longer merges are spread over pushes."""
 
 MOST_RUNS = 32
 """Runs of a chain up to which one is cut by the times of its rows: where these come in any order, cuts part nothing."""
@@ -81,7 +79,7 @@ class PlanarIndex(Index):
         self.options = options if isinstance(options, PlanarOptions) else PlanarOptions()
         """Options set by the user."""
         self._runs: list[PlanarRun] = []
-        self._merges: list[PlanarMerge] = []
+        self._merges = NeighbourMerges[PlanarRun](pushes=4)
         self._lengthening = Lock()
         self._collected: Collected | None = None
         self._expiring = -1
@@ -103,7 +101,7 @@ class PlanarIndex(Index):
         if rows.run is not None:
             self._append(rows.run, rows.rows, live)
             return
-        self._advance(rows.rows)
+        self._merges.advance(self._runs, rows.rows)
         if self._collected is None:
             self._collected = Collected(rows.first, self.dims)
         self._collected.add(rows)
@@ -133,46 +131,22 @@ class PlanarIndex(Index):
     def _merge(self, rows: int, live: int) -> None:
         """Merge neighbours while the older has fewer than a fan-out times the newer's rows; pushes have so many `rows`.
 
-        Runs span half of the window at most, and expire as a whole. A merge that is long beside the push is spread over
-        the next ones (PIM-Tree, section 4.2): searches read its two runs until it is done.
+        Runs span half of the window at most, and expire as a whole. Those of which rows leave are merged no more, nor
+        what is older.
         """
         if not self._merging:
             return
-        self._advance(rows)
-        runs, at_once, limit = self._runs, max(AT_ONCE, SHARE * rows), min(max(SMALLEST_LIMIT, live // 2), LONGEST)
-        busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
-        place = len(runs) - 1
-        while place > 0:
-            place -= 1
-            if place + 1 >= len(runs):
-                continue
-            older, newer = runs[place], runs[place + 1]
-            if older.leaving:
-                break
-            if older.rows >= self.options.fan_out * newer.rows or newer.end - older.base > limit:
-                continue
-            if id(older) in busy or id(newer) in busy:
-                continue
-            whole = older.size + newer.size <= at_once
-            merge = PlanarMerge(older, newer, whole=whole)
-            if whole:
-                runs[place : place + 2] = [merge.finish()]
-            else:
-                self._merges.append(merge)
-                busy |= {id(older), id(newer)}
+        runs, limit, fan_out = self._runs, min(max(SMALLEST_LIMIT, live // 2), LONGEST), self.options.fan_out
+        self._merges.advance(runs, rows)
 
-    def _advance(self, rows: int) -> None:
-        """Continue the running merges after `rows` new rows, and replace the runs of those that are done."""
-        for merge in list(self._merges):
-            runs = self._runs
-            place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
-            if place < 0 or place + 1 >= len(runs) or runs[place + 1] is not merge.newer:
-                self._merges.remove(merge)  # one of its runs has expired or was cut
-            elif merge.advance(
-                PlanarMerge.STEPS * max(AT_ONCE // 4, 2 * rows * merge.size // max(1, merge.newer.rows))
-            ):
-                runs[place : place + 2] = [merge.result()]
-                self._merges.remove(merge)
+        def due(older: PlanarRun, newer: PlanarRun) -> bool:
+            return older.rows < fan_out * newer.rows and newer.end - older.base <= limit
+
+        def merge(older: PlanarRun, newer: PlanarRun, whole: bool) -> PlanarMerge:
+            return PlanarMerge(older, newer, whole=whole)
+
+        leaving = (place for place in range(len(runs) - 2, -1, -1) if runs[place].leaving)
+        self._merges.begin(runs, rows, due, merge, next(leaving, -1) + 1)
 
     # -- expire ------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from slidejoin.index.trees.mutable_tree import MutableTree
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.index.po_join.part import Part
+
 __all__ = ["MutableRows"]
 
 ORDINAL_BYTES = 8
@@ -31,12 +33,18 @@ class MutableRows(TwoTrees):
         Takes the time of ``insert``.
     hashed : bool
         As of `TwoTrees`.
+
+    Attributes
+    ----------
+    permuted : Part, optional
+        The same rows as a merge would leave them, if they have been read; until there are others.
     """
 
     def __init__(self, terms: int, fan_out: int, seconds: dict[str, float], *, hashed: bool) -> None:
         super().__init__(hashed=hashed)
         self.trees = [MutableTree(fan_out, AT_FIRST, seconds) for _ in range(terms)]
         self._ordinals = np.empty(AT_FIRST, np.int64)
+        self.permuted: Part | None = None
 
     @property
     def ordinals(self) -> NDArray[np.int64]:
@@ -51,6 +59,7 @@ class MutableRows(TwoTrees):
     def insert(self, keys: list[NDArray[np.int64]], ordinals: NDArray[np.int64]) -> None:
         """Insert the newest rows: keys (n,) int64 of each term, and their ordinals. O(n log(rows))."""
         first, past = self.rows, self.rows + ordinals.size
+        self.permuted = None
         if past > self._ordinals.size:
             self._ordinals = np.concatenate([self.ordinals, np.empty(max(past, 2 * first) - first, np.int64)])
         self._ordinals[first:past] = ordinals
@@ -59,7 +68,8 @@ class MutableRows(TwoTrees):
             tree.insert(own, numbers)
 
     def clear(self) -> None:
-        """Remove all rows, and keep the memory."""
+        """Remove all rows, and keep the memory of the trees."""
+        self.permuted = None
         for tree in self.trees:
             tree.clear()
 
@@ -75,8 +85,9 @@ class MutableRows(TwoTrees):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all nodes and of the ordinals."""
-        return sum(tree.nbytes for tree in self.trees) + self._ordinals.nbytes
+        """Bytes of all nodes, of the ordinals, and of the rows as they have been read."""
+        read = 0 if self.permuted is None else self.permuted.nbytes
+        return sum(tree.nbytes for tree in self.trees) + self._ordinals.nbytes + read
 
     def growth(self, rows: int) -> int:
         """Return by how many bytes that many more rows make it grow at most."""

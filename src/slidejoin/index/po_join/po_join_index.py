@@ -5,6 +5,9 @@ immutable structure, which is linked behind the others; rows that come meanwhile
 ones are probed as before until their structure is there (section 4.3). A structure is dropped as a whole when all its
 rows have expired. Each probe is asked of all parts.
 
+Where a push brings many probes, the mutable part is read into an immutable structure for them, as by a merge: that
+takes as long as a few probes of its trees, and all probes are then answered together.
+
 The paper's two terms are the key and the first further dimension. With one term alone there is no second, and a
 structure is sorted keys; more terms than two are checked on what was found.
 """
@@ -24,6 +27,7 @@ from slidejoin.index.parallel_search import search
 from slidejoin.index.po_join.boxes import ProbeBoxes
 from slidejoin.index.po_join.merging import PartMerge, merged_bytes
 from slidejoin.index.po_join.mutable_rows import MutableRows
+from slidejoin.index.po_join.permuted_rows import PermutedRows
 from slidejoin.index.protocol import Probing
 from slidejoin.index.structure import AT_FIRST, Structure
 from slidejoin.index.trees.tasks import run_together
@@ -48,6 +52,9 @@ INTERVALS = 10
 
 AHEAD = 4
 """A merge is finished when the mutable part has grown by this part of the threshold of the next."""
+
+TOGETHER = 48
+"""Probes for which the mutable part is read into a PO-Join structure: so many of its trees take as long."""
 
 WALKED_AT_ONCE = 1 << 12
 """Probes that are asked together before it is known how many rows they find."""
@@ -76,7 +83,9 @@ class POJoinIndex(Structure):
         self._po = options
         self.seconds = dict.fromkeys(("insert", "merge", "mutable", "immutable"), 0.0)
         self.merges = 0
-        self._lock = Lock()
+        self._lock, self._reading = Lock(), Lock()
+        # Not for the paper's way, nor for its baselines.
+        self._together = options.mutable == "bit_set" and options.immutable == "po_join" and not options.tuple_by_tuple
         self.linked: deque[Part] = deque()
         self._active = self._new_rows()
         self._merging: PartMerge | None = None
@@ -175,6 +184,15 @@ class POJoinIndex(Structure):
         mutable: list[Part] = [one for one in (self._active, *frozen) if one.rows]
         return [*mutable, *self.linked]
 
+    def _read_as(self, part: Part, probes: int) -> Part:
+        """Return what answers so many probes of a part."""
+        if not (self._together and probes >= TOGETHER and isinstance(part, MutableRows)):
+            return part
+        with self._reading:
+            if part.permuted is None:
+                part.permuted = PartMerge(part, self._po).finish()
+        return part.permuted
+
     def _each(self, parts: list[Part], work: Callable[[int, Part], None]) -> None:
         """Let each thread take the next part that none has taken, until there are no more (Algorithm 4)."""
         numbers, lock = iter(range(len(parts))), Lock()
@@ -234,7 +252,7 @@ class POJoinIndex(Structure):
 
         def ask(number: int, part: Part) -> None:
             into = entries[past[number] - shares[number] : past[number]]
-            ends[number] = part.walk(boxes, *probes, found_by[number], into)[0]
+            ends[number] = self._read_as(part, probes[1] - probes[0]).walk(boxes, *probes, found_by[number], into)[0]
 
         self._each(parts, ask)
         return int(ends.min())
@@ -246,7 +264,7 @@ class POJoinIndex(Structure):
 
         def count(number: int, part: Part) -> None:
             counts = np.zeros(n, np.int64)
-            part.count(boxes, begin, n, counts)
+            self._read_as(part, n - begin).count(boxes, begin, n, counts)
             counted[number] = counts
 
         self._each(parts, count)
@@ -278,6 +296,10 @@ class POJoinIndex(Structure):
     def held_growth(self, rows: int) -> int:
         """Return the bytes of larger trees, and of the structures and trees that merges need."""
         growth, threshold = self._active.growth(rows), self.threshold()
+        if self._together:
+            mutable = [self._active] if self._merging is None else [self._active, self._merging.frozen]
+            read = sum(0 if one.permuted is None else one.permuted.nbytes for one in mutable)
+            growth += PermutedRows.bytes_of(sum(one.rows for one in mutable) + rows) - read
         if self._active.rows + rows < threshold:
             return growth
         most = max(threshold, self.threshold(rows))

@@ -14,17 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.po_join.boxes import ProbeBoxes
-
-    TreeRanges = tuple[
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int32],
-        int,
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.int64],
-    ]
+    from slidejoin.kernels.po_join.sets import Tree
 
 __all__ = ["LeafArrays", "TwoTrees"]
 
@@ -87,7 +77,7 @@ class TwoTrees(ABC):
         """Ordinal of the newest row."""
         return int(self.ordinals[-1])
 
-    def _tree(self, term: int, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> TreeRanges:
+    def _tree(self, term: int, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> Tree:
         """Return what `slidejoin.kernels.po_join.sets` takes of a tree: its leaves and where ranges are in them."""
         if not lo.shape[0]:
             nothing = np.empty((0, lo.shape[1]), np.int64)
@@ -122,8 +112,8 @@ class TwoTrees(ABC):
             last = min(first + TOGETHER, end)
             part = slice(first, last)
             given = (
-                *self._tree(0, boxes.lo[:, part], boxes.hi[:, part]),
-                *self._tree(1, boxes.lo_2[:, part], boxes.hi_2[:, part]),
+                self._tree(0, boxes.lo[:, part], boxes.hi[:, part]),
+                self._tree(1, boxes.lo_2[:, part], boxes.hi_2[:, part]),
                 ordinals, boxes.seen_from[part], boxes.seen_to[part], write,
             )  # fmt: skip
             if self._hashed:

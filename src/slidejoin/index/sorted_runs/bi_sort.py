@@ -29,6 +29,7 @@ from slidejoin.index.sorted_runs.growth import runs_growth
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.levels import best_levels
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
+from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.index.sorted_runs.run import Run, build_run
@@ -69,7 +70,7 @@ class BiSortIndex(Index):
         """Whether the newest push stays a separate run until the next one, because ranges are wide: only its rows are
         checked one by one for being seen."""
         self._runs: list[Run] = []
-        self._merges: list[Merge] = []
+        self._merges = NeighbourMerges[Run](pushes=2)
         self._buffer: InsertionBuffer | None = None
         self._spare: InsertionBuffer | None = None
         self._closing = Lock()
@@ -117,9 +118,7 @@ class BiSortIndex(Index):
         A run of fewer rows than `buffer_size` absorbs the next push, and is merged with no older one.
 
         Merges drop expired rows, so that one run may hold nearly the whole window. Where rows expire by their times or
-        pushes are small, merged runs stay under half of the window's `live_rows` instead, and whole runs expire. A
-        merge that is long beside the push is spread over the next ones (PIM-Tree, section 4.2): searches read its two
-        runs until it is done, which is before as many new rows have arrived.
+        pushes are small, merged runs stay under half of the window's `live_rows` instead, and whole runs expire.
         """
         self._append(self.runs, run, run.rows, live_rows)
 
@@ -149,7 +148,7 @@ class BiSortIndex(Index):
         self._live, old = live_rows, self._buffer
         if buffer is old:
             if buffer.rows and self._merges:
-                self._advance(rows)
+                self._merges.advance(self._runs, rows)
             return
         if old is not None and old.rows:
             self._hand_over(old, rows, live_rows)
@@ -176,51 +175,26 @@ class BiSortIndex(Index):
 
     def _merge(self, newest: int, rows: int, live_rows: int) -> None:
         """Merge runs as due after a run of `newest` rows; pushes have so many `rows`."""
-        runs, at_once = self._runs, max(AT_ONCE, SHARE * rows)
+        runs = self._runs
         if not self.merge or not runs:
             return
-        self._advance(rows)
+        self._merges.advance(runs, rows)
         limit, floor = self._limit(live_rows), 0
         buffer_size = min(self.options.buffer_size or 1, limit // 2)
         lazy = self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted
         if lazy and self._leaving is not None:
             limit, floor = LONGEST, self._leaving
         self.levels, self._others = best_levels(newest, live_rows, lazy=lazy, asked=self.options.fan_out)
-        fan_out = self.levels.fan_out
-        busy = {id(part) for merge in self._merges for part in (merge.older, merge.newer)}
-        place = len(runs) - 1
-        while place > 0:
-            place -= 1
-            if place + 1 >= len(runs):
-                continue
-            older, newer = runs[place], runs[place + 1]
-            alive = older.base + older.rows - max(older.base, floor)
-            buffered = alive < buffer_size
-            if not buffered and (newer.rows < buffer_size or alive >= fan_out * newer.rows):
-                continue
-            if newer.base + newer.rows - max(older.base, floor) > min(limit, LONGEST):
-                continue
-            if id(older) in busy or id(newer) in busy:
-                continue
-            whole = older.size + newer.size <= at_once
-            merge = Merge(older, newer, floor, whole=whole)
-            if whole:
-                merge.advance(merge.size)
-                runs[place : place + 2] = [merge.result()]
-            else:
-                self._merges.append(merge)
-                busy |= {id(older), id(newer)}
+        fan_out, limit = self.levels.fan_out, min(limit, LONGEST)
 
-    def _advance(self, rows: int) -> None:
-        """Continue the running merges after `rows` new rows, and replace the runs of those that are done."""
-        for merge in list(self._merges):
-            runs = self._runs
-            place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
-            if place < 0 or place + 1 >= len(runs) or runs[place + 1] is not merge.newer:
-                self._merges.remove(merge)  # one of its runs has expired
-            elif merge.advance(max(AT_ONCE // 2, 2 * rows * merge.size // merge.newer.rows)):
-                runs[place : place + 2] = [merge.result()]
-                self._merges.remove(merge)
+        def due(older: Run, newer: Run) -> bool:
+            begin = max(older.base, floor)
+            alive = older.base + older.rows - begin
+            if alive >= buffer_size and (newer.rows < buffer_size or alive >= fan_out * newer.rows):
+                return False
+            return newer.base + newer.rows - begin <= limit
+
+        self._merges.begin(runs, rows, due, lambda older, newer, whole: Merge(older, newer, floor, whole=whole))
 
     def table(self) -> NDArray[np.int64]:
         """Return the table of all runs and the insertion buffer for kernels, (runs, FIELDS) int64; use it at once."""
@@ -426,12 +400,6 @@ WIDE = 128
 LAZY_PUSHES = 96
 """Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another
 search; and dropping its rows is one piece of work, which would stall a small push."""
-
-AT_ONCE = 1 << 13
-"""Rows that a push may merge besides its own: as many take 15 µs."""
-
-SHARE = 32
-"""Rows merged at once for each row of a push: they take about as long as the row's other steps."""
 
 BUFFER_SIZE, SHARED = 1 << 12, 4
 """Rows of the insertion buffer, and how many pushes share it at least; it is as many times larger for larger pushes.

@@ -30,6 +30,9 @@ class Merge:
         Whether all is merged at once: the directory is then made on first use, if ever.
     """
 
+    STEPS = 1
+    """How often it looks at a row."""
+
     def __init__(self, older: Run, newer: Run, floor: int = 0, *, whole: bool = False) -> None:
         self.older, self.newer = older, newer
         self._kept: Kept | None = None
@@ -75,6 +78,11 @@ class Merge:
             mark_directory(words, first, last, self.step, self.directory)
         self.done = last
         return last == self.size
+
+    def finish(self) -> Run:
+        """Merge all that is left, and return the merged run."""
+        self.advance(self.size)
+        return self.result()
 
     def result(self) -> Run:
         """Return the merged run; all rows are merged."""
@@ -168,6 +176,4 @@ HALF = np.uint64(32)
 
 def merge_runs(a: Run, b: Run) -> Run:
     """Merge the runs of two sub-windows, `a` the older, nothing between them. O(|a| + |b|)."""
-    merge = Merge(a, b, whole=True)
-    merge.advance(merge.size)
-    return merge.result()
+    return Merge(a, b, whole=True).finish()

@@ -15,7 +15,7 @@ from numba import types
 
 from slidejoin.kernels.common.vectors import borrowed
 from slidejoin.kernels.common.words import OUT_WORDS
-from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, kernel
+from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.po_join.bits import (
     clear_words,
     ones_between,
@@ -30,6 +30,44 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["probe_in_turn", "probe_singly"]
+
+
+@inlined
+def _count_seen(
+    bits: Any,  # noqa: ANN401
+    starts: Any,  # noqa: ANN401
+    ends: Any,  # noqa: ANN401
+    i: Any,  # noqa: ANN401
+    ordinals: Any,  # noqa: ANN401
+    whole: Any,  # noqa: ANN401
+    low: Any,  # noqa: ANN401
+    high: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401 - int64
+    """Return how many rows probe i finds and sees; with `whole`, it sees all."""
+    total: Any = 0
+    for piece in range(starts.shape[0]):
+        first, past = starts[U64(piece), U64(i)], ends[U64(piece), U64(i)]
+        total += ones_between(bits, first, past) if whole else seen_between(bits, first, past, ordinals, low, high)
+    return total
+
+
+@inlined
+def _write_seen(
+    bits: Any,  # noqa: ANN401
+    starts: Any,  # noqa: ANN401
+    ends: Any,  # noqa: ANN401
+    i: Any,  # noqa: ANN401
+    ordinals: Any,  # noqa: ANN401
+    low: Any,  # noqa: ANN401
+    high: Any,  # noqa: ANN401
+    found: Any,  # noqa: ANN401
+    at: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401 - int64
+    """Write the rows that probe i finds and sees into `found` from `at` on; return the new `at`."""
+    for piece in range(starts.shape[0]):
+        first, past = starts[U64(piece), U64(i)], ends[U64(piece), U64(i)]
+        at = write_between(bits, first, past, ordinals, low, high, found, at)
+    return at
 
 
 @kernel(
@@ -84,18 +122,11 @@ def probe_in_turn(
             set_bits(words, rows, max(min(old_end, new_end), new), new_end)
             spans[U64(2 * piece)], spans[U64(2 * piece + 1)] = new, new_end
         low, high = seen_from[U64(i)], seen_to[U64(i)]
-        total: Any = 0
-        at: Any = places[U64(i)] if write else 0
-        for piece in range(starts.shape[0]):
-            first, past = starts[U64(piece), U64(i)], ends[U64(piece), U64(i)]
-            if write:
-                at = write_between(words, first, past, own, low, high, found, at)
-            elif low <= oldest and newest < high:
-                total += ones_between(words, first, past)
-            else:
-                total += seen_between(words, first, past, own, low, high)
-        if not write:
-            counts[U64(i)] = total
+        if write:
+            _write_seen(words, starts, ends, i, own, low, high, found, places[U64(i)])
+        else:
+            whole = low <= oldest and newest < high
+            counts[U64(i)] = _count_seen(words, starts, ends, i, own, whole, low, high)
 
 
 @kernel(
@@ -133,19 +164,12 @@ def probe_singly(
         for piece in range(starts_2.shape[0]):
             set_bits(words, rows, starts_2[U64(piece), U64(i)], ends_2[U64(piece), U64(i)])
         low, high = seen_from[U64(i)], seen_to[U64(i)]
-        total: Any = 0
-        for piece in range(starts.shape[0]):
-            first, past = starts[U64(piece), U64(i)], ends[U64(piece), U64(i)]
-            if low <= oldest and newest < high:
-                total += ones_between(words, first, past)
-            else:
-                total += seen_between(words, first, past, own, low, high)
+        whole = low <= oldest and newest < high
+        total = _count_seen(words, starts, ends, i, own, whole, low, high)
         if write:
             if at + total > found.size:
                 result[0], result[1] = i, at
                 return
-            for piece in range(starts.shape[0]):
-                first, past = starts[U64(piece), U64(i)], ends[U64(piece), U64(i)]
-                at = write_between(words, first, past, own, low, high, found, at)
+            at = _write_seen(words, starts, ends, i, own, low, high, found, at)
         counts[U64(i)] = total
     result[0], result[1] = counts.size, at

@@ -30,8 +30,9 @@ class POJoin(Options):
     immutable : {"po_join", "css_bit_set", "css_hash_set"}
         What rows are merged into: permutation arrays, or one of the paper's baselines, a CSS-tree for each term.
     tuple_by_tuple : bool
-        Whether each probe of a PO-Join structure sets its bits anew, as in the paper; otherwise probes are answered in
-        the order of their second term, and each changes the bits of the one before it.
+        Whether each probe sets its bits anew, as in the paper; otherwise probes of PO-Join structures are answered in
+        the order of their second term, and each changes the bits of the one before it. Where a push has many, the
+        mutable part is read into such a structure, too.
     blocking : bool
         Whether a merge is done all at once, instead of beside the pushes that follow.
     threads : int
