@@ -249,7 +249,8 @@ class JoinOperator:
                 left.index.name, rows=rows, pairs=self.stats.pairs, pushes=self._pushes,
                 window=left.payload.rows + right.payload.rows, spilled=sum(spilled) if spilled else None,
             )  # fmt: skip
-            if better is not None and not any(window.stretched() for window in self.windows.values()):
+            movable = not any(window.stretched() or window.hashed for window in self.windows.values())
+            if better is not None and movable:
                 self._change_to(self.plan.index_terms(better))
         if self._crowding_due is not None and rows >= self._crowding_due:
             self._crowding_due = rows + CROWDING_DUE

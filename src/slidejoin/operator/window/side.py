@@ -223,6 +223,11 @@ class SideWindow:
             return False
         return too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
 
+    @property
+    def hashed(self) -> bool:
+        """Whether a key does not say all about its terms, so that rows that are found are compared in these again."""
+        return not set(self.layout.dims).isdisjoint(self.chosen.key)
+
     def outgrown(self, coming: int) -> bool:
         """Whether so many more rows need another index first."""
         return self.index.outgrown(self._occupancy(), coming) is not None
