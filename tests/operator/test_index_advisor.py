@@ -93,6 +93,44 @@ def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.M
     assert "matches a row; expected time a row: cells" in auto.explain()
 
 
+@pytest.mark.parametrize("output", ["positions", "count"])
+@pytest.mark.parametrize(
+    ("on", "window"),
+    [
+        ("l.s = r.s AND l.k BETWEEN r.k - 1 AND r.k + 1", sj.CountWindow(300)),
+        ("l.s = r.s AND l.k = r.k", sj.CountWindow(300)),
+        ("l.s = r.s AND l.k BETWEEN r.k - 1 AND r.k + 1", sj.TimeWindow(300, on="ts")),
+    ],
+)
+def test_composite_keys_change_too(on: str, window: Any, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where pairs are output of a time window: runs would be checked row by row at their ends."""
+    cheap_pushes(monkeypatch)
+    monkeypatch.setattr(choosing, "CHANGE_COST", 5.0)
+    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    options = {"window": window, "output": output, "order": "strict"}
+    auto, fixed = (sj.StreamJoin(on=on, algorithm=algorithm, **options) for algorithm in ("auto", "nested_loop"))
+    used = []
+    for rows in there_and_back(self_join=False):
+        given = {side: one.append_column("s", pa.array(np.arange(50) % 2)) for side, one in rows.items()}
+        assert auto.push(**given).equals(fixed.push(**given))
+        used.append(auto._state.operator.windows["left"].index.name)
+    assert used[0] == used[-1] == "band_cells"
+    assert ("bi_sort" in used) == (output == "count" or isinstance(window, sj.CountWindow))
+
+
+def test_keys_that_are_compared_again_do_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values with no room are hashed: rows of sorted runs would be compared one by one, too."""
+    cheap_pushes(monkeypatch)
+    monkeypatch.setattr(choosing, "CHANGE_COST", 0.0)
+    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    join, random = sj.StreamJoin(on="l.s = r.s AND l.k = r.k", window=sj.CountWindow(300)), np.random.default_rng(3)
+    for number in range(20):
+        far = pa.array([2**62, -(2**62)] * 25)
+        join.push(*(batch(random, 50 * number, 50, 2).append_column("s", far) for _ in "lr"))
+    assert "a hash table of cells" in join.explain()
+    assert "matches a row" in join.explain()
+
+
 def test_small_pushes_of_many_pairs_stay_with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "ENOUGH", 100)
     join, random = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300)), np.random.default_rng(3)

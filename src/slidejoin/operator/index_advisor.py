@@ -20,6 +20,9 @@ CELL_COST, CELL_PAIR_COST, CROWDED_COST = 35.0, 2.2, 0.025
 """The same for cells, and the cost of the square of a row's matches, times the fraction of rows behind full buckets:
 one in ten for even keys, nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
 
+COMPOSITE_RUN_PAIR_COST, COMPOSITE_CELL_PAIR_COST = 4.0, 7.0
+"""Nanoseconds for each output match of a composite key, whose pushes never take the fused path."""
+
 ALONE = 1 << 10
 """Rows of a push up to which one thread does all of it, on whichever index: each row takes twice as long."""
 
@@ -57,13 +60,17 @@ class IndexAdvisor:
     def __init__(self, plan: Plan) -> None:
         config = plan.config
         # With further terms, or a filter, runs check row by row too; most runs pass a time scope as a whole.
-        alone = plan.composite is None and all(term.shape == "scope" for term in plan.terms[1:])
+        key = plan.index_terms("bi_sort").key
+        further = [term for place, term in enumerate(plan.terms) if place not in key]
         self._counts = config.output == "count"
         # Pairs that need checks beyond the key are not copied as ranges.
-        alone = alone if self._counts else len(plan.terms) == 1
+        alone = all(term.shape == "scope" for term in further) if self._counts else not further
         served = alone and plan.bound.filter(plan.loose) is None
-        # Without further terms, as here, only a time scope prevents the fused path of runs.
-        self._short = plan.scope is None
+        # Without further terms, as here, a time scope or a composite key prevents the fused path of runs.
+        self._short = plan.scope is None and plan.composite is None
+        self._pair_costs = CELL_PAIR_COST, RUN_PAIR_COST
+        if plan.composite is not None:
+            self._pair_costs = COMPOSITE_CELL_PAIR_COST, COMPOSITE_RUN_PAIR_COST
         self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
         self.due = ENOUGH
         self._begins = True
@@ -95,6 +102,7 @@ class IndexAdvisor:
         >>> bound = Some(filter=lambda loose: None, never=False)
         >>> config = Some(output="count", algorithm="auto")
         >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None, composite=None)
+        >>> plan.index_terms = lambda algorithm: Some(key=(0,))
         >>> advisor = IndexAdvisor(plan)
         >>> advisor.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
         >>> advisor.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
@@ -140,7 +148,7 @@ class IndexAdvisor:
                 CELL_COST + COUNTED_PAIR_COST * seen + crowded,
                 COUNTED_RUN_COST + COUNTED_RUN_PAIR_COST * seen + push,
             )
-        cells, runs = CELL_COST + CELL_PAIR_COST * seen, RUN_COST + RUN_PAIR_COST * seen
+        cells, runs = CELL_COST + self._pair_costs[0] * seen, RUN_COST + self._pair_costs[1] * seen
         return both * cells + crowded, both * runs + push
 
     def why(self) -> str | None:

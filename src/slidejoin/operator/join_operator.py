@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
@@ -248,8 +249,9 @@ class JoinOperator:
                 left.index.name, rows=rows, pairs=self.stats.pairs, pushes=self._pushes,
                 window=left.payload.rows + right.payload.rows, spilled=sum(spilled) if spilled else None,
             )  # fmt: skip
-            if better is not None and not any(window.stretched() for window in self.windows.values()):
-                self._change_to(better)
+            movable = not any(window.stretched() or window.hashed for window in self.windows.values())
+            if better is not None and movable:
+                self._change_to(self.plan.index_terms(better))
         if self._crowding_due is not None and rows >= self._crowding_due:
             self._crowding_due = rows + CROWDING_DUE
             # One side at a time, so that no push waits for two.
@@ -264,23 +266,20 @@ class JoinOperator:
         if self.windows["left"].index.spans_ordinals and any(
             window.stretched(coming) for window in self.windows.values()
         ):
-            self._change_to("bi_sort")
+            self._change_to(self.plan.index_terms("bi_sort"))
 
     def _choose_pair(self, push: Push) -> None:
-        """Change between cells and the planar index if the rows that come make the other one cheaper."""
-        if not self._pair_advisor.open or any(window.stretched() for window in self.windows.values()):
+        """Index other terms if the rows that come make these cheaper."""
+        advisor, left, right = self._pair_advisor, self.windows["left"], self.windows["right"]
+        if not advisor.open or not advisor.due(left.rows_seen + right.rows_seen + push.rows):
             return
-        left, right = self.windows["left"], self.windows["right"]
-        better = self._pair_advisor.better(
-            left.index.name, push.tables, left.rows_seen + right.rows_seen + push.rows,
-            {side: window.payload.rows for side, window in self.windows.items()},
-        )  # fmt: skip
-        if better is not None:
+        better = advisor.better(left.chosen, push.tables, self.windows)
+        if better is not None and not any(window.stretched() for window in self.windows.values()):
             self._change_to(better)
 
-    def _change_to(self, algorithm: str) -> None:
+    def _change_to(self, chosen: IndexTerms) -> None:
         for window in self.windows.values():
-            window.change_index(algorithm)
+            window.change_index(chosen)
 
     # -- state and figures -------------------------------------------------------------------------------------------
 
@@ -288,7 +287,7 @@ class JoinOperator:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
         timed = self.plan.scope is not None
         if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
-            self._change_to("bi_sort")
+            self._change_to(self.plan.index_terms("bi_sort"))
         for side, (table, stretches, seen) in rows.items():
             self.windows[side].load(table, stretches, seen)
 
@@ -306,8 +305,9 @@ class JoinOperator:
 
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
-        index = self.windows["left"].index
-        text, sizes = self.plan.explain(index.name, self._advisor.why() or self._pair_advisor.why()), index.explain()
+        window = self.windows["left"]
+        text = self.plan.explain(window.chosen, self._advisor.why() or self._pair_advisor.why(window.chosen))
+        sizes = window.index.explain()
         return text if sizes is None else f"{text}\n{sizes}"
 
     def measured(self) -> Stats:

@@ -1,125 +1,161 @@
-"""The pair advisor: chooses between cells, which index one term of several, and an index of two terms and more.
+"""The pair advisor: chooses which terms of several are indexed, by which index, and which of them orders the rows.
 
-Cells are cheaper where few rows are in a probe's band, or equal to it; the planar index of a band and another range,
-or the index of equalities and ranges together, where many are. How many these are is estimated from a sample of the
-arriving rows of both sides.
+Each choice leaves candidates: stored rows that pass the indexed terms and are compared in the others one by one. How
+many they are is estimated from a sample of rows, for each term and for terms together, since values are correlated.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from slidejoin.operator.probe_batch import key_ranges
-from slidejoin.operator.window.row_keys import term_keys
-from slidejoin.sides import SIDES, other
+from slidejoin.operator.selectivity import selectivities
+from slidejoin.plan.index_terms import RANGES, alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
+    from slidejoin.operator.selectivity import Selectivities
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
 __all__ = ["PairAdvisor"]
 
-SAMPLE, LEAST_SAMPLE = 512, 128
-"""Rows of each side that are compared with each other, at most and at least: 1 ms."""
+ROW_COST = {"band_cells": 170.0, "bi_sort": 250.0, "planar": 700.0}
+"""Nanoseconds that an index takes for a row, besides what it takes for candidates."""
 
-CELL_COST, CANDIDATE_COST, PLANAR_COST, RUN_COST = 170.0, 7.0, 700.0, 250.0
-"""Nanoseconds that cells take for a row, and for each row in its band or group; and the planar index and sorted runs
-for a row."""
+CANDIDATE_COST, PAIR_COST = 10.0, 2.0
+"""Nanoseconds for each candidate that is compared in further terms, and for each where the index answers all terms."""
+
+SCAN_COST = 0.02
+"""Nanoseconds that the planar index takes for each row that passes its first key: bounds of blocks are looked at."""
 
 CHANGE_COST = 250.0
 """Nanoseconds for each row of the window of changing the index: not done before staying has cost as much."""
 
 STAY = 1.25
-"""The other index has to be this many times cheaper."""
+"""Another choice has to be this many times cheaper."""
 
-ENOUGH = 1 << 15
-"""Rows between two checks."""
+EARLY, ENOUGH = 1 << 10, 1 << 18
+"""Rows between two checks, which take 1 ms: at least, and while the join is fast; in between they double."""
+
+PATIENCE = 1.0
+"""Seconds from one check to the next, however few rows came: a wrong choice may be a thousand times slower."""
+
+NAMES = {"band_cells": "cells", "bi_sort": "sorted runs", "planar": "planar index"}
+
+
+class Estimate(NamedTuple):
+    """What a choice is expected to cost.
+
+    Attributes
+    ----------
+    cost : float
+        Nanoseconds a row.
+    candidates : float
+        Stored rows that pass the indexed terms, for a row.
+    chosen : IndexTerms
+    """
+
+    cost: float
+    candidates: float
+    chosen: IndexTerms
 
 
 class PairAdvisor:
-    """Watches how many rows are in a band or equal to a row, and tells when the other index would be cheaper.
+    """Estimates the candidates of each choice of indexed terms, and tells when another one would be cheaper.
 
     Attributes
     ----------
     open : bool
-        Whether there is anything to choose: a band that cells can answer and another range, or equalities and ranges.
-    candidates : float or None
-        Rows in a probe's band, or equal to it, at the last check; None before.
+        Whether there is anything to choose that the `IndexAdvisor` does not.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        two = (plan.planar and plan.axis is not None) or plan.group_axes is not None
-        self.open = plan.config.algorithm == "auto" and two and not plan.bound.never
-        self._other = "planar" if plan.planar else "bi_sort"
-        self._other_cost = PLANAR_COST if plan.planar else RUN_COST
-        self.candidates: float | None = None
-        self._rows, self._lost = 0, 0.0
-        self._costs = 0.0, 0.0
+        self._choices = alternatives(plan.terms, plan.config.window)
+        self.open = plan.config.algorithm == "auto" and _several(plan) and not plan.bound.never
+        self._estimates: list[Estimate] = []
+        self._at, self._rows, self._lost, self._checked = 0, 0, 0.0, 0.0
 
-    def better(self, used: str, tables: Mapping[Side, pa.Table], rows: int, stored: Mapping[Side, int]) -> str | None:
-        """Return the index to change to, None to stay.
+    def due(self, rows: int) -> bool:
+        """Tell whether it is time for a check; the join has had so many rows, those that come included."""
+        new = rows - self._at
+        if new < min(EARLY, ENOUGH):
+            return False
+        if new < min(ENOUGH, self._at) and perf_counter() - self._checked < PATIENCE:
+            return False
+        self._at, self._rows = rows, new
+        return True
+
+    def better(
+        self, used: IndexTerms, tables: Mapping[Side, pa.Table], windows: Mapping[Side, SideWindow]
+    ) -> IndexTerms | None:
+        """Return what to change to, None to stay; called when a check is `due`.
 
         Parameters
         ----------
-        used : str
-            The index that is used now.
+        used : IndexTerms
+            What is indexed now.
         tables : dict from side to pyarrow.Table
             Rows that arrive now.
-        rows : int
-            All rows that the join has had so far.
-        stored : dict from side to int
-            Rows that are stored.
+        windows : dict from side to SideWindow
         """
-        new = rows - self._rows
-        if new < ENOUGH:
-            return None
-        seen = self._seen(tables, stored)
+        seen = selectivities(self._plan, tables, windows)
+        self._checked = perf_counter()
         if seen is None:
             return None
-        self._rows, self.candidates = rows, seen
-        cells, other_cost = self._costs = CELL_COST + CANDIDATE_COST * seen, self._other_cost
-        ours, theirs = (cells, other_cost) if used == "band_cells" else (other_cost, cells)
-        self._lost = self._lost + new * (ours - theirs) if ours > STAY * theirs else 0.0
-        if self._lost <= CHANGE_COST * sum(stored.values()):
+        self._estimates = sorted((self._estimate(chosen, seen) for chosen in self._choices), key=lambda one: one.cost)
+        ours, best = self._of(used), self._estimates[0]
+        if ours is None or ours.cost <= STAY * best.cost:
+            self._lost = 0.0
+            return None
+        self._lost += self._rows * (ours.cost - best.cost)
+        if self._lost <= CHANGE_COST * sum(window.payload.rows for window in windows.values()):
             return None
         self._lost = 0.0
-        return self._other if used == "band_cells" else "band_cells"
+        return best.chosen
 
-    def _seen(self, tables: Mapping[Side, pa.Table], stored: Mapping[Side, int]) -> float | None:
-        """Estimate how many stored rows cells would find for a probe; None if a side has too few rows."""
+    def _estimate(self, chosen: IndexTerms, seen: Selectivities) -> Estimate:
         plan = self._plan
-        source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
-        sizes = {side: min(table.num_rows, SAMPLE) for side, table in source.items()}
-        if min(sizes.values()) < LEAST_SAMPLE:
-            return None
-        some = {
-            side: table.take(np.arange(sizes[side]) * (table.num_rows // sizes[side])) for side, table in source.items()
-        }
-        found = []
-        for role in SIDES:
-            rows = term_keys(plan, other(role), some[other(role)])
-            layout = plan.key_layout(other(role), "band_cells", plan.key_extents([rows]))
-            ranges, stored_rows = key_ranges(plan, role, some[role], layout), layout.rows(rows)
-            keys = np.sort(stored_rows.keys if stored_rows.kept is None else stored_rows.keys[stored_rows.kept])
-            inside = np.searchsorted(keys, ranges.hi, side="right") - np.searchsorted(keys, ranges.lo)
-            found.append(np.maximum(inside, 0).sum() / sizes["left"] / sizes["right"] * stored[other(role)])
-        return float(np.mean(found))
+        candidates, cost = seen.rows(chosen.places), ROW_COST[chosen.algorithm]
+        if chosen.algorithm == "planar":
+            cost += SCAN_COST * seen.rows(chosen.key)
+        if len(chosen.places) < len(plan.terms) or chosen.algorithm == "band_cells":
+            cost += CANDIDATE_COST * candidates
+        elif plan.config.output != "count":
+            cost += PAIR_COST * candidates
+        return Estimate(cost, candidates, chosen)
 
-    def why(self) -> str | None:
-        """Return the observed values and the estimate, in words; None before the first check."""
-        if self.candidates is None:
+    def _of(self, used: IndexTerms) -> Estimate | None:
+        return next((one for one in self._estimates if one.chosen == used), None)
+
+    def why(self, used: IndexTerms) -> str | None:
+        """Return the estimates of what is used and of the best other choices, in words; None before the first check."""
+        ours = self._of(used)
+        if ours is None:
             return None
-        cells, other_cost = self._costs
-        where = "equal to a row" if self._plan.axes is None else "in the band of a row"
-        other_index = "planar index" if self._plan.planar else "sorted runs"
-        return (
-            f"{self.candidates:,.0f} rows {where}; expected time a row: cells {cells:,.0f} ns, {other_index} "
-            f"{other_cost:,.0f} ns"
-        )
+        others: dict[str, Estimate] = {}
+        for one in self._estimates:
+            if one is not ours:
+                others.setdefault(one.chosen.algorithm, one)
+        told = [f"{ours.candidates:,.1f} candidates a row in the indexed terms, {ours.cost:,.0f} ns expected"]
+        told += [self._told(one) for one in others.values()]
+        return "; ".join(told)
+
+    def _told(self, one: Estimate) -> str:
+        labels = " and ".join(self._plan.terms[place].label for place in one.chosen.places)
+        return f"{NAMES[one.chosen.algorithm]} on {labels}: {one.candidates:,.1f} candidates, {one.cost:,.0f} ns"
+
+
+def _several(plan: Plan) -> bool:
+    """Tell whether several terms are worth an index, and no index of the plan answers all of them but the window's."""
+    shapes = [term.shape for term in plan.terms]
+    if plan.axis is None:
+        return sum(shape in RANGES for shape in shapes) + ("equality" in shapes) > 1
+    answered = plan.index_terms(plan.algorithm).key
+    return any(shape in ("band", "ranges") for place, shape in enumerate(shapes) if place not in answered)

@@ -121,16 +121,19 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class PlainLayout:
-    """The layout of a plan with one indexed term, the first.
+    """The layout of a key that is one term's.
 
     Attributes
     ----------
+    key : int
+        Place of that term in the plan.
     dims : tuple of int
         Places of the terms that are further dimensions.
     axis : Axis or None
         How keys are spread over cells; None if ranges are not narrow.
     """
 
+    key: int
     dims: tuple[int, ...]
     axis: Axis | None
 
@@ -144,12 +147,14 @@ class PlainLayout:
 
     def rows(self, keys: TermKeys) -> RowKeys:
         """Return what an index stores."""
-        return RowKeys(np.ascontiguousarray(keys.values[0]), _dimensions(keys, self.dims), keys.kept, keys.inexact)
+        return RowKeys(
+            np.ascontiguousarray(keys.values[self.key]), _dimensions(keys, self.dims), keys.kept, keys.inexact
+        )
 
     def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
         """Return what probes look for, see `CompositeLayout.ranges`."""
-        lo, hi = asked[0].lo, asked[0].hi
-        for ranges in asked[1:]:
+        lo, hi = asked[self.key].lo, asked[self.key].hi
+        for ranges in (*asked[: self.key], *asked[self.key + 1 :]):
             nothing: NDArray[np.bool_] = np.all(ranges.lo > ranges.hi, axis=0)
             silent = nothing if silent is None else silent | nothing
         if silent is not None and silent.any():

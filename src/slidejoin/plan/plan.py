@@ -12,6 +12,7 @@ from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
+from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.key_layout import Composite, CompositeLayout, PlainLayout, composite_layout, layout_of_numbers
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
@@ -129,31 +130,39 @@ class Plan:
         """Return the schema of what the window holds of that side: the columns that are output or compared."""
         return self._kept[side]
 
+    def index_terms(self, algorithm: str) -> IndexTerms:
+        """Return which terms an index answers, as far as the predicate alone tells."""
+        of, two = self.composite, algorithm == "planar"
+        two |= algorithm in STRUCTURES and STRUCTURES[algorithm].two_terms
+        second = self._second if two else None
+        if of is None:
+            return IndexTerms(algorithm, (), 0, second)
+        if algorithm == "band_cells" and self.axes is None:
+            return IndexTerms(algorithm, of.equal, None)
+        return IndexTerms(algorithm, of.equal, of.range, second)
+
     def key_layout(
-        self, side: Side, algorithm: str, extents: Mapping[int, Extent] | None = None
+        self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent] | None = None
     ) -> PlainLayout | CompositeLayout:
         """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
-        axis = None if self.axes is None else self.axes[side]
-        if self.composite is None:
-            return PlainLayout(tuple(range(1, len(self.terms))), axis)
-        extents = dict.fromkeys(self.composite.terms, (0, 0)) | dict(extents or {})
-        of, spread = self.composite, axis if algorithm == "band_cells" else None
-        if algorithm == "band_cells" and self.group_axes is not None:
-            of, spread = replace(of, range=None), self.group_axes[side]
-        return self._second_first(composite_layout(of, len(self.terms), spread, extents))
+        axes = chosen.axes(self.terms, self.config.window) if chosen.algorithm == "band_cells" else None
+        axis = None if axes is None else axes[side]
+        if len(chosen.key) == 1:
+            key = chosen.key[0]
+            others = tuple(place for place in range(len(self.terms)) if place != key)
+            return PlainLayout(key, _first(chosen.second, others), axis)
+        extents = dict.fromkeys(chosen.key, (0, 0)) | dict(extents or {})
+        layout = composite_layout(self._composite_of(chosen), len(self.terms), axis, extents)
+        return replace(layout, dims=_first(chosen.second, layout.dims))
 
-    @property
-    def group_axes(self) -> dict[Side, Axis] | None:
-        """How groups are spread over cells, where these do not answer the range beside the equalities."""
-        if self.axes is not None or self.composite is None:
-            return None
-        return cell_axes(self.terms[self.composite.equal[0]], self.config.window)
+    def _composite_of(self, chosen: IndexTerms) -> Composite:
+        return Composite(chosen.equal, all(self.terms[place].exact for place in chosen.equal), chosen.range)
 
-    def key_extents(self, keys: Iterable[TermKeys]) -> dict[int, Extent]:
+    def key_extents(self, keys: Iterable[TermKeys], chosen: IndexTerms) -> dict[int, Extent]:
         """Return the extents of the terms of a composite key, as `key_layout` takes them."""
         extents: dict[int, Extent] = {}
         for one in keys:
-            for term in () if self.composite is None else self.composite.terms:
+            for term in chosen.key if len(chosen.key) > 1 else ():
                 extent = one.extent(term)
                 if extent is not None:
                     low, high = extents.get(term, extent)
@@ -162,16 +171,11 @@ class Plan:
 
     def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> PlainLayout | CompositeLayout:
         """Return the layout of sealed parts that had these `CompositeLayout.numbers`."""
+        chosen = self.sealing
         if self.composite is None:
-            return self.key_layout(side, self.sealing)
-        return self._second_first(layout_of_numbers(self.composite, len(self.terms), numbers))
-
-    def _second_first(self, layout: CompositeLayout) -> CompositeLayout:
-        """Put the second key of an index that has two before all other dimensions."""
-        second = self._second
-        if second is None:
-            return layout
-        return replace(layout, dims=(second, *(place for place in layout.dims if place != second)))
+            return self.key_layout(side, chosen)
+        layout = layout_of_numbers(self.composite, len(self.terms), numbers)
+        return replace(layout, dims=_first(chosen.second, layout.dims))
 
     @property
     def _second(self) -> int | None:
@@ -183,17 +187,9 @@ class Plan:
         return next((place for place in range(len(self.terms)) if place not in taken), None)
 
     @property
-    def sealing(self) -> str:
-        """The index whose parts are sealed: those of Spark's segments."""
-        return "planar" if self.planar else "bi_sort"
-
-    def indexed(self, algorithm: str) -> tuple[int, ...]:
-        """Return the places of the terms that an index answers."""
-        first = (0,) if self.composite is None else self.composite.terms
-        if algorithm == "band_cells" and self.composite is not None and self.axes is None:
-            return self.composite.equal
-        two = algorithm == "planar" or (algorithm in STRUCTURES and STRUCTURES[algorithm].two_terms)
-        return first if not two or self._second is None else (*first, self._second)
+    def sealing(self) -> IndexTerms:
+        """The index whose parts are sealed, those of Spark's segments, and its terms."""
+        return self.index_terms("planar" if self.planar else "bi_sort")
 
     @property
     def axis(self) -> Axis | None:
@@ -224,9 +220,10 @@ class Plan:
             return "planar" if self.planar else "bi_sort"
         return "band_cells"
 
-    def _why_algorithm(self, used: str | None) -> str:
-        if used is not None and used != self.algorithm:
-            return f"measured to be faster than {ALGORITHMS[self.algorithm]} in this join"
+    def _why(self, used: IndexTerms) -> str:
+        if used != self.index_terms(self.algorithm):
+            other = "the same index on other terms" if used.algorithm == self.algorithm else ALGORITHMS[self.algorithm]
+            return f"measured to be faster than {other} in this join"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
         if self.algorithm == "planar":
@@ -242,21 +239,19 @@ class Plan:
         """Numbers of the terms whose ranges are too wide: their candidates are always rechecked."""
         return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
 
-    def explain(self, algorithm: str | None = None, seen: str | None = None) -> str:
+    def explain(self, used: IndexTerms | None = None, seen: str | None = None) -> str:
         """Return the plan in words: what is indexed, what else is compared, and why.
 
-        `algorithm` is the index in use, if that is not the one planned; `seen` describes observations at run time.
+        `used` is the index in use, if that is not the one planned; `seen` describes observations at run time.
         """
-        config = self.config
-        terms, warnings = explained_terms(
-            config, self.terms, self.indexed(algorithm or self.algorithm), self.bound, self.loose
-        )
+        config, used = self.config, self.index_terms(self.algorithm) if used is None else used
+        terms, warnings = explained_terms(config, self.terms, used.places, self.bound, self.loose)
         return "\n".join(
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
                 f"window: {config.window}",
-                f"index: {ALGORITHMS[algorithm or self.algorithm]}",
-                f"because {self._why_algorithm(algorithm)}",
+                f"index: {ALGORITHMS[used.algorithm]}",
+                f"because {self._why(used)}",
                 *([] if seen is None else [f"measured: {seen}"]),
                 *terms,
                 *warnings,
@@ -266,6 +261,11 @@ class Plan:
 
 def _shape(term: Term) -> str:
     return term.shape
+
+
+def _first(second: int | None, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return dimensions with the second key of an index that has two before all others."""
+    return dims if second is None else (second, *(place for place in dims if place != second))
 
 
 def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
     from slidejoin.index.protocol import Index, SealedPart
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -70,6 +71,8 @@ class SideWindow:
     ----------
     rows_seen : int
         Ordinal of the next row. The operator assigns ordinals, before it appends rows.
+    chosen : IndexTerms
+        The index in use and the terms that it answers.
     layout : PlainLayout or CompositeLayout
         How the keys of the plan's terms are laid out for the index.
     """
@@ -85,7 +88,8 @@ class SideWindow:
         self.rows_seen = 0
         window = plan.config.window
         self._capacity = window.size(side) if isinstance(window, CountWindow) else None
-        self.layout = plan.key_layout(side, algorithm)
+        self.chosen = plan.index_terms(algorithm)
+        self.layout = plan.key_layout(side, self.chosen)
         self.index: Index = self._new_index(algorithm)
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
@@ -124,7 +128,7 @@ class SideWindow:
         """
         keys = term_keys(self.plan, self.side, table)
         if not self.layout.fits(keys):
-            self._lay_out(self.index.name, first, keys)
+            self._lay_out(self.chosen, first, keys)
         return self.index.prepare(self.layout.rows(keys), first)
 
     def append(
@@ -219,22 +223,27 @@ class SideWindow:
             return False
         return too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
 
+    @property
+    def hashed(self) -> bool:
+        """Whether a key does not say all about its terms, so that rows that are found are compared in these again."""
+        return not set(self.layout.dims).isdisjoint(self.chosen.key)
+
     def outgrown(self, coming: int) -> bool:
         """Whether so many more rows need another index first."""
         return self.index.outgrown(self._occupancy(), coming) is not None
 
-    def change_index(self, algorithm: str) -> None:
-        """Put the rows into another index, one of `slidejoin.algorithms()`."""
-        self._lay_out(algorithm, self.rows_seen)
+    def change_index(self, chosen: IndexTerms) -> None:
+        """Put the rows into another index, or one of other terms."""
+        self._lay_out(chosen, self.rows_seen)
 
-    def _lay_out(self, algorithm: str, next_row: int, coming: TermKeys | None = None) -> None:
+    def _lay_out(self, chosen: IndexTerms, next_row: int, coming: TermKeys | None = None) -> None:
         """Put the rows before `next_row` into an index whose layout of keys has room for them and for those to come."""
         extents: dict[int, Extent] = {}
-        if self.plan.composite is not None:
+        if len(chosen.key) > 1:
             stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
-            extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]))
-        self.layout = self.plan.key_layout(self.side, algorithm, extents)
-        self._replace(self._new_index(algorithm, next_row), next_row)
+            extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]), chosen)
+        self.chosen, self.layout = chosen, self.plan.key_layout(self.side, chosen, extents)
+        self._replace(self._new_index(chosen.algorithm, next_row), next_row)
 
     def relieve(self) -> bool:
         """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""

@@ -160,7 +160,7 @@ def _state(
 
 
 def _operator(plan: Plan) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing)
+    return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing.algorithm)
 
 
 def _joined(

@@ -231,12 +231,12 @@ def _plan_text(plan: Plan) -> str:
         pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
     )
     shown = make_plan(replace(config, select=tuple(names)), left, right)
-    terms, warnings = explained_terms(config, shown.terms, shown.indexed(shown.sealing), shown.bound, shown.loose)
+    terms, warnings = explained_terms(config, shown.terms, shown.sealing.places, shown.bound, shown.loose)
     return "\n".join(
         [
             f"{config.how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
-            f"index: {ALGORITHMS[shown.sealing]}",
+            f"index: {ALGORITHMS[shown.sealing.algorithm]}",
             *terms,
             *warnings,
         ]

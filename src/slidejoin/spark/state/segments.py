@@ -188,7 +188,7 @@ def build_segment(
         keys = term_keys(plan, role, payload)
         layout = None if layouts is None else layouts[role]
         if layout is None or not layout.fits(keys):
-            layout = plan.key_layout(role, plan.sealing, plan.key_extents([keys]))
+            layout = plan.key_layout(role, plan.sealing, plan.key_extents([keys], plan.sealing))
         parts[role], numbers[role] = sealed(layout.rows(keys), planar=plan.planar), layout.numbers()
     return Segment(entry, payload, parts, numbers)
 
@@ -207,7 +207,7 @@ def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
         layout = plan.key_layout_of(role, found[-1])
         keys = [term_keys(plan, role, segment.payload) for segment in segments]
         if not all(layout.fits(one) for one in keys):
-            layout = plan.key_layout(role, plan.sealing, plan.key_extents(keys))
+            layout = plan.key_layout(role, plan.sealing, plan.key_extents(keys, plan.sealing))
         layouts[role] = layout
     changed = []
     for place, segment in enumerate(segments):

@@ -1,0 +1,159 @@
+"""How many stored rows pass some terms of a predicate together, estimated from a sample of stored and arriving rows.
+
+Selectivities of single terms say little about two of them: values are correlated. So all terms are evaluated on the
+same pairs of rows, and the pairs that pass some of them together are counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slidejoin.operator.ingest.ingest import columns_of
+from slidejoin.operator.window.row_keys import term_keys
+from slidejoin.sides import SIDES, other
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.ranges.ranges import Ranges
+    from slidejoin.sides import Side
+
+__all__ = ["Selectivities", "selectivities"]
+
+PROBES, STORED, LEAST = 256, 512, 128
+"""Rows of one side that are compared with rows of the other one, at most, and at least of either. One pair that passes
+stands for eight rows of a window of 2**20."""
+
+
+class PairSample(NamedTuple):
+    """Some probes of one side and some stored rows of the other one.
+
+    Attributes
+    ----------
+    passes : tuple of (probes, stored) bool
+        For each term which pairs pass.
+    scale : float
+        Rows of the window for each pair of the sample, averaged over the probes.
+    probes : int
+        Arriving rows that the sample stands for.
+    """
+
+    passes: tuple[NDArray[np.bool_], ...]
+    scale: float
+    probes: int
+
+
+class Selectivities:
+    """How many rows of the window pass terms, by their places in the plan.
+
+    Parameters
+    ----------
+    samples : sequence of PairSample
+        One of each side whose rows probe.
+    """
+
+    def __init__(self, samples: Sequence[PairSample]) -> None:
+        self._samples = samples
+        self._probes = sum(sample.probes for sample in samples)
+        self._known: dict[frozenset[int], float] = {}
+
+    def rows(self, places: Sequence[int]) -> float:
+        """Return how many stored rows pass all of these terms, for a probe on average. O(probes · stored), once."""
+        wanted = frozenset(places)
+        found = self._known.get(wanted)
+        if found is None:
+            found = sum(_rows(sample, sorted(wanted)) * sample.probes for sample in self._samples) / self._probes
+            self._known[wanted] = found
+        return found
+
+
+def _rows(sample: PairSample, places: Sequence[int]) -> float:
+    passing = sample.passes[places[0]]
+    for place in places[1:]:
+        passing = passing & sample.passes[place]
+    return int(np.count_nonzero(passing)) * sample.scale
+
+
+def selectivities(
+    plan: Plan, tables: Mapping[Side, pa.Table], windows: Mapping[Side, SideWindow]
+) -> Selectivities | None:
+    """Compare a sample of rows that arrive, or arrived last, with one of rows that are stored, or arrive with them.
+
+    Returns None while a side has too few rows.
+
+    Parameters
+    ----------
+    tables : dict from side to pyarrow.Table
+        Rows that arrive now, which are not stored yet; those of a self-join on the left.
+    windows : dict from side to SideWindow
+    """
+    source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
+    samples = []
+    for role in SIDES:
+        stored, coming = windows[other(role)], source[other(role)].num_rows
+        if max(source[role].num_rows, windows[role].payload.rows) < LEAST or max(coming, stored.payload.rows) < LEAST:
+            continue
+        probes = _evenly(source[role], PROBES) if source[role].num_rows >= LEAST else _newest(windows[role])
+        rows = _stored(stored) if stored.payload.rows >= LEAST else _evenly(source[other(role)], STORED)
+        # Rows of one push meet each other, too: half of them come before a probe.
+        scale = (stored.payload.rows + coming / 2) / rows.num_rows / probes.num_rows
+        samples.append(PairSample(_passes(plan, role, probes, rows), scale, max(source[role].num_rows, 1)))
+    return Selectivities(samples) if samples else None
+
+
+def _evenly(table: pa.Table, most: int) -> pa.Table:
+    return table.take(_places(table.num_rows, most))
+
+
+def _places(rows: int, most: int) -> NDArray[np.int64]:
+    return np.arange(min(rows, most)) * rows // max(min(rows, most), 1)
+
+
+def _stored(window: SideWindow) -> pa.Table:
+    """Return rows from all over a window."""
+    return _at(window, _places(window.payload.rows, STORED))
+
+
+def _newest(window: SideWindow) -> pa.Table:
+    """Return the rows of a window that came last."""
+    rows = window.payload.rows
+    return _at(window, np.arange(max(0, rows - PROBES), rows))
+
+
+def _at(window: SideWindow, places: NDArray[np.int64]) -> pa.Table:
+    """Return the rows at these places of a window, counted from the oldest, (n,) ascending; ordinals may have gaps."""
+    payload = window.payload
+    starts, counts = (np.array(column, np.int64) for column in zip(*payload.stretches, strict=True))
+    ends = np.cumsum(counts)
+    stretch = np.searchsorted(ends, places, side="right")
+    return payload.take(payload.schema.names, places - (ends - counts)[stretch] + starts[stretch])
+
+
+def _passes(plan: Plan, role: Side, probes: pa.Table, stored: pa.Table) -> tuple[NDArray[np.bool_], ...]:
+    """Return which pairs pass each term, (probes, stored); none does of a row that matches nothing by itself."""
+    keys, columns = term_keys(plan, other(role), stored), columns_of(probes)
+    kept = plan.bound.prefilter(role, columns)
+    found = []
+    for place, term in enumerate(plan.terms):
+        inside = _inside(term.ranges(role, columns), keys.values[place])
+        if kept is not None:
+            inside &= kept[:, None]
+        if keys.kept is not None:
+            inside &= keys.kept
+        found.append(inside)
+    return tuple(found)
+
+
+def _inside(ranges: Ranges, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which keys, (s,), lie in the ranges of which probes, (k, p): (p, s)."""
+    inside = np.zeros((ranges.lo.shape[1], keys.size), np.bool_)
+    for lo, hi in zip(ranges.lo, ranges.hi, strict=True):
+        inside |= (keys >= lo[:, None]) & (keys <= hi[:, None])
+    return inside
