@@ -61,10 +61,10 @@ class IndexAdvisor:
         self._counts = config.output == "count"
         # Pairs that need checks beyond the key are not copied as ranges.
         alone = alone if self._counts else len(plan.terms) == 1
-        served = alone and plan.bound.filter(plan.loose) is None
+        served = alone and plan.axis is not None and plan.bound.filter(plan.loose) is None
         # Without further terms, as here, only a time scope prevents the fused path of runs.
         self._short = plan.scope is None
-        self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
+        self.open = config.algorithm == "auto" and served and not plan.bound.never
         self.due = ENOUGH
         self._begins = True
         self._rows = self._pairs = self._pushes = self._spilled = 0

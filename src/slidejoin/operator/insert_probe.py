@@ -162,7 +162,7 @@ class InsertProbe:
 
     def _only_counts(self, inexact: Collection[int]) -> bool:
         """Whether only numbers of candidates are needed: the output is counts, and no candidate is rechecked."""
-        return self._plan.config.output == "count" and self._plan.bound.filter(inexact) is None
+        return self._plan.config.output == "count" and self._plan.filter(inexact) is None
 
     def _answer(
         self,
