@@ -202,9 +202,10 @@ class UnionPlan(Plan):
 
 
 def _branch(part: Plan, algorithm: str, layout: KeyLayout) -> BranchLayout:
+    shapes = [term.shape for term in part.terms]
     time = None
-    if part.scope is not None:
-        place = [term.shape for term in part.terms].index("scope")
+    if "scope" in shapes:
+        place = shapes.index("scope")
         time = layout.dims.index(place) if place in layout.dims else -1
     return BranchLayout(algorithm, layout, time)
 
