@@ -184,8 +184,9 @@ class InsertProbe:
             )
             probing[role] = index.probe(batch, request)
         workers.run([task for one in probing.values() for task in one.tasks])
+        answers = {role: one.answer() for role, one in probing.items()}
         self._stats.since("probe", start)
-        return {role: one.answer() for role, one in probing.items()}
+        return answers
 
     # -- candidates ------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
+from slidejoin.kernels.common.memory import prefetch_at
 from slidejoin.kernels.common.vectors import LOW_32
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I64, U32, U64, inlined, kernel
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["drop_earlier", "widen_found"]
+
+
+AHEAD = 16
+"""Rows before the one whose values are asked for."""
 
 
 @inlined
@@ -89,6 +94,9 @@ def drop_earlier(
         last, before = take + counts[U64(i)], kept
         while take < last:
             ordinal = found[U64(take)]
+            if size == 0 and take + AHEAD < found.size:
+                # Rows lie anywhere in memory: 43 ns each where they are not asked for beforehand.
+                prefetch_at(table + (((found[U64(take + AHEAD)] - first) * width) << 3))
             take += 1
             place = _place(of_rows, size, first, ordinal)
             again = False
