@@ -94,7 +94,7 @@ def count_branches(case: Case, **options: Any) -> None:
     event(f"branches: {sum(line.startswith('branch ') for line in told.splitlines())}")
 
 
-@examples(70)
+@examples(60)
 @given(case=unions(), algorithm=algorithms, order=orders, at_once=listed, given_limits=limits)
 def test_pairs(case: Case, algorithm: str, order: str, at_once: dict[str, int], given_limits: dict[str, int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -104,7 +104,7 @@ def test_pairs(case: Case, algorithm: str, order: str, at_once: dict[str, int], 
         assert_pairs(case, order, algorithm=algorithm)
 
 
-@examples(40)
+@examples(25)
 @given(case=unions(self_join=True), algorithm=algorithms, at_once=listed, bits=st.sampled_from([63, 12]))
 def test_pairs_of_self_joins(case: Case, algorithm: str, at_once: dict[str, int], bits: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +113,7 @@ def test_pairs_of_self_joins(case: Case, algorithm: str, at_once: dict[str, int]
         assert_pairs(case, "strict", algorithm=served(case, algorithm))
 
 
-@examples(50)
+@examples(25)
 @given(case=unions(), algorithm=algorithms, at_once=listed, bits=st.sampled_from([63, 12]), given_limits=limits)
 def test_counts(case: Case, algorithm: str, at_once: dict[str, int], bits: int, given_limits: dict[str, int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -122,7 +122,7 @@ def test_counts(case: Case, algorithm: str, at_once: dict[str, int], bits: int, 
         assert_counts(case, algorithm=served(case, algorithm))
 
 
-@examples(40)
+@examples(25)
 @given(case=unions(most=12), order=orders, at_once=listed)
 def test_positions(case: Case, order: str, at_once: dict[str, int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -130,7 +130,7 @@ def test_positions(case: Case, order: str, at_once: dict[str, int]) -> None:
         assert_positions(case, order)
 
 
-@examples(40)
+@examples(25)
 @given(case=unions(most=14), data=st.data(), order=orders)
 def test_restart_between_pushes(case: Case, data: st.DataObject, order: str) -> None:
     join, other = case.join(order=order), data.draw(st.sampled_from(["auto", "bi_sort"]))
@@ -140,7 +140,7 @@ def test_restart_between_pushes(case: Case, data: st.DataObject, order: str) -> 
         assert_groups(lines(join.push(**push.arguments())), pair_lines(steps), order)
 
 
-@examples(40)
+@examples(25)
 @given(case=unions(most=14), order=orders, at_once=listed, given_limits=limits)
 def test_tables_of_a_push_together_are_its_pairs(
     case: Case, order: str, at_once: dict[str, int], given_limits: dict[str, int]
@@ -204,7 +204,7 @@ def test_long_streams_agree_with_every_row_against_every_row(on: str, window: sj
             ]
             if split:
                 set_limits(patch, SMALLEST_SPREAD=1, SMALLEST_SEARCH=64)
-            pushes_of = [(stream(rows, 2 * n), stream(rows, 2 * n + 1)) for n, rows in enumerate([30, 250, 400] * 4)]
+            pushes_of = [(stream(rows, 2 * n), stream(rows, 2 * n + 1)) for n, rows in enumerate([30, 250, 400] * 3)]
             found_by += [[join.push(*one, order_by="ts") for one in pushes_of] for join in joins]
             told = [str(join.explain()) for join in joins]
             assert all(("branch 2: " in one) == split for one in told)
@@ -228,17 +228,17 @@ def test_one_row_far_ahead_keeps_no_memory_of_those_after_it() -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, FARTHEST=1, LARGEST_SLICE=1 << 8)
         join.push(left={"a": [1], "b": [1], "ts": [10**9]})
-        for number in range(60):
+        for number in range(40):
             join.push(rows(500, number), rows(500, number), order_by="ts")
             sizes.append(join.stats.window_bytes)
-    assert max(sizes[20:]) < 2 * max(sizes[:20])
+    assert max(sizes[15:]) < 2 * max(sizes[:15])
 
 
 # -- what is kept of rows ----------------------------------------------------------------------------------------------
 
 
 @given(data=st.data())
-@examples(40)
+@examples(25)
 def test_row_values_are_found_by_ordinal(data: st.DataObject) -> None:
     """Whatever has expired, rows that live have their values; also where most of those between are gone."""
     with pytest.MonkeyPatch.context() as patch:
