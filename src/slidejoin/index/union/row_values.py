@@ -135,7 +135,7 @@ class RowValues:
             if SPARSE * alive.size < rows - live.start or ordinals is not None:
                 ordinals, chosen = self._numbered(rows) if ordinals is None else ordinals, alive
         old, kept = self._values, rows - live.start if isinstance(chosen, slice) else chosen.size
-        capacity = kept + coming + max(kept // 2, coming, FIRST_ROWS)
+        capacity = _capacity(kept, coming)
         self._values = np.empty((capacity, old.shape[1]), np.int64)
         self._values[:kept] = old[chosen]
         self._rows, self._ordinals = kept, None
@@ -163,7 +163,13 @@ class RowValues:
         """Return by how many bytes that many more rows make it grow at most, the old memory besides the new."""
         if self._rows + rows <= self._values.shape[0]:
             return 0
-        return int(3 * (self._rows + rows) * (self._values.shape[1] + 1) * self._values.itemsize)
+        values = self._values.shape[1] + (self._time is not None)
+        return int(_capacity(self._rows, rows) * values * self._values.itemsize)
+
+
+def _capacity(kept: int, coming: int) -> int:
+    """Return for how many rows to have memory: room is made again after half as many as are kept."""
+    return kept + coming + max(kept // 2, coming, FIRST_ROWS)
 
 
 def columns_of(branches: Sequence[int]) -> NDArray[np.int64]:
