@@ -186,7 +186,7 @@ def test_a_merge_in_parts_is_the_run_of_both_and_a_cut_undoes_it(
 def test_a_sealed_part_is_mapped_again() -> None:
     (keys, aux, kept), probes = rows_and_probes(1, 500, "far", 3, 1, base=40)
     rows = RowKeys(keys, aux, kept, frozenset({2}))
-    arrays = {name: array.copy() for name, array in sealed(rows, planar=True).arrays().items()}
+    arrays = {name: array.copy() for name, array in sealed(rows, ["planar"]).arrays().items()}
     for array in arrays.values():
         array.flags.writeable = False
     part = mapped(500, arrays)

@@ -23,6 +23,7 @@ PREDICATES: dict[str, Any] = {
     "inequalities": ("and", ("<", A, B), (">", P, Q)),
     "not equal": ("and", ("<>", A, B), ("=", P, Q)),
     "or of bands": ("or", ("between", A, B, ("+", B, ("lit", 1))), ("=", A, ("-", B, ("lit", 4)))),
+    "or of columns": ("or", ("=", A, B), ("between", P, Q, ("+", Q, ("lit", 0.1))), ("and", ("<", A, Q), (">", P, B))),
     "filter": ("and", ("<=", A, B), ("=", ("%", ("+", A, B), ("lit", 2)), ("lit", 0)), (">", P, ("lit", 0.2))),
     "everything": ("not", ("isnull", ("col", "left", "id"))),
 }

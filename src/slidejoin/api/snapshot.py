@@ -59,9 +59,9 @@ class JoinState:
 
 def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     """Plan a join. This imports Numba, which is not needed before the schemas are known."""
-    from slidejoin.plan.plan import make_plan  # noqa: PLC0415
+    from slidejoin.plan.union_plan import plan_join  # noqa: PLC0415
 
-    return make_plan(config, left, right)
+    return plan_join(config, left, right)
 
 
 def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -69,7 +69,8 @@ def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     from slidejoin.plan.explanation import warn_without_index  # noqa: PLC0415 - see plan_of
 
     plan = plan_of(config, left, right)
-    warn_without_index(config, plan.bound)
+    if not plan.branches:
+        warn_without_index(config, plan.bound)
     return plan
 
 

@@ -8,6 +8,7 @@ from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.structure import make_structure
+from slidejoin.index.union.union_index import Branch, UnionIndex
 from slidejoin.spec.options import STRUCTURES
 
 if TYPE_CHECKING:
@@ -31,16 +32,30 @@ class Keyspace(NamedTuple):
         Options set by the user.
     merge : bool
         Whether sorted runs are merged.
+    branches : tuple
+        Where branches of OR have an index each: the algorithm and the keys of each.
+    time : int or None
+        The further dimension by which rows of a time window expire, -1 for the key; None in a count window.
     """
 
     dims: int
     axis: Axis | None
     options: Options | None
     merge: bool
+    branches: tuple[tuple[str, Keyspace], ...] = ()
+    time: int | None = None
 
 
 def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
-    """Return an empty index, one of `slidejoin.algorithms()`, for the rows from the window's first on."""
+    """Return an empty index, one of `slidejoin.algorithms()`, for the rows from the window's first on.
+
+    Where there are branches, each has an index of its own.
+    """
+    if keys.branches:
+        branches = [
+            Branch(make_index(name, own, window), own.dims, own.time, window.first) for name, own in keys.branches
+        ]
+        return UnionIndex(algorithm, branches, window.first)
     options = keys.options
     if algorithm in STRUCTURES:
         chosen = options if options is not None and options.name == algorithm else STRUCTURES[algorithm]()

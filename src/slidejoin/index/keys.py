@@ -26,12 +26,15 @@ class RowKeys:
         Rows that can match at all; None for all.
     inexact : frozenset of int
         Terms of which some key was clipped.
+    branches : tuple of RowKeys
+        Where branches of OR have an index each, the keys of the rows in each; those above are the first one's.
     """
 
     keys: NDArray[np.int64]
     aux: NDArray[np.int64]
     kept: NDArray[np.bool_] | None
     inexact: frozenset[int] = frozenset()
+    branches: tuple[RowKeys, ...] = ()
 
     @property
     def rows(self) -> int:

@@ -31,6 +31,8 @@ class KeyRanges:
         Which dimension each row of `aux_lo` belongs to, ascending.
     inexact : frozenset of int
         Terms whose ranges are not exact for these rows: their pairs are rechecked.
+    branches : tuple of KeyRanges
+        Where branches of OR have an index each, the ranges in each; those above are the first one's.
     """
 
     lo: NDArray[np.int64]
@@ -39,6 +41,7 @@ class KeyRanges:
     aux_hi: NDArray[np.int64]
     aux_dims: NDArray[np.int64]
     inexact: frozenset[int]
+    branches: tuple[KeyRanges, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,14 @@ class ProbeBatch:
                 aux_dims=ranges.aux_dims,
             )
         return self._probes
+
+    def branch(self, number: int) -> ProbeBatch:
+        """Return the same probes with their ranges in one branch, see `KeyRanges.branches`."""
+        ranges = self.ranges.branches[number]
+        return ProbeBatch(
+            first=self.first, arrived=self.arrived, rank=self.rank, view=self.view, self_join=self.self_join,
+            seen_from=self._seen_from, ranges=lambda: ranges,
+        )  # fmt: skip
 
     def seen_by_ends(self) -> tuple[int, int, int, int]:
         """Return ``(a, b, c, d)``: the first probe sees the stored ordinals a…c-1, the last one b…d-1."""

@@ -8,7 +8,7 @@ expires ordinals, and probes it in batches. No code outside this package depends
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,13 +98,13 @@ class Probing(NamedTuple):
 class Index(ABC):
     """The index of one side's window."""
 
-    name: ClassVar[str]
+    name: str
     """As in ``algorithm=``."""
 
-    spans_ordinals: ClassVar[bool] = True
+    spans_ordinals: bool = True
     """Whether the room grows with the range of ordinals, so that one old row keeps the places of all newer ones."""
 
-    dear_probes: ClassVar[bool] = False
+    dear_probes: bool = False
     """Whether a probe takes so long that several threads pay for a hundred of them."""
 
     # -- insert ------------------------------------------------------------------------------------------------------

@@ -65,13 +65,13 @@ class IndexAdvisor:
         self._counts = config.output == "count"
         # Pairs that need checks beyond the key are not copied as ranges.
         alone = all(term.shape == "scope" for term in further) if self._counts else not further
-        served = alone and plan.bound.filter(plan.loose) is None
+        served = alone and plan.axis is not None and plan.filter(plan.loose) is None
         # Without further terms, as here, a time scope or a composite key prevents the fused path of runs.
         self._short = plan.scope is None and plan.composite is None
         self._pair_costs = CELL_PAIR_COST, RUN_PAIR_COST
         if plan.composite is not None:
             self._pair_costs = COMPOSITE_CELL_PAIR_COST, COMPOSITE_RUN_PAIR_COST
-        self.open = config.algorithm == "auto" and plan.axis is not None and served and not plan.bound.never
+        self.open = config.algorithm == "auto" and served and not plan.bound.never
         self.due = ENOUGH
         self._begins = True
         self._rows = self._pairs = self._pushes = self._spilled = 0

@@ -163,7 +163,7 @@ class InsertProbe:
 
     def _only_counts(self, inexact: Collection[int]) -> bool:
         """Whether only numbers of candidates are needed: the output is counts, and no candidate is rechecked."""
-        return self._plan.config.output == "count" and self._plan.bound.filter(inexact) is None
+        return self._plan.config.output == "count" and self._plan.filter(inexact) is None
 
     def _answer(
         self,
@@ -185,8 +185,9 @@ class InsertProbe:
             )
             probing[role] = index.probe(batch, request)
         workers.run([task for one in probing.values() for task in one.tasks])
+        answers = {role: one.answer() for role, one in probing.items()}
         self._stats.since("probe", start)
-        return {role: one.answer() for role, one in probing.items()}
+        return answers
 
     # -- candidates ------------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class PairOutput:
         self._tables = tables
         self._workers, self._limit = workers, limit
         # Terms whose ranges are not exact for these rows are rechecked, pair by pair.
-        self._filter = plan.bound.filter(inexact)
+        self._filter = plan.filter(inexact)
 
     @property
     def filters(self) -> bool:

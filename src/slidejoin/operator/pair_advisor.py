@@ -78,7 +78,8 @@ class PairAdvisor:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._choices = alternatives(plan.terms, plan.config.window)
-        self.open = plan.config.algorithm == "auto" and _several(plan) and not plan.bound.never
+        several = _several(plan) and not plan.branches
+        self.open = plan.config.algorithm == "auto" and several and not plan.bound.never
         self._estimates: list[Estimate] = []
         self._at, self._rows, self._lost, self._checked = 0, 0, 0.0, 0.0
 

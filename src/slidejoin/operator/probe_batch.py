@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def probe_batch(
     size, slide = (window.size(stored), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
     view = np.zeros(VIEW, np.int64)
     view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, plan.config.self_join
-    around = None if prepared is None else _around(plan, role)
+    around = None if prepared is None or plan.branches else _around(plan, role)
     if around is None or prepared is None or not prepared.orders(around, table.num_rows):
         prepared = around = None
     return ProbeBatch(
@@ -83,6 +84,16 @@ def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
 
 def key_ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:
     """Return the ranges of the other side's keys for each row of a table, those of rows that are filtered out empty."""
+    if plan.branches:
+        found = [
+            key_ranges(part, role, table, own.layout) for part, own in zip(plan.branches, layout.branches, strict=True)
+        ]
+        branches = tuple(
+            replace(ranges, inexact=plan.counted(number, ranges.inexact)) for number, ranges in enumerate(found)
+        )
+        return replace(
+            branches[0], inexact=frozenset().union(*(ranges.inexact for ranges in branches)), branches=branches
+        )
     columns = columns_of(table)
     asked = [term.ranges(role, columns) for term in plan.terms]
     inexact = frozenset(number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.ranges import Ranges
 
 __all__ = [
+    "BranchLayout",
     "Composite",
     "CompositeLayout",
     "Extent",
@@ -81,12 +82,15 @@ class TermKeys(NamedTuple):
     inexact : frozenset of int
         Numbers of the terms of which some key was clipped.
     rows : int
+    branches : tuple of TermKeys
+        Where branches of OR have an index each, the keys of the terms of each; there are none above then.
     """
 
     values: tuple[NDArray[np.int64], ...]
     kept: NDArray[np.bool_] | None
     inexact: frozenset[int]
     rows: int
+    branches: tuple[TermKeys, ...] = ()
 
     def extent(self, term: int) -> Extent | None:
         """Return the smallest and the largest key of a term; None if no row is kept."""
@@ -119,6 +123,56 @@ class Composite:
         return self.equal if self.range is None else (*self.equal, self.range)
 
 
+class KeyLayout(Protocol):
+    """How the keys of one side's terms become what an index stores, and what probes look for in it.
+
+    Attributes
+    ----------
+    dims : tuple of int
+        Places of the plan's terms that are further dimensions.
+    axis : Axis or None
+        How keys are spread over cells; None if ranges are not narrow.
+    branches : tuple of BranchLayout
+        Where branches of OR have an index each, the layout of each.
+    """
+
+    @property
+    def dims(self) -> tuple[int, ...]: ...  # noqa: D102 - see above
+    @property
+    def axis(self) -> Axis | None: ...  # noqa: D102
+    @property
+    def branches(self) -> tuple[BranchLayout, ...]: ...  # noqa: D102
+
+    def fits(self, keys: TermKeys) -> bool:
+        """Tell whether all values have room."""
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return what follows from the values that have come, as int64."""
+
+    def rows(self, keys: TermKeys) -> RowKeys:
+        """Return what an index stores; the values have room."""
+
+    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+        """Return what probes look for, see `CompositeLayout.ranges`; each branch is asked for its own."""
+
+
+class BranchLayout(NamedTuple):
+    """The layout of the keys of one branch of OR.
+
+    Attributes
+    ----------
+    algorithm : str
+        Its index.
+    layout : KeyLayout
+    time : int or None
+        The further dimension by which rows of a time window expire, -1 for the key; None in a count window.
+    """
+
+    algorithm: str
+    layout: KeyLayout
+    time: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class PlainLayout:
     """The layout of a key that is one term's.
@@ -136,6 +190,7 @@ class PlainLayout:
     key: int
     dims: tuple[int, ...]
     axis: Axis | None
+    branches: tuple[BranchLayout, ...] = ()
 
     def fits(self, keys: TermKeys) -> bool:  # noqa: ARG002 - as `CompositeLayout`
         """Return True: any key has room."""
@@ -209,6 +264,7 @@ class CompositeLayout:
     span: KeyBits
     drop: int
     spread: Axis | None
+    branches: tuple[BranchLayout, ...] = ()
 
     def fits(self, keys: TermKeys) -> bool:
         """Tell whether all values have room."""
@@ -316,9 +372,6 @@ class CompositeLayout:
             order = np.argsort(low > high, axis=0, kind="stable")
             low, high = np.take_along_axis(low, order, axis=0), np.take_along_axis(high, order, axis=0)
         return low, high
-
-
-KeyLayout: TypeAlias = PlainLayout | CompositeLayout
 
 
 @cache

@@ -13,7 +13,7 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.index_terms import IndexTerms
-from slidejoin.plan.key_layout import Composite, CompositeLayout, PlainLayout, composite_layout, layout_of_numbers
+from slidejoin.plan.key_layout import Composite, PlainLayout, composite_layout, layout_of_numbers
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
@@ -28,14 +28,14 @@ from slidejoin.spec.options import STRUCTURES
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.plan.key_layout import Extent, TermKeys
+    from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope
-    from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.predicate.bind import BoundFilter, BoundPredicate
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
@@ -141,9 +141,7 @@ class Plan:
             return IndexTerms(algorithm, of.equal, None)
         return IndexTerms(algorithm, of.equal, of.range, second)
 
-    def key_layout(
-        self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent] | None = None
-    ) -> PlainLayout | CompositeLayout:
+    def key_layout(self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent] | None = None) -> KeyLayout:
         """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
         axes = chosen.axes(self.terms, self.config.window) if chosen.algorithm == "band_cells" else None
         axis = None if axes is None else axes[side]
@@ -169,7 +167,7 @@ class Plan:
                     extents[term] = min(low, extent[0]), max(high, extent[1])
         return extents
 
-    def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> PlainLayout | CompositeLayout:
+    def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> KeyLayout:
         """Return the layout of sealed parts that had these `CompositeLayout.numbers`."""
         chosen = self.sealing
         if self.composite is None:
@@ -190,6 +188,28 @@ class Plan:
     def sealing(self) -> IndexTerms:
         """The index whose parts are sealed, those of Spark's segments, and its terms."""
         return self.index_terms("planar" if self.planar else "bi_sort")
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The same index, of each branch where branches of OR have an index each."""
+        return (self.sealing.algorithm,)
+
+    @property
+    def branches(self) -> tuple[Plan, ...]:
+        """Where branches of OR have an index each, the plan of each."""
+        return ()
+
+    def counted(self, number: int, terms: Collection[int]) -> frozenset[int]:  # noqa: ARG002 - see `UnionPlan`
+        """Return the numbers of terms of one branch, as they are counted through all branches."""
+        return frozenset(terms)
+
+    def laid_out(self, chosen: IndexTerms) -> bool:
+        """Whether the layout of an index's keys follows from the values that come."""
+        return len(chosen.key) > 1
+
+    def filter(self, inexact: Collection[int]) -> BoundFilter | None:
+        """Return what is left to check on candidate pairs, given the terms that are not exact; None if nothing is."""
+        return self.bound.filter(inexact)
 
     @property
     def axis(self) -> Axis | None:
@@ -269,7 +289,10 @@ def _first(second: int | None, dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
-    """Bind a join to the schemas of its sides and choose what to index.
+    """Bind a join to the schemas of its sides and choose what to index in one index.
+
+    Parts of the predicate that are no range, OR of different columns among them, filter what it finds; see
+    `slidejoin.plan.union_plan.plan_join` for an index of each branch.
 
     Parameters
     ----------

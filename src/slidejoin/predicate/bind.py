@@ -106,6 +106,15 @@ class BoundPredicate:
         wanted = set(self.residual)
         for number in inexact:
             wanted.update(self.terms[number].conjuncts)
+        return self.filter_on(wanted)
+
+    @property
+    def conjuncts(self) -> tuple[Expr, ...]:
+        """All parts that must be true."""
+        return tuple(expr for expr, _ in self._nodes)
+
+    def filter_on(self, wanted: Collection[Expr]) -> BoundFilter | None:
+        """Return the check of these conjuncts on candidate pairs; None of none."""
         chosen = [(expr, node) for expr, node in self._nodes if expr in wanted]
         if not chosen:
             return None

@@ -112,7 +112,8 @@ def plain(plan: Plan) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparison itself is checked by each."""
     config, bound = plan.config, plan.bound
     return (
-        not config.self_join
+        not plan.branches
+        and not config.self_join
         and config.memory_limit is None
         and (config.order != "strict" or config.output == "count")
         and [term.shape for term in plan.terms[1:]] == ([] if plan.scope is None else ["scope"])

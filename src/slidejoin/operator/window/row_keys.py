@@ -18,6 +18,10 @@ __all__ = ["term_keys"]
 
 def term_keys(plan: Plan, side: Side, table: pa.Table) -> TermKeys:
     """Compute the keys of a side's rows, and which rows can match at all."""
+    if plan.branches:
+        found = [term_keys(part, side, table) for part in plan.branches]
+        branches = tuple(keys._replace(inexact=plan.counted(number, keys.inexact)) for number, keys in enumerate(found))
+        return TermKeys((), None, frozenset().union(*(keys.inexact for keys in branches)), table.num_rows, branches)
     columns = by_name(table)
     kept = plan.bound.prefilter(side, columns)
     values = []

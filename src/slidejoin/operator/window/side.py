@@ -73,7 +73,7 @@ class SideWindow:
         Ordinal of the next row. The operator assigns ordinals, before it appends rows.
     chosen : IndexTerms
         The index in use and the terms that it answers.
-    layout : PlainLayout or CompositeLayout
+    layout : KeyLayout
         How the keys of the plan's terms are laid out for the index.
     """
 
@@ -94,8 +94,11 @@ class SideWindow:
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
-        keyspace = Keyspace(len(self.layout.dims), self.layout.axis, self.plan.config.options, self.merge)
-        return make_index(algorithm, keyspace, self._occupancy(next_row))
+        return make_index(algorithm, self._keyspace(self.layout), self._occupancy(next_row))
+
+    def _keyspace(self, layout: KeyLayout, time: int | None = None) -> Keyspace:
+        branches = tuple((one.algorithm, self._keyspace(one.layout, one.time)) for one in layout.branches)
+        return Keyspace(len(layout.dims), layout.axis, self.plan.config.options, self.merge, branches, time)
 
     @property
     def first(self) -> int:
@@ -239,7 +242,7 @@ class SideWindow:
     def _lay_out(self, chosen: IndexTerms, next_row: int, coming: TermKeys | None = None) -> None:
         """Put the rows before `next_row` into an index whose layout of keys has room for them and for those to come."""
         extents: dict[int, Extent] = {}
-        if len(chosen.key) > 1:
+        if self.plan.laid_out(chosen):
             stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
             extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]), chosen)
         self.chosen, self.layout = chosen, self.plan.key_layout(self.side, chosen, extents)

@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.plan.explanation import warn_without_index
-from slidejoin.plan.plan import make_plan
+from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.sides import SIDES
@@ -82,8 +82,10 @@ def bound_to(
         For a predicate, selection or names that cannot be used.
     """
     left, right = (_schema(frames.get(side, frames["left"])) for side in SIDES)
-    bound = make_plan(config, left, right).bound
-    warn_without_index(config, bound)
+    plan = plan_join(config, left, right)
+    bound = plan.bound
+    if not plan.branches:
+        warn_without_index(config, bound)
     chosen = choose_strategy(strategy, bound, buckets, spread)
     select = config.select
     if select is None:
@@ -109,7 +111,7 @@ def bound_to(
         helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))
     schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    return make_plan(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen
+    return plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen
 
 
 def _schema(frame: DataFrame) -> pa.Schema:

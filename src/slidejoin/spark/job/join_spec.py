@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.errors import StateError
-from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import NANOSECONDS, CountWindow, Span, TimeWindow
 
 if TYPE_CHECKING:
+    from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spec.join_spec import JoinSpec
@@ -234,4 +235,4 @@ def join_spec_of(pickled: bytes) -> SparkJoinSpec:
 @lru_cache(maxsize=16)
 def plan_of(spec: SparkJoinSpec) -> Plan:
     """Bind the join to its schemas, once in each process."""
-    return make_plan(spec.config, spec.left, spec.right, numbers=NUMBERS if spec.numbered else None)
+    return plan_join(spec.config, spec.left, spec.right, numbers=NUMBERS if spec.numbered else None)

@@ -36,7 +36,7 @@ __all__ = ["SegmentCache"]
 
 log = logging.getLogger(__name__)
 
-MAGIC = b"SLJCACH3"
+MAGIC = b"SLJCACH4"
 ALIGN = 64
 HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u4"), ("crc", "<u4")])
 """Before the index: the whole length, the index's length, and a checksum of all that follows."""

@@ -189,13 +189,13 @@ def build_segment(
         layout = None if layouts is None else layouts[role]
         if layout is None or not layout.fits(keys):
             layout = plan.key_layout(role, plan.sealing, plan.key_extents([keys], plan.sealing))
-        parts[role], numbers[role] = sealed(layout.rows(keys), planar=plan.planar), layout.numbers()
+        parts[role], numbers[role] = sealed(layout.rows(keys), plan.sealed), layout.numbers()
     return Segment(entry, payload, parts, numbers)
 
 
 def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
     """Give all segments one layout of keys, and return those that were sorted anew. O(1) where they have one."""
-    if plan.composite is None or not segments:
+    if not plan.laid_out(plan.sealing) or not segments:
         return []
     layouts = {}
     for role in roles_of(plan, stream):

@@ -1,0 +1,1 @@
+"""Loops of an index over several branches of OR."""

@@ -1,0 +1,234 @@
+"""The plan of a predicate whose branches of OR have an index each: a plan of each, and what they are together.
+
+Terms are counted through all branches here: the first of branch 1 comes after the last of branch 0. So the numbers of
+terms that are not exact, and the extents of keys, say which branch they are of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.errors import PredicateError
+from slidejoin.plan.branches import branches_of
+from slidejoin.plan.index_terms import IndexTerms
+from slidejoin.plan.key_layout import BranchLayout
+from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.predicate import to_sql
+from slidejoin.predicate.truth.resolve import conjuncts
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.index.keys import RowKeys
+    from slidejoin.index.probe import KeyRanges
+    from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
+    from slidejoin.predicate.bind import BoundFilter
+    from slidejoin.predicate.expression.expr import Expr
+    from slidejoin.predicate.ranges.ranges import Ranges
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["UnionLayout", "UnionPlan", "plan_join"]
+
+OWN, SEALED = "branches", "sealed branches"
+"""Instead of an algorithm for all branches: each has what suits it, or what can be sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnionLayout:
+    """The layouts of all branches, as one; see `slidejoin.plan.key_layout.KeyLayout`."""
+
+    branches: tuple[BranchLayout, ...]
+    dims: tuple[int, ...] = ()
+    axis: Axis | None = None
+
+    def fits(self, keys: TermKeys) -> bool:
+        """Tell whether all values have room in their branches."""
+        return all(one.layout.fits(own) for one, own in zip(self.branches, keys.branches, strict=True))
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return those of all branches, each after how many it has."""
+        return np.concatenate([part for one in self.branches for part in _counted(one.layout.numbers())])
+
+    def rows(self, keys: TermKeys) -> RowKeys:
+        """Return what the indexes store."""
+        rows = tuple(one.layout.rows(own) for one, own in zip(self.branches, keys.branches, strict=True))
+        return replace(rows[0], branches=rows)
+
+    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+        """Raise TypeError: each branch has ranges of its own, see `union_ranges`."""
+        msg = f"branches have terms of their own; got {len(asked)} ranges, {silent}, {inexact}"
+        raise TypeError(msg)
+
+
+def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.array([numbers.size]), numbers
+
+
+@dataclass(frozen=True, slots=True)
+class UnionPlan(Plan):
+    """A join bound to the schemas of its sides, with an index of each branch of OR.
+
+    What stands in `Plan` itself is the plan without these: it knows the terms that all branches share.
+
+    Attributes
+    ----------
+    parts : tuple of Plan
+        The plan of each branch.
+    """
+
+    parts: tuple[Plan, ...] = ()
+
+    @property
+    def branches(self) -> tuple[Plan, ...]:
+        """The plan of each branch."""
+        return self.parts
+
+    @property
+    def algorithm(self) -> str:
+        """The index to begin with."""
+        return OWN if self.config.algorithm == "auto" else self.config.algorithm
+
+    def index_terms(self, algorithm: str) -> IndexTerms:
+        """Return the index of all branches; which terms each answers, `branch_terms` tells."""
+        return IndexTerms(algorithm, (), 0)
+
+    @property
+    def sealing(self) -> IndexTerms:
+        """The index whose parts are sealed, see `Plan`."""
+        return self.index_terms(SEALED)
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The same, of each branch."""
+        return tuple(part.sealing.algorithm for part in self.parts)
+
+    def branch_terms(self, number: int, chosen: IndexTerms) -> IndexTerms:
+        """Return the index of one branch and the terms that it answers."""
+        part = self.parts[number]
+        if chosen.algorithm == SEALED:
+            return part.sealing
+        return part.index_terms(part.algorithm if chosen.algorithm == OWN else chosen.algorithm)
+
+    # -- terms, counted through all branches -------------------------------------------------------------------------
+
+    def counted(self, number: int, terms: Collection[int]) -> frozenset[int]:
+        """Return the numbers of terms of one branch, as they are counted through all branches."""
+        first = self._firsts[number]
+        return frozenset(first + term for term in terms)
+
+    @property
+    def _firsts(self) -> list[int]:
+        return list(accumulate((len(part.terms) for part in self.parts), initial=0))
+
+    @property
+    def loose(self) -> frozenset[int]:
+        """Numbers of the terms whose ranges are too wide, see `Plan`."""
+        return frozenset().union(*(self.counted(number, part.loose) for number, part in enumerate(self.parts)))
+
+    def filter(self, inexact: Collection[int]) -> BoundFilter | None:
+        """Return what is left to check on candidate pairs: nothing, if all branches answer by their keys alone."""
+        firsts, whole = self._firsts, set(self.bound.conjuncts)
+        wanted: set[Expr] = set()
+        for number, part in enumerate(self.parts):
+            own = [term - firsts[number] for term in inexact if firsts[number] <= term < firsts[number + 1]]
+            left = part.filter(own)
+            wanted.update(() if left is None else conjuncts(left.expr))
+        if not wanted <= whole:
+            # A part of one branch alone: what was distributed is checked as a whole.
+            wanted |= {expr for expr in whole if any(expr not in part.bound.conjuncts for part in self.parts)}
+        return self.bound.filter_on(wanted)
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def laid_out(self, chosen: IndexTerms) -> bool:
+        """Whether the layout of keys follows from the values that come."""
+        return any(part.laid_out(self.branch_terms(number, chosen)) for number, part in enumerate(self.parts))
+
+    def key_extents(self, keys: Iterable[TermKeys], chosen: IndexTerms) -> dict[int, Extent]:
+        """Return the extents of keys, as `key_layout` takes them."""
+        firsts, every = self._firsts, list(keys)
+        extents: dict[int, Extent] = {}
+        for number, part in enumerate(self.parts):
+            of = part.key_extents((one.branches[number] for one in every), self.branch_terms(number, chosen))
+            extents.update({firsts[number] + term: extent for term, extent in of.items()})
+        return extents
+
+    def key_layout(self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent] | None = None) -> KeyLayout:
+        """Return how one side's keys are laid out in each branch, see `Plan`."""
+        firsts, found = self._firsts, []
+        for number, part in enumerate(self.parts):
+            own = {
+                term - firsts[number]: extent
+                for term, extent in (extents or {}).items()
+                if firsts[number] <= term < firsts[number + 1]
+            }
+            of = self.branch_terms(number, chosen)
+            found.append(_branch(part, of.algorithm, part.key_layout(side, of, own)))
+        return UnionLayout(tuple(found))
+
+    def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> KeyLayout:
+        """Return the layout of sealed parts that had these `UnionLayout.numbers`."""
+        found, at = [], 0
+        for part in self.parts:
+            size = int(numbers[at])
+            own = numbers[at + 1 : at + 1 + size]
+            at += 1 + size
+            found.append(_branch(part, part.sealing.algorithm, part.key_layout_of(side, own)))
+        return UnionLayout(tuple(found))
+
+    # -- explanation ---------------------------------------------------------------------------------------------------
+
+    def explain(self, used: IndexTerms | None = None, seen: str | None = None) -> str:
+        """Return the plan in words: the branches, what is indexed in each, and why; see `Plan`."""
+        config, used = self.config, self.index_terms(self.algorithm) if used is None else used
+        lines = [
+            f"{config.how} join on {to_sql(config.on, config.aliases)}",
+            f"window: {config.window}",
+            f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is put out once",
+            *([] if seen is None else [f"measured: {seen}"]),
+        ]
+        for number, part in enumerate(self.parts):
+            first, _, *rest = part.explain(self.branch_terms(number, used)).splitlines()
+            lines.append(f"branch {number + 1}: {first.partition(' join on ')[2]}")
+            lines += [f"  {line}" for line in rest if not line.startswith("filter on candidate pairs")]
+        left = self.filter(self.loose)
+        if left is not None:
+            lines.append(f"filter on candidate pairs: {to_sql(left.expr, config.aliases)}")
+        return "\n".join(lines)
+
+
+def _branch(part: Plan, algorithm: str, layout: KeyLayout) -> BranchLayout:
+    shapes = [term.shape for term in part.terms]
+    time = None
+    if "scope" in shapes:
+        place = shapes.index("scope")
+        time = layout.dims.index(place) if place in layout.dims else -1
+    return BranchLayout(algorithm, layout, time)
+
+
+def plan_join(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+    """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
+
+    Parameters and errors are those of `slidejoin.plan.plan.make_plan`.
+    """
+    found = branches_of(config.on, left, right)
+    if len(found) > 1:
+        try:
+            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers) for on in found)
+        except PredicateError:  # the algorithm that was asked for does not suit them
+            return make_plan(config, left, right, numbers=numbers)
+        whole = make_plan(replace(config, algorithm="auto", options=None), left, right, numbers=numbers)
+        return UnionPlan(
+            config, whole.schemas, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
+            False, whole._kept, parts,  # noqa: FBT003, SLF001 - the plan without branches
+        )  # fmt: skip
+    return make_plan(config, left, right, numbers=numbers)
