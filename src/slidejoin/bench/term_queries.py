@@ -16,7 +16,7 @@ import pyarrow as pa
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.random import Generator
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     """Joins two lazy frames, the right one's columns prefixed ``r_``, given the module."""
 
 __all__ = ["QUERIES", "TermQuery", "query_named"]
+
+FILLING = 9 / 8
+"""Windows pushed before the clock starts."""
+
+FILLING_PUSH, FILLING_NUMBER = 1 << 16, 1 << 40
+"""Rows a side of the pushes that fill the windows, and the number of the first of them."""
 
 SPAN = 1 << 31
 """Values are drawn from 0 to this."""
@@ -98,6 +104,12 @@ class TermQuery:
         random = np.random.Generator(np.random.Philox(key=np.array([seed, number], np.uint64)))
         left, right = self.columns(random, rows, self.window)
         return pa.table(left), pa.table(right)
+
+    def filling(self, seed: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Return the pushes that fill the windows, and a little more, so that old rows leave."""
+        size = min(self.window, FILLING_PUSH)
+        for number in range(round(-(-FILLING * self.window // size))):
+            yield self.tables(FILLING_NUMBER + number, size, seed)
 
 
 # -- one equality, one band, for comparison ----------------------------------------------------------------------------

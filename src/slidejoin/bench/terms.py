@@ -8,160 +8,37 @@ difference is an error.
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.bench.progress import say
-from slidejoin.bench.report import Percentiles, Report, Spread, millions
+from slidejoin.bench.report import Percentiles, Spread
 from slidejoin.bench.term_queries import QUERIES, query_named
-from slidejoin.bench.terms_on_spark import SparkSpeed, measure_on_spark
+from slidejoin.bench.terms_at_rest import TOOLS
+from slidejoin.bench.terms_on_spark import measure_on_spark
+from slidejoin.bench.terms_report import SMALL_PUSH, QuerySpeed, TermsReport, ToolSpeed
 from slidejoin.bench.workload import choice
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from slidejoin.bench.term_queries import TermQuery
+    from slidejoin.bench.terms_at_rest import TablesAtRest
 
-    Tables = tuple[pa.Table, pa.Table]
-
-__all__ = ["QuerySpeed", "TermsReport", "ToolSpeed", "run"]
-
-FILLING = 9 / 8
-"""Windows pushed before the clock starts: they are full then, and old rows leave."""
-
-FILLING_PUSH, FILLING_NUMBER = 1 << 16, 1 << 40
-"""Rows a side of the pushes that fill the windows, and the number of the first of them."""
+__all__ = ["run"]
 
 FEWEST_PUSHES, MOST_PUSHES, WARM_UP = 2, 1000, 4
-SMALL_PUSH = 1 << 10
-"""Of fewer rows a push, all stored rows are replaced while the clock runs: what is done once a window counts."""
 
 PO_JOIN = "po_join"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSpeed:
-    """Another tool on a query.
-
-    Attributes
-    ----------
-    tool, version : str
-    rows_per_second : float or None
-        Of all measured pushes by their time; None if the tool is not installed.
-    ratio : float or None
-        Speed of slidejoin in multiples of it.
-    pushes : int
-        Measured pushes.
-    """
-
-    tool: str
-    version: str
-    rows_per_second: float | None
-    ratio: float | None
-    pushes: int
-
-    def text(self) -> str:
-        """Return the line for people."""
-        label = f"{self.tool} {self.version}".strip()
-        if self.rows_per_second is None or self.ratio is None:
-            return f'  {label:<20} not installed: pip install "slidejoin[bench]"'
-        speed = millions(self.rows_per_second)
-        return f"  {label:<20} {speed:>8} rows/s   slidejoin is {self.ratio:,.2g} times as fast ({self.pushes} pushes)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuerySpeed:
-    """All tools on a query.
-
-    Attributes
-    ----------
-    name, on, output : str
-    window, push : int
-        Rows of each side's window, and of a push on both sides.
-    rows_per_second : Spread
-        Of slidejoin, over its pushes; ``median`` is quoted.
-    microseconds : Percentiles
-        Of slidejoin's pushes.
-    pairs_per_row, pairs_per_second : float
-    window_bytes_per_row : float
-        Rows and index by the join's own count, for each stored row.
-    against : str or None
-        The query that was pushed in turns with this one.
-    ratio : float or None
-        Speed in multiples of that of `against`: the median over the turns.
-    tools : tuple of ToolSpeed
-    """
-
-    name: str
-    on: str
-    output: str
-    window: int
-    push: int
-    rows_per_second: Spread
-    microseconds: Percentiles
-    pairs_per_row: float
-    pairs_per_second: float
-    window_bytes_per_row: float
-    against: str | None
-    ratio: float | None
-    tools: tuple[ToolSpeed, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Return the lines for people."""
-        speed, times = self.rows_per_second, self.microseconds
-        yield f"{self.name}: {self.on}"
-        yield (
-            f"  windows of {self.window:,} rows, {self.push:,} rows a push, {self.output}, {self.pairs_per_row:,.3g} "
-            f"pairs a row, {self.window_bytes_per_row:.0f} bytes a stored row"
-        )
-        against = "" if self.ratio is None else f"; {self.ratio:.2f} of {self.against} in turns"
-        yield (
-            f"  {'slidejoin':<20} {millions(speed.median):>8} rows/s   middle half {millions(speed.lower_quartile)} to "
-            f"{millions(speed.upper_quartile)}, {millions(self.pairs_per_second)} pairs/s{against}"
-        )
-        yield from (one.text() for one in self.tools)
-        if self.push < SMALL_PUSH:
-            yield f"  a push takes {times.p50:,.0f} µs (p50), {times.p99:,.0f} (p99), {times.p99_9:,.0f} (p99.9)"
-        yield ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermsReport(Report):
-    """All tools on all queries."""
-
-    threads: int
-    seed: int
-    scale: float
-    queries: tuple[QuerySpeed, ...]
-    on_spark: tuple[SparkSpeed, ...] = ()
-
-    def lines(self) -> Iterator[str]:
-        """Return the measurements as lines of text."""
-        scale = "" if self.scale == 1 else f", windows {self.scale:g} times as large"
-        yield f"case {self.case}: {self.threads} threads, seed {self.seed}{scale}; all tools found the same pairs"
-        yield ""
-        for one in self.queries:
-            yield from one.lines()
-        tools = list(dict.fromkeys(tool.tool for one in self.queries for tool in one.tools))
-        yield f"| {' | '.join(['rows a second', 'slidejoin', *tools])} |"
-        yield "| --- | --- |" + " --- |" * len(tools)
-        for one in self.queries:
-            speeds = {tool.tool: tool.rows_per_second for tool in one.tools}
-            cells = ["" if (speed := speeds.get(tool)) is None else f"{speed:,.0f}" for tool in tools]
-            yield f"| {' | '.join([one.name, f'{one.rows_per_second.median:,.0f}', *cells])} |"
-        yield ""
-        yield from (one.text() for one in self.on_spark)
 
 
 def run(
@@ -244,7 +121,7 @@ class _Running:
             self.join = StreamJoin.restore(state, algorithm=PO_JOIN, threads=threads)
             return
         self.join = StreamJoin(on=query.on, window=query.count_window, output=query.output, threads=threads)
-        for tables in filling(query, seed):
+        for tables in query.filling(seed):
             self.join.push(*tables)
 
     def push(self) -> float:
@@ -259,13 +136,6 @@ class _Running:
         if self.first is None:
             self.first = out
         return took
-
-
-def filling(query: TermQuery, seed: int) -> Iterator[Tables]:
-    """Return the pushes that fill the windows."""
-    size = min(query.window, FILLING_PUSH)
-    for number in range(round(-(-FILLING * query.window // size))):
-        yield query.tables(FILLING_NUMBER + number, size, seed)
 
 
 def _pairs_of(out: pa.Table, query: TermQuery) -> int:
@@ -295,6 +165,7 @@ def _measured(
         return took
 
     _until(push, 0.0, WARM_UP, WARM_UP)
+    # Of small pushes, all stored rows are replaced while the clock runs: what is done once a window counts.
     fewest = query.window // query.size if query.push < SMALL_PUSH else FEWEST_PUSHES
     _until(push, seconds, max(MOST_PUSHES, fewest), fewest)
     took, pairs = np.array(join.seconds[WARM_UP:]), sum(join.pairs[WARM_UP:])
@@ -335,122 +206,8 @@ def _po_join_speed(
     return ToolSpeed(PO_JOIN, "", theirs, speed / theirs, len(join.seconds) - 1)
 
 
-def _compare(tool: str, query: TermQuery, ours: _Running, numbers: list[int], first: pa.Table | None) -> None:
-    """Compare the pairs of the first push and the numbers of pairs of all.
-
-    Raises
-    ------
-    SlideJoinError
-        If they differ.
-    """
-    for number, (theirs, expected) in enumerate(zip(numbers, ours.pairs, strict=False)):
-        if theirs != expected:
-            msg = f"{tool} found {theirs:,} pairs in push {number} of {query.name!r}, slidejoin {expected:,}"
-            raise SlideJoinError(f"{msg}; please report it")
-    if first is None or ours.first is None or query.output == "count":
-        return
-    if not np.array_equal(_sorted_pairs(first), _sorted_pairs(ours.first)):
-        msg = f"{tool} found other pairs in the first push of {query.name!r} than slidejoin; please report it"
-        raise SlideJoinError(msg)
-
-
-def _sorted_pairs(pairs: pa.Table) -> NDArray[np.int64]:
-    """Return both ordinals of each pair as one number, ascending."""
-    left, right = (pairs[name].to_numpy() for name in ("left", "right"))
-    both: NDArray[np.int64] = np.sort((left << 32) | right)
-    return both
-
-
-# -- Polars and DuckDB -------------------------------------------------------------------------------------------------
-
-
-class _TablesAtRest(ABC):
-    """Joins each push with the windows, which it holds as tables with their ordinals as column ``i``."""
-
-    def __init__(self, module: Any, query: TermQuery, threads: int, seed: int) -> None:  # noqa: ANN401, ARG002
-        self.module, self.query, self.next = module, query, 0
-        whole = [pa.concat_tables(side) for side in zip(*filling(query, seed), strict=True)]
-        left, right = whole
-        self.left, self.right = self._numbered(left, right)
-        self.left, self.right = self._kept(self.left), self._kept(self.right)
-
-    def _numbered(self, left: pa.Table, right: pa.Table) -> Tables:
-        ordinals = pa.array(np.arange(self.next, self.next + left.num_rows))
-        self.next += left.num_rows
-        return left.append_column("i", ordinals), right.append_column("i", ordinals)
-
-    def _kept(self, table: pa.Table) -> pa.Table:
-        return table.slice(max(0, table.num_rows - self.query.window)).combine_chunks()
-
-    def push(self, tables: Tables) -> tuple[float, Any]:
-        """Return the seconds that this push took, and its pairs of ordinals or their number."""
-        left, right = (table.combine_chunks() for table in self._numbered(*tables))
-        newer = self._kept(pa.concat_tables([self.left, left]))
-        start = perf_counter()
-        # The left rows arrive first and meet the right window; the right rows meet the left window with those rows.
-        found = [self.pairs(left, self.right), self.pairs(newer, right)]
-        seconds = perf_counter() - start
-        self.left, self.right = newer, self._kept(pa.concat_tables([self.right, right]))
-        return seconds, found
-
-    def close(self) -> None:
-        """Release its resources."""
-        del self.left, self.right
-
-    @abstractmethod
-    def pairs(self, left: pa.Table, right: pa.Table) -> Any:  # noqa: ANN401
-        """Return the pairs of two tables as columns ``left`` and ``right``, or how many there are."""
-
-
-class _PolarsAtRest(_TablesAtRest):
-    """The query's own form; a number of pairs is counted by Polars."""
-
-    def pairs(self, left: pa.Table, right: pa.Table) -> Any:  # noqa: ANN401
-        polars = self.module
-        ours, theirs = polars.from_arrow(left), polars.from_arrow(right)
-        theirs = theirs.rename({name: f"r_{name}" for name in theirs.columns})
-        joined = self.query.polars(self.query.window)(polars, ours.lazy(), theirs.lazy())
-        if self.query.output == "count":
-            return joined.select(polars.len()).collect().item()
-        return joined.select(left="i", right="r_i").collect().to_arrow()
-
-
-class _DuckDBAtRest(_TablesAtRest):
-    """One SQL query on Arrow tables."""
-
-    def __init__(self, module: Any, query: TermQuery, threads: int, seed: int) -> None:  # noqa: ANN401
-        super().__init__(module, query, threads, seed)
-        self.connection = module.connect(config={"threads": threads})
-
-    def pairs(self, left: pa.Table, right: pa.Table) -> Any:  # noqa: ANN401
-        self.connection.register("ours", left)
-        self.connection.register("theirs", right)
-        query = self.query
-        if query.duckdb is not None:
-            on, rest = query.duckdb(query.window)
-            names = [name for name in left.column_names if name != "i"]
-            columns = ", ".join(f"l.{name} AS l_{name}, r.{name} AS r_{name}" for name in names)
-            candidates = f"SELECT l.i AS left, r.i AS right, {columns} FROM ours l JOIN theirs r ON {on}"  # noqa: S608 - our own words
-            self.connection.register("candidates", self.connection.sql(candidates).to_arrow_table())
-            where = rest.replace("l.", "l_").replace("r.", "r_")
-            query_of_pairs = f'SELECT "left", "right" FROM candidates WHERE {where}'  # noqa: S608 - likewise
-            return self.connection.sql(query_of_pairs).to_arrow_table()
-        joined = f"FROM ours l JOIN theirs r ON {query.on}"
-        if query.output == "count":
-            return self.connection.sql(f"SELECT count(*) {joined}").fetchall()[0][0]
-        return self.connection.sql(f"SELECT l.i AS left, r.i AS right {joined}").to_arrow_table()
-
-    def close(self) -> None:
-        super().close()
-        self.connection.close()
-
-
-TOOLS: dict[str, type[_TablesAtRest]] = {"Polars": _PolarsAtRest, "DuckDB": _DuckDBAtRest}
-"""The tools for tables at rest, by the names of their modules."""
-
-
 def _tool_speed(
-    name: str, tool: type[_TablesAtRest], query: TermQuery, ours: _Running, speed: float, seconds: float, threads: int
+    name: str, tool: type[TablesAtRest], query: TermQuery, ours: _Running, speed: float, seconds: float, threads: int
 ) -> ToolSpeed:
     """Measure a tool; the first push warms it up and does not count."""
     try:
@@ -480,3 +237,29 @@ def _tool_speed(
     _compare(name, query, ours, numbers, first[0] if first else None)
     theirs = query.push * (len(took) - 1) / sum(took[1:])
     return ToolSpeed(name, str(module.__version__), theirs, speed / theirs, len(took) - 1)
+
+
+def _compare(tool: str, query: TermQuery, ours: _Running, numbers: list[int], first: pa.Table | None) -> None:
+    """Compare the pairs of the first push and the numbers of pairs of all.
+
+    Raises
+    ------
+    SlideJoinError
+        If they differ.
+    """
+    for number, (theirs, expected) in enumerate(zip(numbers, ours.pairs, strict=False)):
+        if theirs != expected:
+            msg = f"{tool} found {theirs:,} pairs in push {number} of {query.name!r}, slidejoin {expected:,}"
+            raise SlideJoinError(f"{msg}; please report it")
+    if first is None or ours.first is None or query.output == "count":
+        return
+    if not np.array_equal(_sorted_pairs(first), _sorted_pairs(ours.first)):
+        msg = f"{tool} found other pairs in the first push of {query.name!r} than slidejoin; please report it"
+        raise SlideJoinError(msg)
+
+
+def _sorted_pairs(pairs: pa.Table) -> NDArray[np.int64]:
+    """Return both ordinals of each pair as one number, ascending."""
+    left, right = (pairs[name].to_numpy() for name in ("left", "right"))
+    both: NDArray[np.int64] = np.sort((left << 32) | right)
+    return both

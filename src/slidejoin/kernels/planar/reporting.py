@@ -216,16 +216,18 @@ def _report_young(
     """
     hits: Any = U64(0)
     found: int = 0
-    span, span_second = U64(high - low), U64(high_second - low_second)
     for t in range(U64(begin), U64(end)):
-        first, second = U64(rows[U64(1), t] - low), U64(rows[U64(2), t] - low_second)
-        hits += U64(first <= span) & U64(second <= span_second)
+        first, second = rows[U64(1), t], rows[U64(2), t]
+        hits += U64((low <= first) & (first <= high) & (low_second <= second) & (second <= high_second))
     if hits == U64(0) or (out == 0 and width == 0):
         return int(np.int64(hits))
     aux = load_key(more + 40)
     for t in range(U64(begin), U64(end)):
-        first, second = U64(rows[U64(1), t] - low), U64(rows[U64(2), t] - low_second)
-        if (first <= span) & (second <= span_second) and (width == 0 or _passes(more, aux, width, np.int64(t), i)):
+        first, second = rows[U64(1), t], rows[U64(2), t]
+        inside: Any = (low <= first) & (first <= high) & (low_second <= second) & (second <= high_second)
+        if inside and width != 0:
+            inside = _passes(more, aux, width, np.int64(t), i)
+        if inside:
             if out != 0:
                 put_64(out + (found << 3), rows[U64(0), t])
             found += 1
