@@ -185,7 +185,7 @@ def test_equalities_of_all_kinds_qualify(family: str) -> None:
             cells_of(join)
 
 
-@pytest.mark.parametrize("on", ["l.a < r.a", "l.a <> r.a", "l.a BETWEEN r.a - r.b AND r.a", "l.a = r.a OR l.a = r.b"])
+@pytest.mark.parametrize("on", ["l.a < r.a", "l.a <> r.a", "l.a BETWEEN r.a - r.b AND r.a", "l.a = r.a OR l.a < r.b"])
 def test_other_terms_are_refused(on: str) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     with pytest.raises(sj.PredicateError, match=r"algorithm='band_cells' needs an equality or a band of fixed width"):

@@ -157,11 +157,11 @@ class Job:
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def reached(self, batch: int, limit: float = 120) -> bool:
+    def reached(self, batch: int, limit: float = 300) -> bool:
         """Wait until that many micro-batches are committed; False if it ended before."""
         return self.until(lambda: self.committed() >= batch, limit)
 
-    def until(self, holds: Callable[[], bool], limit: float = 120) -> bool:
+    def until(self, holds: Callable[[], bool], limit: float = 300) -> bool:
         """Wait until something holds; False if the job ended before."""
         deadline = time.monotonic() + limit
         while not holds():

@@ -99,10 +99,9 @@ class IndexAdvisor:
         Examples
         --------
         >>> from types import SimpleNamespace as Some
-        >>> bound = Some(filter=lambda loose: None, never=False)
-        >>> config = Some(output="count", algorithm="auto")
+        >>> config, bound = Some(output="count", algorithm="auto"), Some(never=False)
         >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None, composite=None)
-        >>> plan.index_terms = lambda algorithm: Some(key=(0,))
+        >>> plan.index_terms, plan.filter = lambda algorithm: Some(key=(0,)), lambda inexact: None
         >>> advisor = IndexAdvisor(plan)
         >>> advisor.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
         >>> advisor.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
