@@ -43,6 +43,7 @@ __all__ = [
     "KEYS",
     "LEFT",
     "LINE",
+    "LOWER",
     "ORDINAL",
     "OUT",
     "PARTS",
@@ -58,6 +59,7 @@ __all__ = [
     "TIMES",
     "TOOK",
     "TOTAL",
+    "UPPER",
     "VIEWED",
     "WORK",
     "WOVEN",
@@ -96,10 +98,12 @@ LINE = 8
     DONE,  # probes that each stretch has done
     TOTAL,  # what they found
     REACH,  # how far keys may lie apart in the table
+    LOWER,  # address of the lower ends of the probes' ranges, 0 where the view has these lie around the probes' keys
+    UPPER,  # address of their upper ends, or 0
     ROLE,  # words of a role
 ) = offsets(
     *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1, 1),
-    *(STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, 1),  # one more each, since a cut has two ends
+    *(STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, 1, 1, 1),  # one more each, since a cut has two ends
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""
@@ -138,17 +142,16 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
     place, done, last = work[U64(at + BEYOND + stretch)], begin, 0
     if begin < end and work[U64(at + INSERTED)] == work[U64(at + KEYS + 1)]:
         count = work[U64(at + PROBES + 1)]
-        probes, rank = i64_at(work[U64(at + PROBES)], count), i64_at(work[U64(at + RANK)], count)
+        rank, lower, upper = i64_at(work[U64(at + RANK)], count), work[U64(at + LOWER)], work[U64(at + UPPER)]
+        if lower == 0:
+            lower = upper = work[U64(at + PROBES)]
+        lo, hi = i64_at(lower, count), i64_at(upper, count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
         if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0:
-            done, last = count_cells(
-                slots, pool, state, probes, probes, rank, view, begin, end, found, 0, ENDLESS, counts
-            )
+            done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, 0, ENDLESS, counts)
         else:
             limit = work[U64(at + BEYOND + stretch + 1)] - MARGIN
-            done, last = find_cells(
-                slots, pool, state, probes, probes, rank, view, begin, end, found, place, limit, counts
-            )
+            done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, place, limit, counts)
             last -= place
             if work[U64(at + TIMES)] != 0:
                 stored = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)])

@@ -1,4 +1,4 @@
-"""Fused pushes through cell tables: one integer band or equality, in count or time windows."""
+"""Fused pushes through cell tables: bands and equalities of integers, in count or time windows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from slidejoin.kernels.fused.work import (
     FLOOR_OF,
     INSERTED,
     LEFT,
+    LOWER,
     ORDINAL,
     PARTS,
     PROBE,
@@ -28,6 +29,7 @@ from slidejoin.kernels.fused.work import (
     STORED,
     TIMES,
     TOOK,
+    UPPER,
     WORK,
     WOVEN,
     WRITE,
@@ -35,6 +37,7 @@ from slidejoin.kernels.fused.work import (
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import FusedPush, around, arrived
 from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
 from slidejoin.operator.insert_probe import SMALLEST_SPREAD
@@ -94,8 +97,9 @@ class FusedCells(FusedPush):
     kernels = (meet,)
 
     def __init__(self, parts: JoinParts) -> None:
-        plan, self._plain = parts.plan, around(parts.plan)
-        super().__init__(parts, self._plain)
+        plan, bands = parts.plan, around(parts.plan)
+        composite = composite_columns(plan)
+        super().__init__(parts, composite or {side: (band,) for side, band in bands.items()})
         self._largest = slice_rows(plan, 0, {})
         self.work = np.zeros(WORK, np.int64)
         """The work array of a push for kernels, see `slidejoin.kernels.fused.work`."""
@@ -103,16 +107,19 @@ class FusedCells(FusedPush):
         self._address = address_of(self.work)
         self.probe_sides: dict[Side, ProbeSide] = {}
         self._times = None if plan.scope is None else EventTimes(plan, plan.scope)
-        for role, band in self._plain.items():
+        for role in SIDES:
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
             size, slide = (
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
             )
-            view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, band.below, band.above
+            view[[SIZE, SLIDE]] = size, slide
+            if bands:
+                view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
             one = self.probe_sides[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
             if plan.scope is not None:
                 self.work[one.at + BEFORE] = plan.scope.length(other(role))
                 self.work[one.at + AFTER] = plan.scope.length(role)
+        self._packed = PackedKeys(plan, parts.windows, composite) if composite else None
         self.work[COUNTING] = self._counting
         self.expected = 0
         """Pairs of the last push, an estimate for the next one."""
@@ -125,7 +132,7 @@ class FusedCells(FusedPush):
         return (
             parts.algorithm == "band_cells"
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
-            and len(around(plan)) == len(SIDES)
+            and len(around(plan) or composite_columns(plan)) == len(SIDES)
         )
 
     # -- accept ------------------------------------------------------------------------------------------------------
@@ -138,7 +145,7 @@ class FusedCells(FusedPush):
         if not tables:
             return False
         helper = self._helper(batch.rows)
-        keys = self._places.keys(batch.columns)
+        keys = self.keys(batch.columns)
         if not keys:
             return False
         rising, by = self._rising(batch)
@@ -232,6 +239,8 @@ class FusedCells(FusedPush):
         one.look_at(table, words)
         one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
         words[one.at + ORDINAL], words[one.at + FLOOR_OF] = first[role], table.floor
+        if self._packed is not None:
+            words[one.at + LOWER], words[one.at + UPPER] = self._packed.ends(role)
 
     def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""
@@ -279,8 +288,11 @@ class FusedCells(FusedPush):
         return out
 
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
-        """Return the keys of both sides, (n,) int64; nothing if some are NULL or do not fit."""
-        return self._places.keys(columns)
+        """Return the keys of both sides, (n,) int64, until the next call; nothing if some are NULL or have no room."""
+        if self._packed is None:
+            return self._places.keys(columns)
+        parts = self._places.parts(columns)
+        return self._packed.keys(parts) if parts else {}
 
     def go_on(
         self,
