@@ -13,7 +13,7 @@ from numba import types
 
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import i64_at
-from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.jit.compiling import I64, OUT_I32, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
 from slidejoin.kernels.predicate.shifting import CALM
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = [
     "PART_COUNT",
     "PROBED_AS",
     "SHIFTED_BY",
+    "keep_between",
     "pack_keys",
     "pack_side",
 ]
@@ -58,6 +59,9 @@ MOST_PARTS = 8
     PACKING,  # words of a side
 ) = offsets(1, 1, 1, 1, MOST_PARTS * PART)
 """What each side has."""
+
+AHEAD = 16
+"""Prefetch distance of stored keys, in rows found."""
 
 NOBODY = -(1 << 63)
 """The sign bit of an upper end, set where a probe matches nothing: keys are never negative."""
@@ -105,3 +109,39 @@ def pack_keys(words: NDArray[np.int64], lefts: int, rights: int) -> bool:
     words (2 * PACKING,) int64, see above: those of the left rows, then those of the right ones. O(rows * parts).
     """
     return bool(pack_side(words, 0, lefts) and pack_side(words, PACKING, rights))
+
+
+@kernel(
+    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, I64, I64, returns=types.int64
+)  # fmt: skip
+def keep_between(
+    found: NDArray[np.uint32],
+    place: int,
+    counts: NDArray[np.int32],
+    begin: int,
+    end: int,
+    stored: NDArray[np.int64],
+    columns: int,
+    lows: NDArray[np.int64],
+    highs: NDArray[np.int64],
+) -> int:
+    """Filter the rows that probes begin…end-1 found by their whole keys; return how many are left.
+
+    found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
+    updated; stored (rows * columns,) int64, rows a power of two: the last of the values of the row with position p,
+    at ``p & (rows - 1)``, is its key; a probe's lies within lows…highs, (n,) int64. O(found).
+    """
+    mask, take, at, total, last = stored.size // columns - 1, place, place, place, columns - 1
+    for i in range(begin, end):
+        total += counts[U64(i)]
+    for i in range(begin, end):
+        low, high, start = lows[U64(i)], highs[U64(i)], at
+        for _ in range(counts[U64(i)]):
+            prefetch(stored, (int(found[U64(min(take + AHEAD, total - 1))]) & mask) * columns)
+            position = found[U64(take)]
+            key = stored[U64((int(position) & mask) * columns + last)]
+            found[U64(at)] = position
+            at += (low <= key) & (key <= high)
+            take += 1
+        counts[U64(i)] = at - start
+    return at - place

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FusedCells"]
 
-NO_ROWS = np.empty(0, np.bool_)
+NO_ROWS, NO_TIMES = np.empty(0, np.bool_), np.empty((0, 1), np.int64)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 
 
@@ -173,7 +173,7 @@ class FusedCells(FusedPush):
         for side in SIDES:
             window, rows = self._parts.windows[side], batch.rows_of(side)
             table = cell_table(window.index)
-            if table is None or table.wide or window.stretched(rows):
+            if table is None or (table.wide and self._packed is None) or window.stretched(rows):
                 return {}
             if table.is_full(window.rows_seen + rows) and window.outgrown(rows):
                 return {}
@@ -217,21 +217,20 @@ class FusedCells(FusedPush):
         times: dict[Side, NDArray[np.int64]] | None,
         first: dict[Side, int],
     ) -> None:
-        """Store rows without their keys, but with their event times."""
+        """Store rows, and beside the tables what found rows are checked by: event times, and keys if these are wide."""
         words = self._words
-        if times is None:
-            for side in SIDES:
-                self._hold(side, columns[side], first[side], None)
-            return
         for side in SIDES:
-            own, table = times[side], tables[side]
-            if own.size:
-                self._hold(side, columns[side], first[side], int(own.max()))
-                table.store(keys[side], own.reshape(-1, 1))
+            table, own = tables[side], None if times is None else times[side]
+            if keys[side].size:
+                self._hold(side, columns[side], first[side], None if own is None else int(own.max()))
+                if own is not None or table.wide:
+                    table.store(keys[side], NO_TIMES if own is None else own.reshape(-1, 1))
+            at = self.probe_sides[other(side)].at
             if table.stored is not None:
-                at = self.probe_sides[other(side)].at
                 words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
-            words[self.probe_sides[side].at + TIMES] = address_of(own)
+                words[at + STORED + 2] = table.stored.shape[1]
+            if own is not None:
+                words[self.probe_sides[side].at + TIMES] = address_of(own)
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
         """Set the address of the table that one side's probes search, and the numbers of rows before them."""
