@@ -11,6 +11,7 @@ from slidejoin.index.answer import FoundPositions
 from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
+from slidejoin.kernels.fused.packing import pack_keys
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet
 from slidejoin.kernels.fused.work import (
     AFTER,
@@ -94,7 +95,7 @@ class AcceptedCells(NamedTuple):
 class FusedCells(FusedPush):
     """Pushes through tables of cells, see `slidejoin.operator.push`."""
 
-    kernels = (meet,)
+    kernels = (meet, pack_keys)
 
     def __init__(self, parts: JoinParts) -> None:
         plan, bands = parts.plan, around(parts.plan)
