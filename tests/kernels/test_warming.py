@@ -7,16 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from slidejoin.kernels.jit.caching import KernelCache, _Files, _parts
+from slidejoin.kernels.jit.caching import KernelCache, _Files, _parts, _source_files
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import warm_up
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_all_kernels_are_found_by_the_next_process() -> None:
@@ -124,6 +121,13 @@ def test_no_key_holds_an_address(place: int) -> None:
         function = getattr(kernel, "py_func", kernel)
         assert isinstance(getattr(kernel, "_cache", None), KernelCache)
         assert not any(b" at 0x" in part for part in _parts(function))
+
+
+def test_a_change_in_any_module_of_kernels_makes_new_files() -> None:
+    """A kernel that calls another one, or has a constant of another module, is compiled with it."""
+    known = {str(path) for path in _source_files()}
+    assert {str(Path(sys.modules[kernel.__module__].__file__ or "")) for kernel, _ in KERNELS} <= known
+    assert any(path.endswith("fields.py") for path in known)
 
 
 def test_files_appear_whole_and_those_of_earlier_sources_go(tmp_path: Path) -> None:

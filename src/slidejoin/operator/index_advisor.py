@@ -21,7 +21,7 @@ CELL_COST, CELL_PAIR_COST, CROWDED_COST = 35.0, 2.2, 0.025
 one in ten for even keys, nearly all where each cell has a hundred rows, but few where a few cells have most of them."""
 
 COMPOSITE_RUN_PAIR_COST, COMPOSITE_CELL_PAIR_COST = 4.0, 7.0
-"""Nanoseconds for each output match of a composite key, whose pushes never take the fused path."""
+"""Nanoseconds for each output match of a composite key, as measured in large pushes."""
 
 ALONE = 1 << 10
 """Rows of a push up to which one thread does all of it, on whichever index: each row takes twice as long."""

@@ -16,8 +16,21 @@ from slidejoin.kernels.cells.placing import FLOOR
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import i64_at
 from slidejoin.kernels.common.view import ARRIVED, VIEW
+from slidejoin.kernels.fused.packing import HIGHS, LOWS, PACKING, PART_COUNT, pack_side
 from slidejoin.kernels.fused.pushing import meet
-from slidejoin.kernels.fused.work import ASIDE, FIRST, FLOOR_OF, LEFT, ORDINAL, RIGHT, TABLE, VIEWED, WOVEN
+from slidejoin.kernels.fused.work import (
+    ASIDE,
+    FIRST,
+    FLOOR_OF,
+    LEFT,
+    LOWER,
+    ORDINAL,
+    RIGHT,
+    TABLE,
+    UPPER,
+    VIEWED,
+    WOVEN,
+)
 from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.rows.copying import copy_8, copy_16, copy_32, copy_64
@@ -36,6 +49,7 @@ __all__ = [
     "MOST_COLUMNS",
     "OF_COLUMN",
     "ORDERED",
+    "PACK",
     "PLACES",
     "PUT",
     "RANKS",
@@ -72,8 +86,9 @@ MOST_COLUMNS, OF_COLUMN = 16, 3
     TAKEN,  # columns that are taken out for the pairs
     HELD,  # of each column that is kept: its values (address), its offset in the record, its width in bytes
     GATHERED,  # of each column that is taken out: its offset, its width, and where it goes (address)
+    PACK,  # how composite keys are packed, see `kernels.fused.packing`; zeros where keys are a column as it is
     SIDE,  # words of a side
-) = offsets(*[1] * 12, MOST_COLUMNS * OF_COLUMN, MOST_COLUMNS * OF_COLUMN)
+) = offsets(*[1] * 12, MOST_COLUMNS * OF_COLUMN, MOST_COLUMNS * OF_COLUMN, PACKING)
 """What each side has."""
 
 LEFT_SIDE, RIGHT_SIDE, BOTH = offsets(SIDE, SIDE)
@@ -123,11 +138,16 @@ def _gather(small: NDArray[np.int64], at: int, ordinals: NDArray[np.int64], size
 
 @kernel(OUT_I64, returns=types.boolean)
 def order_small(small: NDArray[np.int64]) -> bool:
-    """Write the RANKS of a small push, and tell whether both sides' sort values ascend; else nothing is done.
+    """Write the RANKS of a small push, and its composite keys; return False if it is to be taken in another way.
 
-    small (SMALL,) int64, see above. O(rows).
+    That is so if sort values do not ascend on both sides, or a value has no room in a composite key. small (SMALL,)
+    int64, see above. O(rows).
     """
     lefts, rights = small[LEFT_SIDE + ROWS], small[RIGHT_SIDE + ROWS]
+    if small[LEFT_SIDE + PACK + PART_COUNT] > 0 and not (
+        pack_side(small, LEFT_SIDE + PACK, lefts) and pack_side(small, RIGHT_SIDE + PACK, rights)
+    ):
+        return False
     left_rank, right_rank = i64_at(small[LEFT_SIDE + RANKS], lefts), i64_at(small[RIGHT_SIDE + RANKS], rights)
     if small[ORDERED] != 0:
         left_by, right_by = i64_at(small[LEFT_SIDE + BY], lefts), i64_at(small[RIGHT_SIDE + BY], rights)
@@ -158,6 +178,8 @@ def push_small(work: NDArray[np.int64], small: NDArray[np.int64]) -> None:
     left_keys, right_keys = i64_at(small[LEFT_SIDE + KEY], lefts), i64_at(small[RIGHT_SIDE + KEY], rights)
     left, right = i64_at(small[WRITTEN], small[PLACES]), i64_at(small[WRITTEN + 1], small[PLACES])
     work[ASIDE] = small[PUT]
+    work[LEFT + LOWER], work[LEFT + UPPER] = small[LEFT_SIDE + PACK + LOWS], small[LEFT_SIDE + PACK + HIGHS]
+    work[RIGHT + LOWER], work[RIGHT + UPPER] = small[RIGHT_SIDE + PACK + LOWS], small[RIGHT_SIDE + PACK + HIGHS]
     meet(work, False, left_keys, right_keys, left_rank, right_rank, left, right)  # noqa: FBT003 - a kernel's
     pairs = work[WOVEN]
     if pairs > 0:

@@ -18,6 +18,7 @@ from slidejoin.kernels.common.atomics import now
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, u32_at
 from slidejoin.kernels.common.view import VIEW
+from slidejoin.kernels.fused.packing import keep_between
 from slidejoin.kernels.ingest.clocks import keep_in_scope
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 
@@ -43,6 +44,7 @@ __all__ = [
     "KEYS",
     "LEFT",
     "LINE",
+    "LOWER",
     "ORDINAL",
     "OUT",
     "PARTS",
@@ -58,7 +60,9 @@ __all__ = [
     "TIMES",
     "TOOK",
     "TOTAL",
+    "UPPER",
     "VIEWED",
+    "WIDE",
     "WORK",
     "WOVEN",
     "WRITE",
@@ -87,7 +91,7 @@ LINE = 8
     ORDINAL,  # their first ordinal
     FLOOR_OF,  # the floor of the table
     TIMES,  # in a time window, address of the probes' times, otherwise 0
-    STORED,  # times beside the table: address, rows
+    STORED,  # values beside the table, by which found rows are checked: address, how many, how many of each row
     BEFORE,  # a probe sees rows from so many ticks before its own time
     AFTER,  # to so many ticks after it
     INSERTED,  # how many rows were inserted
@@ -96,10 +100,22 @@ LINE = 8
     DONE,  # probes that each stretch has done
     TOTAL,  # what they found
     REACH,  # how far keys may lie apart in the table
+    LOWER,  # address of the lower ends of the probes' ranges, 0 where the view has these lie around the probes' keys
+    UPPER,  # address of their upper ends, or 0
+    WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
     ROLE,  # words of a role
 ) = offsets(
-    *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 2, 1, 1, 1),
-    *(STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, STRETCHES + 1, 1),  # one more each, since a cut has two ends
+    *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
+    *(
+        STRETCHES + 1,
+        STRETCHES + 1,
+        STRETCHES + 1,
+        STRETCHES + 1,
+        1,
+        1,
+        1,
+        1,
+    ),  # one more each, since a cut has two ends
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""
@@ -138,23 +154,24 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
     place, done, last = work[U64(at + BEYOND + stretch)], begin, 0
     if begin < end and work[U64(at + INSERTED)] == work[U64(at + KEYS + 1)]:
         count = work[U64(at + PROBES + 1)]
-        probes, rank = i64_at(work[U64(at + PROBES)], count), i64_at(work[U64(at + RANK)], count)
+        rank, lower, upper = i64_at(work[U64(at + RANK)], count), work[U64(at + LOWER)], work[U64(at + UPPER)]
+        if lower == 0:
+            lower = upper = work[U64(at + PROBES)]
+        lo, hi = i64_at(lower, count), i64_at(upper, count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
-        if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0:
-            done, last = count_cells(
-                slots, pool, state, probes, probes, rank, view, begin, end, found, 0, ENDLESS, counts
-            )
+        if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0 and work[U64(at + WIDE)] == 0:
+            done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, 0, ENDLESS, counts)
         else:
             limit = work[U64(at + BEYOND + stretch + 1)] - MARGIN
-            done, last = find_cells(
-                slots, pool, state, probes, probes, rank, view, begin, end, found, place, limit, counts
-            )
+            done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, place, limit, counts)
             last -= place
-            if work[U64(at + TIMES)] != 0:
-                stored = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)])
+            stored, columns = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)]), work[U64(at + STORED + 2)]
+            if last > 0 and work[U64(at + WIDE)] != 0:
+                last = keep_between(found, place, counts, begin, done, stored, columns, lo, hi)
+            if last > 0 and work[U64(at + TIMES)] != 0:
                 times = i64_at(work[U64(at + TIMES)], count)
                 before, after = work[U64(at + BEFORE)], work[U64(at + AFTER)]
-                last = keep_in_scope(found, place, counts, begin, done, stored, times, before, after)
+                last = keep_in_scope(found, place, counts, begin, done, stored, columns, times, before, after)
     work[U64(at + DONE + stretch)], work[U64(at + TOTAL + stretch)] = done - begin, last
 
 

@@ -53,7 +53,8 @@ def run_clocks(
 
 
 @kernel(
-    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, I64, types.int64, types.int64, returns=types.int64
+    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, I64, types.int64, types.int64,
+    returns=types.int64,
 )  # fmt: skip
 def keep_in_scope(
     found: NDArray[np.uint32],
@@ -62,6 +63,7 @@ def keep_in_scope(
     begin: int,
     end: int,
     stored: NDArray[np.int64],
+    columns: int,
     times: NDArray[np.int64],
     before: int,
     after: int,
@@ -69,10 +71,11 @@ def keep_in_scope(
     """Filter the rows that probes begin…end-1 found by event time; return how many are in scope.
 
     found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
-    updated; stored (rows,) int64, rows a power of two: the event time of the row with position p stands at ``p & (rows
-    - 1)``; times (n,) int64 of the probes, which see rows from `before` ticks earlier to `after` ticks later. O(found).
+    updated; stored (rows * columns,) int64, rows a power of two: the event time of the row with position p stands at
+    ``(p & (rows - 1)) * columns``; times (n,) int64 of the probes, which see rows from `before` ticks earlier to
+    `after` ticks later. O(found).
     """
-    mask, take, at, total = stored.size - 1, place, place, place
+    mask, take, at, total = stored.size // columns - 1, place, place, place
     for i in range(begin, end):
         total += counts[U64(i)]
     earliest, latest = EARLIEST + before, LATEST - after
@@ -81,9 +84,9 @@ def keep_in_scope(
         high = min(times[U64(i)], latest) + after
         start = at
         for _ in range(counts[U64(i)]):
-            prefetch(stored, int(found[U64(min(take + AHEAD, total - 1))]) & mask)
+            prefetch(stored, (int(found[U64(min(take + AHEAD, total - 1))]) & mask) * columns)
             position = found[U64(take)]
-            time = stored[U64(int(position) & mask)]
+            time = stored[U64((int(position) & mask) * columns)]
             found[U64(at)] = position
             at += (low <= time) & (time <= high)
             take += 1

@@ -111,9 +111,14 @@ class _Files:
 def _sources() -> bytes:
     """Return a digest of all modules of kernels: a helper or a constant of one is compiled into kernels of others."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in _source_files():
         digest.update(path.read_bytes())
     return digest.digest()
+
+
+def _source_files() -> list[Path]:
+    """Return the files of all modules of kernels, in all rooms."""
+    return sorted(Path(__file__).parent.parent.rglob("*.py"))
 
 
 def _parts(value: Any) -> list[bytes]:  # noqa: ANN401 - whatever a kernel closes over

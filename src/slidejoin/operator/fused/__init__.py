@@ -1,4 +1,4 @@
-"""The fused path: a push of a join on one integer comparison, in a few kernel calls.
+"""The fused path: a push of a join on one integer comparison, or a composite key of such, in a few kernel calls.
 
 The general path decides for each push what a plan leaves open: filters, further terms, times, keys out of range. That
 costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not

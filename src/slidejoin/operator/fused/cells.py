@@ -1,4 +1,4 @@
-"""Fused pushes through cell tables: one integer band or equality, in count or time windows."""
+"""Fused pushes through cell tables: bands and equalities of integers, in count or time windows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from slidejoin.index.answer import FoundPositions
 from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
+from slidejoin.kernels.fused.packing import pack_keys
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet
 from slidejoin.kernels.fused.work import (
     AFTER,
@@ -21,6 +22,7 @@ from slidejoin.kernels.fused.work import (
     FLOOR_OF,
     INSERTED,
     LEFT,
+    LOWER,
     ORDINAL,
     PARTS,
     PROBE,
@@ -28,6 +30,7 @@ from slidejoin.kernels.fused.work import (
     STORED,
     TIMES,
     TOOK,
+    UPPER,
     WORK,
     WOVEN,
     WRITE,
@@ -35,6 +38,7 @@ from slidejoin.kernels.fused.work import (
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import FusedPush, around, arrived
 from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
 from slidejoin.operator.insert_probe import SMALLEST_SPREAD
@@ -61,7 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FusedCells"]
 
-NO_ROWS = np.empty(0, np.bool_)
+NO_ROWS, NO_TIMES = np.empty(0, np.bool_), np.empty((0, 1), np.int64)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 
 
@@ -91,11 +95,12 @@ class AcceptedCells(NamedTuple):
 class FusedCells(FusedPush):
     """Pushes through tables of cells, see `slidejoin.operator.push`."""
 
-    kernels = (meet,)
+    kernels = (meet, pack_keys)
 
     def __init__(self, parts: JoinParts) -> None:
-        plan, self._plain = parts.plan, around(parts.plan)
-        super().__init__(parts, self._plain)
+        plan, bands = parts.plan, around(parts.plan)
+        composite = composite_columns(plan)
+        super().__init__(parts, composite or {side: (band,) for side, band in bands.items()})
         self._largest = slice_rows(plan, 0, {})
         self.work = np.zeros(WORK, np.int64)
         """The work array of a push for kernels, see `slidejoin.kernels.fused.work`."""
@@ -103,16 +108,19 @@ class FusedCells(FusedPush):
         self._address = address_of(self.work)
         self.probe_sides: dict[Side, ProbeSide] = {}
         self._times = None if plan.scope is None else EventTimes(plan, plan.scope)
-        for role, band in self._plain.items():
+        for role in SIDES:
             window, view = plan.config.window, np.zeros(VIEW, np.int64)
             size, slide = (
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
             )
-            view[[SIZE, SLIDE, BELOW, ABOVE]] = size, slide, band.below, band.above
+            view[[SIZE, SLIDE]] = size, slide
+            if bands:
+                view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
             one = self.probe_sides[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
             if plan.scope is not None:
                 self.work[one.at + BEFORE] = plan.scope.length(other(role))
                 self.work[one.at + AFTER] = plan.scope.length(role)
+        self._packed = PackedKeys(plan, parts.windows, composite) if composite else None
         self.work[COUNTING] = self._counting
         self.expected = 0
         """Pairs of the last push, an estimate for the next one."""
@@ -125,7 +133,7 @@ class FusedCells(FusedPush):
         return (
             parts.algorithm == "band_cells"
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
-            and len(around(plan)) == len(SIDES)
+            and len(around(plan) or composite_columns(plan)) == len(SIDES)
         )
 
     # -- accept ------------------------------------------------------------------------------------------------------
@@ -138,7 +146,7 @@ class FusedCells(FusedPush):
         if not tables:
             return False
         helper = self._helper(batch.rows)
-        keys = self._places.keys(batch.columns)
+        keys = self.keys(batch.columns)
         if not keys:
             return False
         rising, by = self._rising(batch)
@@ -166,7 +174,7 @@ class FusedCells(FusedPush):
         for side in SIDES:
             window, rows = self._parts.windows[side], batch.rows_of(side)
             table = cell_table(window.index)
-            if table is None or table.wide or window.stretched(rows):
+            if table is None or (table.wide and self._packed is None) or window.stretched(rows):
                 return {}
             if table.is_full(window.rows_seen + rows) and window.outgrown(rows):
                 return {}
@@ -210,21 +218,20 @@ class FusedCells(FusedPush):
         times: dict[Side, NDArray[np.int64]] | None,
         first: dict[Side, int],
     ) -> None:
-        """Store rows without their keys, but with their event times."""
+        """Store rows, and beside the tables what found rows are checked by: event times, and keys if these are wide."""
         words = self._words
-        if times is None:
-            for side in SIDES:
-                self._hold(side, columns[side], first[side], None)
-            return
         for side in SIDES:
-            own, table = times[side], tables[side]
-            if own.size:
-                self._hold(side, columns[side], first[side], int(own.max()))
-                table.store(keys[side], own.reshape(-1, 1))
+            table, own = tables[side], None if times is None else times[side]
+            if keys[side].size:
+                self._hold(side, columns[side], first[side], None if own is None else int(own.max()))
+                if own is not None or table.wide:
+                    table.store(keys[side], NO_TIMES if own is None else own.reshape(-1, 1))
+            at = self.probe_sides[other(side)].at
             if table.stored is not None:
-                at = self.probe_sides[other(side)].at
                 words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
-            words[self.probe_sides[side].at + TIMES] = address_of(own)
+                words[at + STORED + 2] = table.stored.shape[1]
+            if own is not None:
+                words[self.probe_sides[side].at + TIMES] = address_of(own)
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
         """Set the address of the table that one side's probes search, and the numbers of rows before them."""
@@ -232,6 +239,8 @@ class FusedCells(FusedPush):
         one.look_at(table, words)
         one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
         words[one.at + ORDINAL], words[one.at + FLOOR_OF] = first[role], table.floor
+        if self._packed is not None:
+            words[one.at + LOWER], words[one.at + UPPER] = self._packed.ends(role)
 
     def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""
@@ -279,8 +288,11 @@ class FusedCells(FusedPush):
         return out
 
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
-        """Return the keys of both sides, (n,) int64; nothing if some are NULL or do not fit."""
-        return self._places.keys(columns)
+        """Return the keys of both sides, (n,) int64, until the next call; nothing if some are NULL or have no room."""
+        if self._packed is None:
+            return self._places.keys(columns)
+        parts = self._places.parts(columns)
+        return self._packed.keys(parts) if parts else {}
 
     def go_on(
         self,

@@ -13,7 +13,6 @@ from slidejoin.kernels.fused.small_push import (
     BY,
     HELD,
     KEPT,
-    KEY,
     LEFT_SIDE,
     OF_COLUMN,
     RECORD,
@@ -47,17 +46,21 @@ ColumnAddresses: TypeAlias = "list[tuple[int, int, tuple[int, ...]]]"
 
 
 class SmallPushSide:
-    """One side of small pushes: the addresses of its columns, its window and its records."""
+    """One side of small pushes: the addresses of its columns, its window and its records.
+
+    `keys` are the columns whose values are keys, or parts of them, by the words of the side that get their addresses.
+    """
 
     def __init__(
-        self, side: Side, parts: JoinParts, key: str, words: memoryview, role: ProbeSide, work: memoryview
+        self, side: Side, parts: JoinParts, keys: dict[int, str], words: memoryview, role: ProbeSide, work: memoryview
     ) -> None:
         plan, window = parts.plan, parts.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
         schema = plan.schema(side)
         # For each column that is read: its place, the bytes of a value, and where its address is stored.
         self._places: dict[int, tuple[int, list[int]]] = {}
-        self._want(schema, key, KEY)
+        for at, name in keys.items():
+            self._want(schema, name, at)
         records = self.payload.records
         for number, (column, offset) in enumerate(zip(records.columns, records.offsets, strict=True)):
             at = HELD + number * OF_COLUMN

@@ -15,7 +15,7 @@ from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -44,13 +44,13 @@ class FusedPush:
     ----------
     parts : JoinParts
         Of a join whose plan is `plain`.
-    keys : mapping of side to Around or Beside
-        The column of each side whose values are keys.
+    keys : mapping of side to tuple of Around or Beside
+        The columns of each side whose values are keys: one, or those of all terms of a composite key.
     """
 
     kernels: tuple[Callable[..., Any], ...]
 
-    def __init__(self, parts: JoinParts, keys: Mapping[Side, Around | Beside]) -> None:
+    def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[Around | Beside]]) -> None:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
@@ -109,14 +109,16 @@ def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:
 
 
 def plain(plan: Plan) -> bool:
-    """Tell whether a plan needs nothing that no fused push supports; the comparison itself is checked by each."""
+    """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
     config, bound = plan.config, plan.bound
+    key = (0,) if plan.composite is None else plan.composite.terms
+    further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
     return (
         not plan.branches
         and not config.self_join
         and config.memory_limit is None
         and (config.order != "strict" or config.output == "count")
-        and [term.shape for term in plan.terms[1:]] == ([] if plan.scope is None else ["scope"])
+        and further == ([] if plan.scope is None else ["scope"])
         and not bound.never
         and bound.filter(plan.loose) is None
         and not any(bound.filters_side(side) for side in SIDES)
@@ -124,14 +126,24 @@ def plain(plan: Plan) -> bool:
 
 
 def around(plan: Plan) -> dict[Side, Around]:
-    """Return, for each side that has it, the column whose values are keys, and the ends of ranges around them."""
+    """Return, for each side that has it, the column whose values are keys, and the ends of ranges around them.
+
+    Nothing where keys are composite.
+    """
+    if plan.composite is not None:
+        return {}
     term = plan.terms[0]
     found = {role: term.around(role) if isinstance(term, RangeTerm) else None for role in SIDES}
     return {role: one for role, one in found.items() if one is not None}
 
 
 def beside(plan: Plan) -> dict[Side, Beside]:
-    """Return, for each side that has it, the column whose values are keys, and how ranges follow from them."""
+    """Return, for each side that has it, the column whose values are keys, and how ranges follow from them.
+
+    Nothing where keys are composite.
+    """
+    if plan.composite is not None:
+        return {}
     term = plan.terms[0]
     found = {role: term.beside(role) if isinstance(term, RangeTerm) else None for role in SIDES}
     return {role: one for role, one in found.items() if one is not None}

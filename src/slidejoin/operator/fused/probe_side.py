@@ -10,7 +10,7 @@ import numpy as np
 from slidejoin.index.cells.band_cells import MOST_FOUND
 from slidejoin.kernels.cells.probing import MARGIN
 from slidejoin.kernels.common.atomics import address_of
-from slidejoin.kernels.fused.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, STRETCHES, TOTAL, VIEWED
+from slidejoin.kernels.fused.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, STRETCHES, TOTAL, VIEWED, WIDE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from slidejoin.index.cells.band_cells import BandCells
 
 __all__ = ["ProbeSide"]
+
+FARTHEST = (1 << 63) - 1
 
 
 class ProbeSide:
@@ -37,7 +39,9 @@ class ProbeSide:
         if known and all(map(is_, table, known)):
             return
         self._table = table
-        words[self.at + REACH] = index.reach
+        # The rows of a wide table are checked by their whole keys, however far these lie apart.
+        words[self.at + REACH] = FARTHEST if index.wide else index.reach
+        words[self.at + WIDE] = index.wide
         for number, array in enumerate(table):
             words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
 

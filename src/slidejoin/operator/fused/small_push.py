@@ -16,10 +16,12 @@ from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     GATHERED,
+    KEY,
     LEFT_SIDE,
     MOST_COLUMNS,
     OF_COLUMN,
     ORDERED,
+    PACK,
     PLACES,
     PUT,
     RANKS,
@@ -33,6 +35,7 @@ from slidejoin.kernels.fused.small_push import (
 from slidejoin.kernels.fused.work import LEFT, RIGHT, VIEWED, WOVEN
 from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
 from slidejoin.operator.fused.common import around
+from slidejoin.operator.fused.packing import KeyPacking, column_at, composite_columns
 from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
@@ -40,6 +43,7 @@ from slidejoin.predicate.truth.values import WHOLE
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from slidejoin.operator.fused.cells import FusedCells
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.sides import Side
 
 __all__ = ["SmallPush"]
@@ -75,9 +80,11 @@ class SmallPush:
         self._work_words = memoryview(cells.work.data)
         self._small = np.zeros(SMALL, np.int64)
         words = self._words = memoryview(self._small.data)
-        keys, sides = around(plan), cells.probe_sides
+        sides, composite = cells.probe_sides, composite_columns(plan)
+        self._packing = self._packed_keys(composite) if composite else None
         self._left, self._right = (
-            SmallPushSide(side, parts, keys[side].column, words, sides[other(side)], self._work_words) for side in SIDES
+            SmallPushSide(side, parts, _key_columns(plan, side), words, sides[other(side)], self._work_words)
+            for side in SIDES
         )
         self._ranks = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
         words[LEFT_SIDE + RANKS], words[RIGHT_SIDE + RANKS] = map(address_of, self._ranks)
@@ -97,13 +104,23 @@ class SmallPush:
         """Pairs that the accepted push has room for."""
         self._roomy, self._aside = False, plan.config.order == "none"
 
+    def _packed_keys(self, composite: Mapping[Side, tuple[Beside, ...]]) -> KeyPacking:
+        """Make room for composite keys, and return how they are packed."""
+        at = {side: AT[side] + PACK for side in SIDES}
+        packing = KeyPacking(self._parts.plan, self._parts.windows, composite, self._words, at)
+        # Kept, since the kernels know only addresses.
+        self._room = {side: np.empty((3, MOST_ROWS), np.int64) for side in SIDES}
+        for side, room in self._room.items():
+            packing.give_room(side, room)
+            self._words[AT[side] + KEY] = address_of(room[0])
+        return packing
+
     @staticmethod
     def serves(parts: JoinParts) -> bool:
         """Tell whether a join that `FusedCells` serves needs nothing that small pushes do not support."""
         plan = parts.plan
         if plan.scope is not None or plan.config.output == "count":
             return False
-        keys = around(plan)
         for side in SIDES:
             schema, held, names = plan.schema(side), parts.windows[side].payload.plain, plan.layout.names(side)
             kept = {column.name: column for column in held}
@@ -112,7 +129,8 @@ class SmallPush:
             kinds = [(schema.field(column.name).type, column.kind) for column in held]
             if any(given != kind or pa.types.is_boolean(kind) for given, kind in kinds):
                 return False
-            if schema.field(keys[side].column).type.id not in WHOLE or not kept.keys() >= set(names):
+            whole = all(schema.field(name).type.id in WHOLE for name in _key_columns(plan, side).values())
+            if not whole or not kept.keys() >= set(names):
                 return False
         return plan.config.output == "positions" or bool(plan.layout.columns)
 
@@ -124,6 +142,8 @@ class SmallPush:
         # Room for as many pairs as the last push had, and more.
         self._places = min(self._cells.expected + self._cells.expected // 8 + rows, self._parts.limit.rows)
         if not 0 < rows <= self._most_rows or self._places > BLOCK_PLACES:
+            return False
+        if self._packing is not None and not self._packing.look():
             return False
         columns = self._columns[by] if by in self._columns else self._look_up(batch)
         left, right, tables = self._left, self._right, batch.tables
@@ -188,6 +208,14 @@ class SmallPush:
         arrivals = Arrivals(numbers(lefts), numbers(rights), *ranks, straight=True)
         tables = {side: table for side in SIDES if (table := cell_table(self._parts.windows[side].index)) is not None}
         return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns))
+
+
+def _key_columns(plan: Plan, side: Side) -> dict[int, str]:
+    """Return the columns whose values are keys, or parts of them, by the words of a side that get their addresses."""
+    composite = composite_columns(plan)
+    if not composite:
+        return {KEY: around(plan)[side].column}
+    return {PACK + column_at(term): one.column for term, one in enumerate(composite[side])}
 
 
 def _output_columns(plan: Plan, parts: JoinParts, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:

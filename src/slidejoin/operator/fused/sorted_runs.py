@@ -107,7 +107,7 @@ class FusedRuns(FusedPush):
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
         keys, window = beside(plan), plan.config.window
-        super().__init__(parts, keys)
+        super().__init__(parts, {side: (one,) for side, one in keys.items()})
         assert isinstance(window, CountWindow)  # noqa: S101 - looked at by `serves`
         self._probes = {role: RunProbes(keys[role], window, other(role)) for role in SIDES}
         self._largest = slice_rows(plan, 0, {})

@@ -84,28 +84,45 @@ class ColumnPlaces:
     Parameters
     ----------
     plan : Plan
-    plain : mapping of side to Around or Beside
-        The column of each side whose values are keys.
+    plain : mapping of side to tuple of Around or Beside
+        The columns of each side whose values are keys: one, or those of all terms of a composite key.
     held : mapping of side to columns
         Those of `Payload.plain`.
     """
 
-    def __init__(self, plan: Plan, plain: Mapping[Side, Around | Beside], held: Mapping[Side, Sequence[Fixed]]) -> None:
-        self._plain = plain
-        self._key = {side: _whole(plan.schema(side), around.column) for side, around in plain.items()}
+    def __init__(
+        self, plan: Plan, plain: Mapping[Side, Sequence[Around | Beside]], held: Mapping[Side, Sequence[Fixed]]
+    ) -> None:
+        self._keys = {
+            side: [(one, _whole(plan.schema(side), one.column)) for one in columns] for side, columns in plain.items()
+        }
         self._held = {side: _held(plan.schema(side), columns) for side, columns in held.items()}
         self._order: dict[str, tuple[int, ...]] = {}
 
     def keys(self, taken: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
-        """Return the keys of both sides; nothing if some are NULL or do not fit."""
+        """Return the keys of both sides, (n,) int64, where these are one column's; nothing if some are NULL or large.
+
+        Large ones need more than 64 bits.
+        """
         keys: dict[Side, NDArray[np.int64]] = {}
         for side in SIDES:
-            one, plain, place = taken[side], self._plain[side], self._key[side]
-            found = plain.keys(one.kept.column(plain.column)) if place is None else one.words(place)
+            found = _keys(taken[side], *self._keys[side][0])
             if found is None:
                 return {}
             keys[side] = found
         return keys
+
+    def parts(self, taken: Mapping[Side, BatchColumns]) -> dict[Side, list[NDArray[np.int64]]]:
+        """Return the keys of each term of a composite key on both sides; nothing if some are NULL or large."""
+        parts: dict[Side, list[NDArray[np.int64]]] = {}
+        for side in SIDES:
+            parts[side] = []
+            for plain, place in self._keys[side]:
+                found = _keys(taken[side], plain, place)
+                if found is None:
+                    return {}
+                parts[side].append(found)
+        return parts
 
     def held(self, side: Side, taken: BatchColumns) -> list[NDArray[Any]]:
         """Return the columns that are held, (n,) each; nothing if some have NULLs or are not held as they are given."""
@@ -127,6 +144,11 @@ class ColumnPlaces:
             if left is not None and right is not None:
                 return left, right
         return sort_values({side: taken[side].table for side in SIDES}, name)
+
+
+def _keys(taken: BatchColumns, plain: Around | Beside, place: int | None) -> NDArray[np.int64] | None:
+    """Return the keys of a column, in that place if its values in memory are keys."""
+    return plain.keys(taken.kept.column(plain.column)) if place is None else taken.words(place)
 
 
 def _whole(schema: pa.Schema, name: str) -> int | None:

@@ -1,0 +1,182 @@
+"""Composite keys of fused pushes: which columns they are packed from, and how, as words for kernels.
+
+The layouts of keys change while a join runs: values without room make a wider one, and other terms may be indexed. So
+the layouts are looked at before each push, and one that keys cannot be packed for here means that the general path
+takes the push.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.fused.packing import (
+    COLUMN,
+    HIGHS,
+    KEPT_AS,
+    LOWS,
+    MOST_PARTS,
+    PACKED,
+    PACKING,
+    PART,
+    PART_COUNT,
+    PARTS_AT,
+    PROBED_AS,
+    SHIFTED_BY,
+    pack_keys,
+)
+from slidejoin.plan.key_layout import CompositeLayout
+from slidejoin.predicate.ranges.shifts import CALM
+from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.sides import SIDES, other
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.key_layout import KeyLayout
+    from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.sides import Side
+
+__all__ = ["KeyPacking", "PackedKeys", "column_at", "composite_columns"]
+
+
+def column_at(term: int) -> int:
+    """Return where the address of a term's column is among the words of a side."""
+    return PARTS_AT + term * PART + COLUMN
+
+
+def composite_columns(plan: Plan) -> dict[Side, tuple[Beside, ...]]:
+    """Return, for both sides, the columns of a composite key in cells; nothing if it is more than shifts of columns."""
+    of = plan.composite
+    if of is None or plan.index_terms("band_cells").key != of.terms or len(of.terms) > MOST_PARTS:
+        return {}
+    found: dict[Side, tuple[Beside, ...]] = {}
+    for side in SIDES:
+        terms = [plan.terms[place] for place in of.terms]
+        columns = [one for term in terms if isinstance(term, RangeTerm) and (one := term.beside(side)) is not None]
+        if len(columns) < len(terms) or not all(_narrow(one) for one in columns):
+            return {}
+        found[side] = tuple(columns)
+    return found
+
+
+def _narrow(beside: Beside) -> bool:
+    """Tell whether a probe's range of that term is one that has two ends."""
+    lows, highs = beside.shift.lows, beside.shift.highs
+    return bool(lows.size == 1 and -CALM <= lows[0] <= highs[0] <= CALM)
+
+
+class KeyPacking:
+    """The words by which the composite keys of both sides are packed, kept up to date.
+
+    Parameters
+    ----------
+    plan : Plan
+    windows : dict from side to SideWindow
+    columns : dict from side to tuple of Beside
+        The `composite_columns`.
+    words : memoryview
+        Of int64, for kernels.
+    at : dict from side to int
+        Where the words of each side begin.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        windows: Mapping[Side, SideWindow],
+        columns: Mapping[Side, tuple[Beside, ...]],
+        words: memoryview,
+        at: Mapping[Side, int],
+    ) -> None:
+        assert plan.composite is not None  # noqa: S101 - it has columns
+        self._composite = plan.composite
+        # The scope of a time window.
+        self._further = tuple(place for place in range(len(plan.terms)) if place not in plan.composite.terms)
+        self._left, self._right = windows["left"], windows["right"]
+        self._words, self._at, self._fits = words, at, False
+        self._layouts: tuple[KeyLayout | None, KeyLayout | None] = (None, None)
+        for side in SIDES:
+            words[at[side] + PART_COUNT] = len(columns[side])
+            for number, beside in enumerate(columns[side]):
+                begin, shift = at[side] + PARTS_AT + number * PART + SHIFTED_BY, beside.shift
+                words[begin], words[begin + 1] = shift.sign, int(shift.lows[0])
+                words[begin + 2] = int(shift.highs[0])
+
+    def give_room(self, side: Side, room: NDArray[np.int64]) -> None:
+        """Set where the keys of a side go, and the lower and upper ends of what they probe: room (3, rows) int64."""
+        begin = self._at[side]
+        self._words[begin + PACKED], self._words[begin + LOWS], self._words[begin + HIGHS] = map(address_of, room)
+
+    def look(self) -> bool:
+        """Bring the words up to date; return False if keys are now laid out in another way than they are packed."""
+        left, right = self._left.layout, self._right.layout
+        if left is not self._layouts[0] or right is not self._layouts[1]:
+            self._layouts = left, right
+            self._fits = self._write({"left": left, "right": right})
+        return self._fits
+
+    def _write(self, layouts: Mapping[Side, KeyLayout]) -> bool:
+        for side, layout in layouts.items():
+            if not isinstance(layout, CompositeLayout) or layout.of != self._composite:
+                return False
+            # What is hashed or divided is a further dimension, too, and so are terms that are not in the key.
+            if layout.dims != self._further or layout.parts is None:
+                return False
+            ends = [*layout.parts] if layout.of.range is None else [*layout.parts, layout.span]
+            place = sum(part.bits for part in ends)
+            for number, part in enumerate(ends):
+                place -= part.bits
+                for whose, at in ((side, KEPT_AS), (other(side), PROBED_AS)):
+                    begin = self._at[whose] + PARTS_AT + number * PART + at
+                    self._words[begin], self._words[begin + 1], self._words[begin + 2] = part.base, part.last, place
+        return True
+
+
+class PackedKeys:
+    """The composite keys of pushes of any size, packed into memory that is kept from push to push.
+
+    Parameters
+    ----------
+    plan, windows, columns
+        As of `KeyPacking`.
+    """
+
+    def __init__(
+        self, plan: Plan, windows: Mapping[Side, SideWindow], columns: Mapping[Side, tuple[Beside, ...]]
+    ) -> None:
+        self._pack = np.zeros(2 * PACKING, np.int64)
+        self._words = memoryview(self._pack.data)
+        self._at: dict[Side, int] = {"left": 0, "right": PACKING}
+        self._packing = KeyPacking(plan, windows, columns, self._words, self._at)
+        self._room: dict[Side, NDArray[np.int64]] = dict.fromkeys(SIDES, np.empty((3, 0), np.int64))
+
+    def keys(self, parts: Mapping[Side, Sequence[NDArray[np.int64]]]) -> dict[Side, NDArray[np.int64]]:
+        """Return the keys of both sides, (n,) int64, until the next call; nothing if a value has no room.
+
+        `parts` are the values of each term of the key, (n,) int64 each.
+        """
+        if not self._packing.look():
+            return {}
+        rows: dict[Side, int] = {}
+        for side, values in parts.items():
+            rows[side] = values[0].size
+            if self._room[side].shape[1] < rows[side]:
+                self._room[side] = np.empty((3, 2 * rows[side]), np.int64)
+                self._packing.give_room(side, self._room[side])
+            for term, column in enumerate(values):
+                self._words[self._at[side] + column_at(term)] = address_of(column)
+        if not pack_keys(self._pack, rows["left"], rows["right"]):
+            return {}
+        return {side: self._room[side][0, : rows[side]] for side in SIDES}
+
+    def ends(self, side: Side) -> tuple[int, int]:
+        """Return the addresses of the lower and the upper ends of what the packed rows of a side probe."""
+        begin = self._at[side]
+        return self._words[begin + LOWS], self._words[begin + HIGHS]
