@@ -118,7 +118,7 @@ def test_several_puts_are_one_push_in_the_same_order(sizes: list[Any], data: st.
         tables: Any = {"left": pa.table({"id": ids[:left], "by": by[:left]}).cast(SCHEMA)}
         tables["right"] = pa.table({"id": ids[left:], "by": by[left:]}).cast(SCHEMA)
         made.append(Put(tables, "by" if ordered else None))
-        expected += sorted(ids, key=lambda one, ids=ids, by=by: by[ids.index(one)])
+        expected += [one for _, one in sorted(zip(by, ids, strict=True))]
     tables, order_by = combined(made, {"left": SCHEMA, "right": SCHEMA})
     rows = [row for side in ("left", "right") for row in tables[side].to_pylist()]
     if order_by is not None:
@@ -233,11 +233,9 @@ def test_a_timeout_takes_nothing(twin: bool) -> None:
     feed = paused()
     feed.put(TWO)
     start = time.monotonic()
+    put = (lambda: asyncio.run(feed.put_async(TWO, timeout=0.02))) if twin else (lambda: feed.put(TWO, timeout=0.02))
     with pytest.raises(sj.FeedFullError, match=r"put of 2 rows waited 0.\d+ s for room: 2 of 3 rows wait") as raised:
-        if twin:
-            asyncio.run(feed.put_async(TWO, timeout=0.02))
-        else:
-            feed.put(TWO, timeout=0.02)
+        put()
     assert 0.01 < time.monotonic() - start < 60
     assert "take results with get(), since the join waits until fewer than 1 of their rows wait" in str(raised.value)
     assert "none of the rows was taken" in str(raised.value)
@@ -250,7 +248,7 @@ def test_a_timeout_takes_nothing(twin: bool) -> None:
 def test_raise_refuses_at_once() -> None:
     feed = paused(overload="raise")
     feed.put(TWO)
-    with pytest.raises(sj.FeedFullError, match=r"put of 2 rows found no room: 2 of 3 rows wait for the join, and 1 rows"):
+    with pytest.raises(sj.FeedFullError, match=r"of 2 rows found no room: 2 of 3 rows wait for the join, and 1 rows"):
         feed.put(TWO)
     feed.put(ONE)
     feed.close()
@@ -269,7 +267,7 @@ def test_puts_without_rows_do_not_fill_memory() -> None:
 
 def test_a_put_that_never_has_room_is_refused() -> None:
     feed = sj.Feed(counting(), 3)
-    with pytest.raises(sj.ArgumentError, match="put of 4 rows is larger than the capacity of the feed, 3 rows; put fewer"):
+    with pytest.raises(sj.ArgumentError, match="of 4 rows is larger than the capacity of the feed, 3 rows; put fewer"):
         feed.put(TWO, TWO)
     feed.close()
     assert rest(feed) == []
@@ -295,7 +293,7 @@ def test_a_cancelled_put_takes_nothing() -> None:
 
 def test_get_waits_until_the_timeout() -> None:
     feed = sj.Feed(sj.StreamJoin(**OPTIONS))
-    with pytest.raises(sj.FeedEmptyError, match=r"no results in 0.01 s; 0 rows wait for the join\. Rows without a match"):
+    with pytest.raises(sj.FeedEmptyError, match=r"no results in 0.01 s; 0 rows wait for the join\. Rows without"):
         feed.get(timeout=0.01)
     with pytest.raises(sj.FeedEmptyError, match=r"no results in 0 s"):
         asyncio.run(feed.get_async(timeout=0))
@@ -392,7 +390,7 @@ def test_the_join_is_the_feeds_until_its_end() -> None:
     join = counting()
     feed = sj.Feed(join)
     for call in (lambda: join.push(ONE), join.finish, join.snapshot, lambda: sj.Feed(join)):
-        with pytest.raises(sj.JoinClosedError, match=r"a Feed pushes into this join; use put\(\) and get\(\) of the feed"):
+        with pytest.raises(sj.JoinClosedError, match=r"a Feed pushes into this join; use put\(\) and get\(\)"):
             call()
     feed.close()
     assert feed.get() is None
@@ -493,7 +491,7 @@ def test_a_put_over_the_memory_limit_is_not_refused_for_others() -> None:
     with held(feed):
         for _ in range(5):
             feed.put(TWO, TWO)
-        feed.put({"a": np.zeros(1_000_000, np.int64)})
+        feed.put({"a": np.zeros(200_000, np.int64)})
     assert [feed.get(60).num_rows for _ in range(5)] == [4] * 5
     with pytest.raises(sj.MemoryLimitError):
         feed.get(60)
@@ -530,7 +528,9 @@ def test_wrong_timeouts(timeout: Any, message: str) -> None:
 
 def test_it_shows_itself() -> None:
     feed = sj.Feed(counting(), 5, "shed", shed="oldest")
-    assert repr(feed).startswith("<Feed(StreamJoin(on='l.a = r.a', window=CountWindow(50), output='count'), capacity=5, ")
+    assert repr(feed).startswith(
+        "<Feed(StreamJoin(on='l.a = r.a', window=CountWindow(50), output='count'), capacity=5, "
+    )
     assert repr(feed).endswith("overload='shed', shed='oldest'): open>")
     assert "queued_rows:" in repr(feed.stats)
     assert "<table>" in feed._repr_html_()

@@ -132,6 +132,5 @@ def test_the_estimate_is_near_the_truth(policy: Any, skew: bool, window: Any) ->
     pairs = {(one, two) for one, two in zip(*(column.to_pylist() for column in found.columns), strict=True)}
     full = {(one, two) for one, two in zip(*(column.to_pylist() for column in whole.columns), strict=True)}
     lost = 1 - len(pairs & full) / len(full)
-    print(policy, skew, window, lost, stats.estimated_lost, stats.sampled_pairs)
     assert stats.estimated_lost == pytest.approx(lost, abs=0.08)
     assert stats.sampled_pairs > 300
