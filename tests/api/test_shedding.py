@@ -109,7 +109,7 @@ def streams(skew: bool, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 @pytest.mark.parametrize("skew", [False, True])
 @pytest.mark.parametrize("window", [sj.CountWindow(600), sj.TimeWindow("600 seconds", on="ts")], ids=["rows", "time"])
 def test_the_estimate_is_near_the_truth(policy: Any, skew: bool, window: Any) -> None:
-    rows, burst = 16_000, 400
+    rows, burst = 8_000, 400
     keys = streams(skew, rows)
     tables = [
         pa.table({"a": key, "id": np.arange(rows), "ts": pa.array(np.arange(rows), pa.timestamp("s"))}) for key in keys

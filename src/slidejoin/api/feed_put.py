@@ -50,25 +50,19 @@ class Put:
         If the rows cannot be ordered by `order_by`.
     """
 
-    __slots__ = ("_ranks", "levels", "order_by", "sampled", "tables")
+    __slots__ = ("_by", "_ranks", "levels", "order_by", "sampled", "tables")
 
     def __init__(self, tables: dict[Side, pa.Table], order_by: str | None = None) -> None:
         self.tables, self.order_by = tables, order_by
         self.sampled: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.levels: dict[Side, NDArray[np.int8]] = {}
         self._ranks: dict[Side, NDArray[np.int64]] | None = None
-        if order_by is not None:
-            arrivals = arrange(self.rows_of("left"), self.rows_of("right"), sort_values(tables, order_by))
-            self._ranks = {}
-            for side, table in tables.items():
-                ranks = np.empty(table.num_rows, np.int64)
-                ranks[arrivals.places(side)] = arrivals.rank(side)
-                self._ranks[side] = ranks
+        self._by = None if order_by is None else sort_values(tables, order_by)
 
     @property
     def ordered(self) -> bool:
         """Whether the rows arrive in another order than all left ones, then all right ones."""
-        return self._ranks is not None
+        return self._by is not None
 
     @property
     def rows(self) -> int:
@@ -86,10 +80,20 @@ class Put:
 
     def ranks(self, side: Side) -> NDArray[np.int64]:
         """Return the place in the arrival order of this put of each row of a side, (rows,) int64."""
-        if self._ranks is not None:
+        if self._by is not None:
+            if self._ranks is None:
+                self._ranks = self._ordered(self._by)
             return self._ranks[side]
         first = 0 if side == "left" else self.rows_of("left")
         return np.arange(first, first + self.rows_of(side))
+
+    def _ordered(self, by: tuple[NDArray[Any], NDArray[Any]]) -> dict[Side, NDArray[np.int64]]:
+        arrivals = arrange(self.rows_of("left"), self.rows_of("right"), by)
+        ranks: dict[Side, NDArray[np.int64]] = {}
+        for side, table in self.tables.items():
+            ranks[side] = np.empty(table.num_rows, np.int64)
+            ranks[side][arrivals.places(side)] = arrivals.rank(side)
+        return ranks
 
     def by_side(self, values: NDArray[Number]) -> dict[Side, NDArray[Number]]:
         """Return for each side the values of its rows, which are given in arrival order, (rows,)."""
@@ -105,12 +109,13 @@ class Put:
 
     def keep(self, marks: Mapping[Side, NDArray[np.bool_]]) -> dict[Side, NDArray[np.int64]]:
         """Keep the marked rows of each side, (rows,) bool, and return the numbers of sampled rows that were dropped."""
-        if self._ranks is not None:
+        if self._by is not None:
+            ranks = {side: self.ranks(side)[mark] for side, mark in marks.items()}
             kept = np.zeros(self.rows, np.int64)
-            for side, mark in marks.items():
-                kept[self._ranks[side][mark]] = 1
+            for own in ranks.values():
+                kept[own] = 1
             places = np.cumsum(kept) - 1
-            self._ranks = {side: places[self._ranks[side][mark]] for side, mark in marks.items()}
+            self._ranks = {side: places[own] for side, own in ranks.items()}
         lost: dict[Side, NDArray[np.int64]] = {}
         for side, mark in marks.items():
             self.tables[side] = self.tables[side].filter(pa.array(mark))
