@@ -106,10 +106,13 @@ def streams(skew: bool, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("skew", [False, True])
-@pytest.mark.parametrize("window", [sj.CountWindow(600), sj.TimeWindow("600 seconds", on="ts")], ids=["rows", "time"])
+@pytest.mark.parametrize(
+    ("window", "skew"),
+    [(sj.CountWindow(600), False), (sj.CountWindow(600), True), (sj.TimeWindow("600 seconds", on="ts"), False)],
+    ids=["rows", "rows, skewed keys", "time"],
+)
 def test_the_estimate_is_near_the_truth(policy: Any, skew: bool, window: Any) -> None:
-    rows, burst = 8_000, 400
+    rows, burst = 16_000, 400
     keys = streams(skew, rows)
     tables = [
         pa.table({"a": key, "id": np.arange(rows), "ts": pa.array(np.arange(rows), pa.timestamp("s"))}) for key in keys
@@ -129,8 +132,8 @@ def test_the_estimate_is_near_the_truth(policy: Any, skew: bool, window: Any) ->
     found = pa.concat_tables(list(feed))
     stats = feed.stats
     assert stats.dropped_left + stats.dropped_right > rows / 3
-    pairs = {(one, two) for one, two in zip(*(column.to_pylist() for column in found.columns), strict=True)}
-    full = {(one, two) for one, two in zip(*(column.to_pylist() for column in whole.columns), strict=True)}
-    lost = 1 - len(pairs & full) / len(full)
-    assert stats.estimated_lost == pytest.approx(lost, abs=0.08)
+    pairs, full = (table.column(0).to_numpy() * rows + table.column(1).to_numpy() for table in (found, whole))
+    lost = 1 - np.isin(full, pairs).mean()
+    # Few keys have most of the pairs of skewed streams, so that fewer of the sampled pairs are independent.
+    assert stats.estimated_lost == pytest.approx(lost, abs=0.06 if skew else 0.04)
     assert stats.sampled_pairs > 300
