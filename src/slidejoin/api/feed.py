@@ -124,7 +124,7 @@ class Feed:
     def put(
         self, left: object = None, right: object = None, *, order_by: str | None = None, timeout: float | None = None
     ) -> None:
-        """Give rows to the join, and return when they are in the queue.
+        """Give rows to the join, and return when they are in the queue; if it raises, none of them was taken.
 
         Parameters
         ----------
@@ -147,8 +147,6 @@ class Feed:
             If the feed is closed, also while this waits.
         Exception
             That of the join, if a push has failed: it ends the feed.
-
-        Nothing of the put is taken if it raises.
         """
         seconds, put = _seconds(timeout), self._read(left, right, order_by)
         waiting = self._queue.offer(put)
