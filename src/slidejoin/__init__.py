@@ -2,6 +2,7 @@
 
 - `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
 - `join_streams`: two iterables of batches, joined to their end.
+- `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
 - `CountWindow`, `TimeWindow`: which rows can still meet.
 - `left`, `right`, `lit`, `function`, `case`: predicates as Python expressions; they can be given as SQL text too.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
@@ -18,12 +19,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slidejoin.api.feed import Feed
     from slidejoin.api.join_streams import join_streams
     from slidejoin.api.stream_join import StreamJoin
     from slidejoin.errors import (
         ArgumentError,
         ArgumentTypeError,
         ConfigError,
+        FeedEmptyError,
+        FeedFullError,
         JoinClosedError,
         MemoryLimitError,
         MissingPackageError,
@@ -44,6 +48,9 @@ __all__ = [
     "ArgumentTypeError",
     "ConfigError",
     "CountWindow",
+    "Feed",
+    "FeedEmptyError",
+    "FeedFullError",
     "JoinClosedError",
     "MemoryLimitError",
     "MissingPackageError",
@@ -69,6 +76,9 @@ _HOME = {
     "ArgumentTypeError": "slidejoin.errors",
     "ConfigError": "slidejoin.errors",
     "CountWindow": "slidejoin.spec.window",
+    "Feed": "slidejoin.api.feed",
+    "FeedEmptyError": "slidejoin.errors",
+    "FeedFullError": "slidejoin.errors",
     "JoinClosedError": "slidejoin.errors",
     "MemoryLimitError": "slidejoin.errors",
     "MissingPackageError": "slidejoin.errors",

@@ -8,6 +8,7 @@ function's signature (a missing argument, an unknown keyword) raises Python's pl
 from __future__ import annotations
 
 from difflib import get_close_matches
+from queue import Empty, Full
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "ConfigError",
+    "FeedEmptyError",
+    "FeedFullError",
     "JoinClosedError",
     "MemoryLimitError",
     "MissingPackageError",
@@ -55,6 +58,14 @@ class StateError(SlideJoinError, ValueError):
 
 class JoinClosedError(SlideJoinError, RuntimeError):
     """The join cannot take rows now: it is finished, or an iterator over its output is still open."""
+
+
+class FeedFullError(SlideJoinError, Full):
+    """A `Feed` has no room for the rows of a put, or had none for as long as it waited; none of them was taken."""
+
+
+class FeedEmptyError(SlideJoinError, Empty):
+    """A `Feed` had no result for as long as a get waited."""
 
 
 class MemoryLimitError(SlideJoinError, MemoryError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import pickle
+import queue
 from dataclasses import fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -119,6 +120,8 @@ def test_kinds_of_errors_that_python_has_too() -> None:
         sj.ArgumentError: ValueError,
         sj.ArgumentTypeError: (ValueError, TypeError),
         sj.ConfigError: ValueError,
+        sj.FeedEmptyError: queue.Empty,
+        sj.FeedFullError: queue.Full,
         sj.JoinClosedError: RuntimeError,
         sj.MemoryLimitError: MemoryError,
         sj.MissingPackageError: ImportError,

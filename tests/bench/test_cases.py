@@ -9,6 +9,7 @@ import pytest
 from slidejoin.bench import CASES, baselines, latency, machine, run_case, throughput, verify
 from slidejoin.bench.baselines import Baseline
 from slidejoin.bench.machine import MemorySpeed
+from slidejoin.bench.overload import OverloadReport
 from slidejoin.bench.routing import RoutingReport
 from slidejoin.bench.scaling import ScalingReport
 from slidejoin.bench.throughput import ThroughputReport
@@ -135,6 +136,20 @@ def test_latency_has_percentiles_of_pushes_and_of_the_idle_machine():
     text = report.text()
     assert "idle: busy loop" in text
     assert "us a push on average" in text
+
+
+def test_overload_offers_more_and_more() -> None:
+    report = run_case("overload", window=512, push=64, rows=1024, threads=1, seconds=0.02)
+    assert isinstance(report, OverloadReport)
+    assert [one.offered for one in report.points] == sorted(one.offered for one in report.points)
+    assert report.points[3].offered == pytest.approx(0.9 * report.alone_rows_per_second)
+    for point in report.points:
+        for curve in (point.feed, point.alone):
+            assert 8 <= curve.latency.count <= 16
+            assert 0 < curve.latency.p50 <= curve.latency.p99
+            assert curve.rows_per_second > 0
+        assert point.alone.rows_per_push == 64 <= point.feed.rows_per_push
+    assert "through a Feed" in report.text()
 
 
 def test_scaling_sets_every_window_beside_the_reference():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from threading import get_ident
 from typing import TYPE_CHECKING, Self
 from weakref import ref
 
@@ -95,6 +96,9 @@ class StreamJoin:
     _turns: Turns | None = None
     """The worker thread of `push_async`, once there is one."""
 
+    _fed_by: int | None = None
+    """The thread of the `Feed` that pushes, 0 before it runs; None without a feed."""
+
     _ordered_by: str | None = None
     """The `order_by` of an earlier push, which was checked then."""
 
@@ -179,6 +183,9 @@ class StreamJoin:
         if operator is None or self._state.config.memory_limit is not None:
             out = list(self._push_iter(tables, _given(left, right), order_by))
             return together(out, out[0].schema) if out else self._empty()
+        return self._take(operator, tables, order_by)
+
+    def _take(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
         # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
         before = operator.taken
         try:
@@ -361,6 +368,9 @@ class StreamJoin:
             self._turns.settle()
 
     def _check_idle(self) -> None:
+        if self._fed_by is not None and self._fed_by != get_ident():
+            msg = "a Feed pushes into this join; use put() and get() of the feed until get() has returned None"
+            raise JoinClosedError(msg)
         if self._turns is not None and self._turns.busy:
             msg = "push_async() is running in another thread; await it before the next call"
             raise JoinClosedError(msg)

@@ -24,6 +24,7 @@ CASES = {
     "less": "the same for a one-sided range, l.k < r.k - distance",
     "inequality": "SPO-Join's figures: two inequalities, beside the paper's baselines and auto",
     "latency": "times of single pushes, beside the machine's own jitter",
+    "overload": "latency and rows a second over the offered load, through a Feed and pushing each put alone",
     "scaling": "rows a second over the size of the window, with one thread and with several",
     "startup": "import, first push and compilation in fresh processes",
     "spark": "the join on Spark Structured Streaming, beside Spark's own join and a query that only reads",

@@ -46,7 +46,7 @@ def bench(
         typer.Option(
             parser=_number,
             metavar="ROWS",
-            help="Rows a push, half of them of each side; 2^15, latency: 256, inequality: 2^12 by default.",
+            help="Rows a push, half of them of each side; 2^15, latency, overload: 256, inequality: 2^12 by default.",
         ),
     ] = None,
     match_rate: Annotated[float | None, typer.Option(help="Matches of a row, on average; 2 by default.")] = None,
@@ -119,7 +119,9 @@ def bench(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Tasks, terms: seconds for each tool on each, 5 by default; inequality: for each join, 3."),
+        typer.Option(
+            help="Tasks, terms: seconds for each tool on each, 5 by default; inequality: each join, 3; overload: 1."
+        ),
     ] = None,
     quick: Annotated[
         bool | None, typer.Option("--quick", help="Inequality: one small window of each figure, in seconds.")
