@@ -126,7 +126,9 @@ def test_no_key_holds_an_address(place: int) -> None:
 def test_a_change_in_any_module_of_kernels_makes_new_files() -> None:
     """A kernel that calls another one, or has a constant of another module, is compiled with it."""
     known = {str(path) for path in _source_files()}
-    assert {str(Path(sys.modules[kernel.__module__].__file__ or "")) for kernel, _ in KERNELS} <= known
+    # Those of benchmarks are registered where these were imported before.
+    modules = {kernel.__module__ for kernel, _ in KERNELS if kernel.__module__.startswith("slidejoin.kernels.")}
+    assert {str(Path(sys.modules[name].__file__ or "")) for name in modules} <= known
     assert any(path.endswith("fields.py") for path in known)
 
 
