@@ -69,7 +69,8 @@ def test_a_tool_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_report_for_people_and_for_machines():
     speed = QuerySpeed(
-        name="two bands", on="…", output="positions", window=1000, push=256, rows_per_second=Spread.of([2e6, 3e6, 4e6]),
+        name="two bands", on="…", output="positions", window=1000, push=256, rows_per_second=3e6,
+        pushes=Spread.of([2e6, 3e6, 4e6]),
         microseconds=Percentiles.of([n / 1e6 for n in range(1, 1001)]), pairs_per_row=2.0, pairs_per_second=6e6,
         window_bytes_per_row=41.2, against="one band", ratio=0.5,
         tools=(ToolSpeed("Polars", "2.1.0", 1e5, 30.0, 3),),

@@ -110,7 +110,7 @@ def _chosen(only: tuple[str, ...] | None) -> list[TermQuery]:
 
 
 class _Running:
-    """A join with full windows, and the ordinal of the next row of each side."""
+    """A join with full windows, and what its pushes took and found."""
 
     def __init__(self, query: TermQuery, threads: int, seed: int, state: bytes | None = None) -> None:
         self.query, self.seed, self.number = query, seed, 0
@@ -169,7 +169,6 @@ def _measured(
     fewest = query.window // query.size if query.push < SMALL_PUSH else FEWEST_PUSHES
     _until(push, seconds, max(MOST_PUSHES, fewest), fewest)
     took, pairs = np.array(join.seconds[WARM_UP:]), sum(join.pairs[WARM_UP:])
-    speed = Spread.of(query.push / took)
     # What is done once in many pushes counts too: all rows by all their time.
     ours = query.push * len(took) / float(took.sum())
     tools: list[ToolSpeed] = []
@@ -184,7 +183,8 @@ def _measured(
         output=query.output,
         window=query.window,
         push=query.push,
-        rows_per_second=speed,
+        rows_per_second=ours,
+        pushes=Spread.of(query.push / took),
         microseconds=Percentiles.of(took),
         pairs_per_row=pairs / (query.push * len(took)),
         pairs_per_second=pairs / float(took.sum()),
