@@ -6,6 +6,7 @@
 - `CountWindow`, `TimeWindow`: which rows can still meet.
 - `left`, `right`, `lit`, `function`, `case`: predicates as Python expressions; they can be given as SQL text too.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
+- `topologies`: the ways to spread a join over cores that ``topology=`` takes.
 - `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row.
 - `slidejoin.spark`: the same join on Spark Structured Streaming.
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     )
     from slidejoin.predicate import case, function, left, lit, right
     from slidejoin.spec.join_spec import algorithms
+    from slidejoin.spec.topologies import topologies
     from slidejoin.spec.window import CountWindow, TimeWindow
 
 __version__ = "0.1.0"
@@ -69,6 +71,7 @@ __all__ = [
     "left",
     "lit",
     "right",
+    "topologies",
 ]
 
 _HOME = {
@@ -96,6 +99,7 @@ _HOME = {
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",
     "right": "slidejoin.predicate",
+    "topologies": "slidejoin.spec.topologies",
 }
 
 

@@ -1,6 +1,9 @@
-"""Options of the index structures, by the papers' own names: objects that ``algorithm=`` takes."""
+"""Options of index structures and topologies, by the papers' own names: what ``algorithm=`` and ``topology=`` take."""
 
 from __future__ import annotations
 
 from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
-from slidejoin.spec.options import __all__  # noqa: F401
+from slidejoin.spec.options import __all__ as _structures
+from slidejoin.spec.topologies import TOPOLOGIES, Shared, Topology
+
+__all__ = [*_structures, "TOPOLOGIES", "Shared", "Topology"]  # noqa: PLE0604 - names all

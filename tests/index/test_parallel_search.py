@@ -16,7 +16,7 @@ from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
-from slidejoin.operator import insert_probe as meeting
+from slidejoin.operator.topology import shared as meeting
 from slidejoin.runtime.threads import Workers
 
 

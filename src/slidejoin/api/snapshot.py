@@ -15,12 +15,14 @@ from slidejoin.operator.stats import Stats
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import JoinSpec, algorithm_of
+from slidejoin.spec.topologies import topology_of
 
 if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spec.options import Options
+    from slidejoin.spec.topologies import Topology
 
 __all__ = ["JoinState", "load", "new_plan", "operator_of", "plan_of", "save"]
 
@@ -109,23 +111,26 @@ def save(state: JoinState) -> bytes:
     return write_snapshot(header, parts)
 
 
-def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> JoinState:
-    """Read what `save` wrote; threads and algorithm may be others.
+def load(
+    state: bytes, *, threads: int | None, algorithm: str | Options, topology: str | Topology = "auto"
+) -> JoinState:
+    """Read what `save` wrote; threads, algorithm and topology may be others.
 
     Raises
     ------
     StateError
         If the bytes are damaged, foreign or of an unknown format.
     ArgumentError
-        For threads or an algorithm that cannot be used.
+        For threads, an algorithm or a topology that cannot be used.
     PredicateError
         For an algorithm that does not suit the join's predicate.
     """
     threads = at_least_one("threads", threads)
-    algorithm_of(algorithm)
+    name, options = algorithm_of(algorithm)
+    others = {"threads": threads, "algorithm": name, "options": options, "topology": topology_of(topology)}
     header, parts = read_snapshot(state)
     try:
-        return _load(header, parts, threads, algorithm)
+        return _load(header, parts, others)
     except (
         KeyError,
         TypeError,
@@ -143,11 +148,8 @@ def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> Join
         raise StateError(msg) from error
 
 
-def _load(header: dict[str, Any], parts: list[bytes], threads: int | None, algorithm: str | Options) -> JoinState:
-    name, options = algorithm_of(algorithm)
-    config = JoinSpec.from_json(
-        header["config"], threads=threads, algorithm=name, options=options, memory_limit=header["memory_limit"]
-    )
+def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) -> JoinState:
+    config = JoinSpec.from_json(header["config"], memory_limit=header["memory_limit"], **others)
     tables = [table_from_bytes(part) for part in parts]
     state = JoinState(config)
     for side in header["schemas"]:

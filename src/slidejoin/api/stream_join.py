@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_options import JoinType, Order, Output
     from slidejoin.spec.options import Options
+    from slidejoin.spec.topologies import Topology
     from slidejoin.spec.window import Window
 
 __all__ = ["StreamJoin"]
@@ -69,6 +70,9 @@ class StreamJoin:
         Names of the sides in SQL text and in `select`.
     algorithm : str or slidejoin.options.Options, default "auto"
         One of `slidejoin.algorithms()`; or an object of `slidejoin.options`, which sets what can be set of one.
+    topology : str or slidejoin.options.Topology, default "auto"
+        How the work is spread over cores: one of `slidejoin.topologies()`; or an object of `slidejoin.options`, which
+        sets what can be set of one.
     threads : int, optional
         Threads to use; default all cores.
     memory_limit : int, optional
@@ -115,6 +119,7 @@ class StreamJoin:
         self_join: bool = False,
         aliases: tuple[str, str] = ("l", "r"),
         algorithm: str | Options = "auto",
+        topology: str | Topology = "auto",
         threads: int | None = None,
         memory_limit: int | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
@@ -130,6 +135,7 @@ class StreamJoin:
             self_join=self_join,
             aliases=aliases,
             algorithm=algorithm,
+            topology=topology,
             threads=threads,
             memory_limit=memory_limit,
         )
@@ -281,7 +287,10 @@ class StreamJoin:
         """
         self._check_open()
         self._state.finished = True
-        return self._empty()
+        out = self._empty()
+        if self._state.operator is not None:
+            self._state.operator.close()
+        return out
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -325,8 +334,15 @@ class StreamJoin:
         return save(self._state)
 
     @classmethod
-    def restore(cls, state: bytes, *, threads: int | None = None, algorithm: str | Options = "auto") -> Self:
-        """Return a join that continues where `snapshot` was taken.
+    def restore(
+        cls,
+        state: bytes,
+        *,
+        threads: int | None = None,
+        algorithm: str | Options = "auto",
+        topology: str | Topology = "auto",
+    ) -> Self:
+        """Return a join that continues where `snapshot` was taken; threads, algorithm and topology may be others.
 
         Raises
         ------
@@ -337,7 +353,8 @@ class StreamJoin:
         """
         INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
-        join._state, join._running, join._broken = load(state, threads=threads, algorithm=algorithm), None, None  # noqa: SLF001 - its own
+        join._state = load(state, threads=threads, algorithm=algorithm, topology=topology)  # noqa: SLF001 - its own
+        join._running, join._broken = None, None  # noqa: SLF001
         return join
 
     # -- checks --------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class GeneralPath:
     def run(self, part: Push, first: dict[Side, int]) -> Iterator[pa.Table]:
         """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
         parts, plan = self._parts, self._parts.plan
-        found, inexact = parts.insert_probe.run(part, first)
+        found, inexact = parts.topology.run(part, first)
         if plan.bound.never:
             slots = part.rows * (2 if plan.config.self_join else 1)
             found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
@@ -46,4 +46,4 @@ class GeneralPath:
 
     def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: their results are no longer needed."""
-        self._parts.insert_probe.insert(part, first)
+        self._parts.topology.insert(part, first)

@@ -19,12 +19,12 @@ from slidejoin.operator.index_advisor import IndexAdvisor
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.operator.insert_probe import InsertProbe
 from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
+from slidejoin.operator.topology import make_topology
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.output_schema import together
 from slidejoin.rows.arrow_buffers import values_in
@@ -71,20 +71,23 @@ class JoinOperator:
     ) -> None:
         self.plan = plan
         name = algorithm or plan.algorithm
-        left = SideWindow(plan, "left", merge=merge, algorithm=name)
-        # The rows of a self-join are in both windows, their payload is kept once.
-        shared = left.payload if plan.config.self_join else None
-        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name)
-        self.windows: dict[Side, SideWindow] = {"left": left, "right": right}
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
         self.ingest = Ingest(plan)
         self.stats = Stats()
+        self.windows: dict[Side, SideWindow] = {}
         workers, memory = Workers(plan.config.threads), ArrayPool(np.int64)
-        insert_probe = InsertProbe(plan, self.windows, workers, self.stats, memory)
+        # Which indexes a window has is the topology's choice, so it comes first.
+        self.topology = make_topology(plan, self.windows, workers, self.stats, memory)
+        making = self.topology.make_index
+        left = SideWindow(plan, "left", merge=merge, algorithm=name, make_index=making)
+        # The rows of a self-join are in both windows, their payload is kept once.
+        shared = left.payload if plan.config.self_join else None
+        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name, make_index=making)
+        self.windows |= {"left": left, "right": right}
         parts = JoinParts(
-            plan, name, limit, self.windows, self.ingest, insert_probe, CountTables(plan), workers, self.stats, memory
+            plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory
         )  # fmt: skip
-        self.fused = FusedPath(parts) if FusedPath.serves(parts) else None
+        self.fused = FusedPath(parts) if self.topology.fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
         self.general = GeneralPath(parts)
         self._advisor = IndexAdvisor(plan)
@@ -307,8 +310,12 @@ class JoinOperator:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
         window = self.windows["left"]
         text = self.plan.explain(window.chosen, self._advisor.why() or self._pair_advisor.why(window.chosen))
-        sizes = window.index.explain()
-        return text if sizes is None else f"{text}\n{sizes}"
+        lines = [text, f"topology: {self.topology.explain()}", window.index.explain()]
+        return "\n".join(line for line in lines if line is not None)
+
+    def close(self) -> None:
+        """End what the topology runs beside the caller; no rows may come after it."""
+        self.topology.close()
 
     def measured(self) -> Stats:
         """Return the counters, with the present sizes of the windows, which are computed on demand."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slidejoin.operator.counts import CountTables
     from slidejoin.operator.ingest.ingest import Ingest
-    from slidejoin.operator.insert_probe import InsertProbe
     from slidejoin.operator.stats import Stats
+    from slidejoin.operator.topology.protocol import JoinTopology
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.rows.widths import TableLimit
@@ -33,7 +33,8 @@ class JoinParts:
         What an output table may hold. As many candidates as it has rows are held at once.
     windows : dict from side to SideWindow
     ingest : Ingest
-    insert_probe : InsertProbe
+    topology : JoinTopology
+        Inserts the rows of a slice and finds its candidates.
     count_tables : CountTables
     workers : Workers
     stats : Stats
@@ -46,7 +47,7 @@ class JoinParts:
     limit: TableLimit
     windows: dict[Side, SideWindow]
     ingest: Ingest
-    insert_probe: InsertProbe
+    topology: JoinTopology
     count_tables: CountTables
     workers: Workers
     stats: Stats

@@ -10,6 +10,7 @@ from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
 from slidejoin.spec.join_options import JOIN_TYPES, ORDERS, OUTPUTS
 from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
+from slidejoin.spec.topologies import topology_of
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate import Expr, Expression
     from slidejoin.spec.join_options import JoinType, Order, Output
+    from slidejoin.spec.topologies import Topology
 
 __all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "make_join_spec"]
 
@@ -54,6 +56,7 @@ class JoinSpec:
     aliases: tuple[str, str] = ("l", "r")
     algorithm: str = "auto"
     options: Options | None = None
+    topology: Topology | None = None
     threads: int | None = None
     memory_limit: int | None = None
 
@@ -70,7 +73,7 @@ class JoinSpec:
         return f"StreamJoin({', '.join(given)})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything that decides the results, as plain JSON values: not threads, algorithm or memory limit."""
+        """Return everything that decides the results, as plain JSON values: none of what only decides the speed."""
         return {
             "on": to_json(self.on),
             "window": window_to_json(self.window),
@@ -122,6 +125,7 @@ def make_join_spec(
     self_join: object = False,
     aliases: tuple[str, str] = ("l", "r"),
     algorithm: object = "auto",
+    topology: object = "auto",
     threads: object = None,
     memory_limit: object = None,
 ) -> JoinSpec:
@@ -176,6 +180,7 @@ def make_join_spec(
         aliases=(aliases[0], aliases[1]),
         algorithm=name,
         options=options,
+        topology=topology_of(topology),
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
     )

@@ -269,14 +269,14 @@ def test_many_matches_at_once_are_searched_once_more_and_not_again(
     monkeypatch: pytest.MonkeyPatch, order_by: str | None, algorithm: str
 ) -> None:
     both = twins("l.k = r.k", sj.CountWindow(500), output="positions", algorithm=algorithm)
-    insert_probe = both.fused._state.operator.general._parts.insert_probe
-    again, calls = insert_probe.probe_again, []
+    topology = both.fused._state.operator.general._parts.topology
+    again, calls = topology.probe_again, []
 
     def watched(*args: Any) -> Any:
         calls.append(args)
         return again(*args)
 
-    monkeypatch.setattr(insert_probe, "probe_again", watched)
+    monkeypatch.setattr(topology, "probe_again", watched)
     different, same = [*range(300)], [7] * 300
     rows = 0
     for keys in (different, same, same, different, same, same, same, different, same):

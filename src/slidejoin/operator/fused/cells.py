@@ -41,9 +41,9 @@ from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
-from slidejoin.operator.insert_probe import SMALLEST_SPREAD
 from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.operator.slices import slice_rows
+from slidejoin.operator.topology.shared import SMALLEST_SPREAD
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 
@@ -315,7 +315,7 @@ class FusedCells(FusedPush):
         if unfinished:
             for one in self.probe_sides.values():
                 one.learn(words)
-            out = self._concatenated(self._parts.insert_probe.probe_again(push, first), push)
+            out = self._concatenated(self._parts.topology.probe_again(push, first), push)
         else:
             out = self._concatenated(iter([self._found(push, first)]), push)
         if not self._counting:

@@ -181,7 +181,7 @@ class FusedRuns(FusedPush):
             if probes.total < 0 and not probes.learn(batch.columns[role].rows, most):
                 self._rests_until = self._seen() + REST * batch.rows
         push = arrived(batch.columns, arrivals)
-        return self._concatenated(self._parts.insert_probe.probe_again(push, first), push)
+        return self._concatenated(self._parts.topology.probe_again(push, first), push)
 
     def _written(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
         """Output the matches."""

@@ -15,7 +15,7 @@ from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -66,6 +66,8 @@ class SideWindow:
         Whether sub-windows are merged.
     algorithm : str
         The index, one of `slidejoin.algorithms()`.
+    make_index : callable
+        Makes an empty index, see `slidejoin.operator.topology.protocol`.
 
     Attributes
     ----------
@@ -78,9 +80,17 @@ class SideWindow:
     """
 
     def __init__(
-        self, plan: Plan, side: Side, payload: Payload | None = None, *, merge: bool = True, algorithm: str = "bi_sort"
+        self,
+        plan: Plan,
+        side: Side,
+        payload: Payload | None = None,
+        *,
+        merge: bool = True,
+        algorithm: str = "bi_sort",
+        make_index: Callable[[str, Keyspace, Occupancy], Index] = make_index,
     ) -> None:
         self.plan = plan
+        self._make_index = make_index
         self.side: Side = side
         self.shared = payload is not None
         self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
@@ -94,7 +104,7 @@ class SideWindow:
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
-        return make_index(algorithm, self._keyspace(self.layout), self._occupancy(next_row))
+        return self._make_index(algorithm, self._keyspace(self.layout), self._occupancy(next_row))
 
     def _keyspace(self, layout: KeyLayout, time: int | None = None) -> Keyspace:
         branches = tuple((one.algorithm, self._keyspace(one.layout, one.time)) for one in layout.branches)

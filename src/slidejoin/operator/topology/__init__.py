@@ -1,0 +1,37 @@
+"""How the work of one join is spread over cores: `protocol` says what a topology does, each module here is one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from slidejoin.spec.topologies import Shared
+
+if TYPE_CHECKING:
+    from slidejoin.operator.stats import Stats
+    from slidejoin.operator.topology.protocol import JoinTopology
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.runtime.threads import Workers
+    from slidejoin.sides import Side
+
+__all__ = ["make_topology"]
+
+
+def make_topology(
+    plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
+) -> JoinTopology:
+    """Return the topology that a join was asked for; ``"auto"`` takes the shared one, which measures fastest.
+
+    Parameters
+    ----------
+    plan : Plan
+    windows : dict from side to SideWindow
+        Still empty: the windows' indexes are made by the topology.
+    workers : Workers
+    stats : Stats
+    memory : ArrayPool
+    """
+    module, name = (plan.config.topology or Shared()).home
+    return cast("JoinTopology", getattr(import_module(module), name)(plan, windows, workers, stats, memory))
