@@ -309,9 +309,10 @@ class JoinOperator:
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
         window = self.windows["left"]
-        text = self.plan.explain(window.chosen, self._advisor.why() or self._pair_advisor.why(window.chosen))
-        lines = [text, f"topology: {self.topology.explain()}", window.index.explain()]
-        return "\n".join(line for line in lines if line is not None)
+        seen = self._advisor.why() or self._pair_advisor.why(window.chosen)
+        text = self.plan.explain(window.chosen, seen, self.topology.explain())
+        sizes = window.index.explain()
+        return text if sizes is None else f"{text}\n{sizes}"
 
     def close(self) -> None:
         """End what the topology runs beside the caller; no rows may come after it."""

@@ -259,10 +259,11 @@ class Plan:
         """Numbers of the terms whose ranges are too wide: their candidates are always rechecked."""
         return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
 
-    def explain(self, used: IndexTerms | None = None, seen: str | None = None) -> str:
+    def explain(self, used: IndexTerms | None = None, seen: str | None = None, topology: str | None = None) -> str:
         """Return the plan in words: what is indexed, what else is compared, and why.
 
-        `used` is the index in use, if that is not the one planned; `seen` describes observations at run time.
+        `used` is the index in use, if that is not the one planned; `seen` describes observations at run time,
+        `topology` how the work is spread over cores.
         """
         config, used = self.config, self.index_terms(self.algorithm) if used is None else used
         terms, warnings = explained_terms(config, self.terms, used.places, self.bound, self.loose)
@@ -270,6 +271,7 @@ class Plan:
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
                 f"window: {config.window}",
+                *([] if topology is None else [f"topology: {topology}"]),
                 f"index: {ALGORITHMS[used.algorithm]}",
                 f"because {self._why(used)}",
                 *([] if seen is None else [f"measured: {seen}"]),

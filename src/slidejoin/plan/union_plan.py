@@ -187,12 +187,13 @@ class UnionPlan(Plan):
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 
-    def explain(self, used: IndexTerms | None = None, seen: str | None = None) -> str:
+    def explain(self, used: IndexTerms | None = None, seen: str | None = None, topology: str | None = None) -> str:
         """Return the plan in words: the branches, what is indexed in each, and why; see `Plan`."""
         config, used = self.config, self.index_terms(self.algorithm) if used is None else used
         lines = [
             f"{config.how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
+            *([] if topology is None else [f"topology: {topology}"]),
             f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is put out once",
             *([] if seen is None else [f"measured: {seen}"]),
         ]
