@@ -91,6 +91,6 @@ clean: ## remove caches, builds and results, keep the environment
 distclean: clean ## remove the environment too
 	rm -rf $(VENV)
 
-$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml scripts/env.sh scripts/pip_install.py scripts/python.sh
+$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml scripts/env.sh scripts/install.py scripts/python.sh
 	@scripts/env.sh $(VENV)
 	@touch $@
