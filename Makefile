@@ -63,7 +63,7 @@ unit: $(READY) ## the tests that need no Spark
 nojit: $(READY) ## the tests marked nojit, with the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "nojit and not nightly"
 
-nightly: $(READY) ## the whole suite with the long tests, and with ten times as many random examples
+nightly: $(READY) ## the whole suite with the long tests, and with fifty times as many random examples
 	@$(JAVA) && HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) -m "nightly or not nightly"
 
 bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB

@@ -89,6 +89,7 @@ def expected(hours: int) -> list[tuple[int, int]]:
     return [pair for hour in range(hours) for pair in ((10 * hour, 150), (10 * hour + 1, 150), (10 * hour + 1, 200))]
 
 
+@pytest.mark.nightly
 def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     put(tmp_path, 1)

@@ -29,6 +29,7 @@ def test_embedded_examples_print_what_the_page_shows(page, tmp_path):
     check(page, tmp_path)
 
 
+@pytest.mark.nightly  # README's example on Spark runs each time
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ON_SPARK)
 def test_examples_on_spark_print_what_the_page_shows(page, tmp_path):

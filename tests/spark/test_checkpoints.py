@@ -40,6 +40,7 @@ def test_is_for_local_folders_and_sessions_without_a_manager(spark: SparkSession
     assert spark.conf.get(MANAGER) == "org.example.Own"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("unset")
 def test_a_query_may_change_to_it_and_back(spark: SparkSession, feed: Feed) -> None:
     batches = rich_batches(idle=())
