@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "src" / "slidejoin"
 
-# Few examples, the same ones in every run: a failure is there again when one looks for it, and no run fails by chance. No
+# Few examples, and the same ones in every run: a failure is there again when one looks for it, none comes by chance. No
 # deadlines and no health check on time, which would depend on how busy the machine is and on what compiles first.
 hypothesis.settings.register_profile(
     "default",
