@@ -1,0 +1,246 @@
+"""A hash table of texts that gives each different one a number, its code.
+
+Three arrays make the table::
+
+    slots (s,) uint64          the number of slots is a power of two; 0 is empty
+        upper half             the upper half of the text's hash
+        lower half             its code + 1
+    entries (c, 4) uint64      by code
+        first two words        the text as in records, see `records`; of a long one the second word is its place in the heap
+        third word             its hash
+        fourth word            the epoch in which it was last seen; FREE where the code is not in use
+    heap (h,) uint8            the bytes of long texts
+
+Two texts have one code only if they have the same bytes: hashes say where to look, and bytes are compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numba import types
+
+from slidejoin.kernels.common.memory import load_64, place_of, prefetch_at
+from slidejoin.kernels.jit.compiling import I64, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.rows.copying import copy_bytes, store_64
+from slidejoin.kernels.rows.records import LONG, SHORT, short_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["ENTRY", "FREE", "FREED", "HEAP_USED", "MISSING", "STATE", "USED", "add_texts", "find_texts", "rebuild"]
+
+ENTRY = 4
+"""Words of an entry."""
+
+FREE = (1 << 64) - 1
+"""The epoch of an entry that is not in use."""
+
+MISSING = -1
+"""The code of a text that is not in the table."""
+
+USED, FREED, HEAP_USED, STATE = range(4)
+"""Places in a table's state: codes ever given, how many of them are free again, and bytes of the heap in use."""
+
+BLOCK = 64
+"""Texts whose slots, and then entries, are prefetched together."""
+
+LOW_32 = (1 << 32) - 1
+MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+
+
+def _plain_stir(hashed: int, word: int, multiplier: int) -> np.uint64:
+    product = ((int(hashed) ^ int(word)) * int(multiplier)) & FREE
+    return np.uint64(product ^ (product >> 32))
+
+
+def _stir(hashed: int, word: int, multiplier: int) -> np.uint64:
+    product = (U64(hashed) ^ U64(word)) * U64(multiplier)
+    return product ^ (product >> U64(32))
+
+
+stir: Callable[[Any, Any, Any], np.uint64] = _plain_stir if numba.config.DISABLE_JIT else inlined(_stir)
+"""Mix 64 more bits into a hash."""
+
+U64S, OUT_U64S = types.Array(types.uint64, 1, "C", readonly=True), types.Array(types.uint64, 1, "C")
+OUT_ENTRIES, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint8, 1, "C")
+
+
+@inlined
+def _hash(low: np.uint64, high: np.uint64, address: int) -> np.uint64:
+    """Return the hash of a text given its first word, and the second one if it is short, else where its bytes are."""
+    if low & U64(255) != U64(LONG):
+        return stir(stir(low, U64(0), MULTIPLIERS[0]), high, MULTIPLIERS[1])
+    length, hashed = np.int64(low >> U64(8)), stir(low, U64(0), MULTIPLIERS[0])
+    for place in range(0, length - 8, 8):
+        hashed = stir(hashed, U64(load_64(address + place)), MULTIPLIERS[2])
+    return stir(hashed, U64(load_64(address + length - 8)), MULTIPLIERS[1])
+
+
+@inlined
+def _same_bytes(one: int, two: int, length: int) -> bool:
+    """Compare the bytes at two addresses, at least eight of them."""
+    differ = U64(load_64(one + length - 8)) ^ U64(load_64(two + length - 8))
+    for place in range(0, length - 8, 8):
+        differ |= U64(load_64(one + place)) ^ U64(load_64(two + place))
+    return differ == U64(0)
+
+
+@inlined
+def _words(data: int, begin: int, length: int, size: int) -> tuple[np.uint64, np.uint64]:
+    """Return the two words of a text; of a long one the second is 0."""
+    if length > SHORT:
+        return U64(LONG) | U64(length) << U64(8), U64(0)
+    return short_words(data, begin, length, size)
+
+
+@inlined
+def _sought(
+    low: np.uint64, high: np.uint64, hashed: np.uint64, address: int, slots: int, mask: np.uint64, entries: int, heap: int
+) -> tuple[np.int64, np.uint64]:
+    """Return the code of a text, MISSING if it has none, and the slot at which the search ended.
+
+    Given are the addresses of slots, entries and heap: arrays would have their references counted in the loop.
+    """
+    tag, at, found = hashed >> U64(32), hashed & mask, np.int64(MISSING)
+    while True:
+        slot = U64(load_64(slots + np.int64(at) * 8))
+        if slot == U64(0):
+            break
+        if slot >> U64(32) == tag:
+            code = np.int64(slot & U64(LOW_32)) - 1
+            entry = entries + code * (8 * ENTRY)
+            if U64(load_64(entry)) == low:
+                other = U64(load_64(entry + 8))
+                if low & U64(255) != U64(LONG):
+                    if other == high:
+                        found = code
+                        break
+                elif _same_bytes(heap + np.int64(other), address, np.int64(low >> U64(8))):
+                    found = code
+                    break
+        at = (at + U64(1)) & mask
+    return found, at
+
+
+@kernel(
+    I64, types.int64, types.int64, U64S, OUT_ENTRIES, OUT_BYTES, types.uint64, types.uint64, OUT_I64, OUT_I64,
+    returns=types.int64,
+)  # fmt: skip
+def find_texts(
+    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], entries: NDArray[np.uint64],
+    heap: NDArray[np.uint8], bits: int, epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Write the codes (n,) int64 of texts; return how many are not in the table, whose rows go to `missing` (n,) int64.
+
+    offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them. The entries that are found
+    get this epoch. bits: of a hash, those that are used. O(n + bytes).
+    """
+    rows, absent, bytes_at = offsets.size - 1, np.int64(0), place_of(heap)
+    words, mask = np.empty((BLOCK, 3), np.uint64), U64(slots.size - 1)
+    slots_at, entries_at = place_of(slots), place_of(entries)
+    for start in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - start)
+        for i in range(count):
+            begin = offsets[U64(start + i)]
+            low, high = _words(data, begin, offsets[U64(start + i + 1)] - begin, size)
+            hashed = _hash(low, high, data + begin) & U64(bits)
+            words[U64(i), 0], words[U64(i), 1], words[U64(i), 2] = low, high, hashed
+            prefetch_at(slots_at + np.int64(hashed & mask) * 8)
+        for i in range(count):
+            slot = slots[words[U64(i), 2] & mask]
+            prefetch_at(entries_at + (np.int64(slot & U64(LOW_32)) - 1) * (8 * ENTRY))
+        for i in range(count):
+            low, high, hashed = words[U64(i), 0], words[U64(i), 1], words[U64(i), 2]
+            code, _ = _sought(
+                low, high, hashed, data + offsets[U64(start + i)], slots_at, mask, entries_at, bytes_at
+            )
+            codes[U64(start + i)] = code
+            if code >= 0:
+                store_64(entries_at + code * (8 * ENTRY) + 24, U64(epoch))
+            else:
+                missing[U64(absent)] = start + i
+                absent += 1
+    return absent
+
+
+@kernel(
+    I64, types.int64, types.int64, OUT_U64S, OUT_ENTRIES, OUT_BYTES, I64, OUT_I64, types.uint64, types.uint64, OUT_I64,
+    I64, types.int64, types.int64, returns=types.int64,
+)  # fmt: skip
+def add_texts(
+    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], entries: NDArray[np.uint64],
+    heap: NDArray[np.uint8], free: NDArray[np.int64], state: NDArray[np.int64], bits: int, epoch: int,
+    codes: NDArray[np.int64], missing: NDArray[np.int64], first: int, last: int,
+) -> int:  # fmt: skip
+    """Give codes to the texts of the rows missing[first:last], which are written; return where there was no room.
+
+    The other arguments are those of `find_texts`; free (c,) int64: free codes; state (STATE,) int64. O(n + bytes).
+    """
+    slots_at, entries_at, bytes_at, mask = place_of(slots), place_of(entries), place_of(heap), U64(slots.size - 1)
+    for number in range(first, last):
+        row = missing[U64(number)]
+        begin = offsets[U64(row)]
+        length = offsets[U64(row + 1)] - begin
+        low, high = _words(data, begin, length, size)
+        hashed = _hash(low, high, data + begin) & U64(bits)
+        code, at = _sought(low, high, hashed, data + begin, slots_at, mask, entries_at, bytes_at)
+        if code < 0:
+            if state[FREED] == 0 and state[USED] == entries.shape[0]:
+                return number
+            if length > SHORT:
+                if state[HEAP_USED] + length > heap.size:
+                    return number
+                copy_bytes(bytes_at + state[HEAP_USED], data + begin, length)
+                high = U64(state[HEAP_USED])
+                state[HEAP_USED] += length
+            if state[FREED] > 0:
+                state[FREED] -= 1
+                code = free[U64(state[FREED])]
+            else:
+                code = state[USED]
+                state[USED] += 1
+            place = U64(code)
+            entries[place, 0], entries[place, 1], entries[place, 2] = low, high, hashed
+            slots[at] = (hashed >> U64(32)) << U64(32) | U64(code + 1)
+        entries[U64(code), 3] = U64(epoch)
+        codes[U64(row)] = code
+    return last
+
+
+@kernel(OUT_U64S, OUT_ENTRIES, OUT_BYTES, OUT_BYTES, OUT_I64, OUT_I64, types.uint64)
+def rebuild(
+    slots: NDArray[np.uint64], entries: NDArray[np.uint64], old: NDArray[np.uint8], heap: NDArray[np.uint8],
+    free: NDArray[np.int64], state: NDArray[np.int64], oldest: int,
+) -> None:  # fmt: skip
+    """Enter all texts anew that were seen in the epoch `oldest` or later; the codes of the others are free from then on.
+
+    slots (s,) uint64 are empty; old (h,) uint8 the heap until now, of which the bytes in use go to `heap`, which has
+    room. The others are as of `add_texts`. The lowest codes are given out first. O(codes + slots + bytes).
+    """
+    mask, old_at, heap_at, end, freed = U64(slots.size - 1), place_of(old), place_of(heap), np.int64(0), np.int64(0)
+    for code in range(state[USED] - 1, -1, -1):
+        place = U64(code)
+        low, epoch = entries[place, 0], entries[place, 3]
+        if epoch == U64(FREE) or epoch < U64(oldest):
+            entries[place, 3] = U64(FREE)
+            free[U64(freed)] = code
+            freed += 1
+            continue
+        if low & U64(255) == U64(LONG):
+            length = np.int64(low >> U64(8))
+            copy_bytes(heap_at + end, old_at + np.int64(entries[place, 1]), length)
+            entries[place, 1] = U64(end)
+            end += length
+        hashed = entries[place, 2]
+        at = hashed & mask
+        while slots[at] != U64(0):
+            at = (at + U64(1)) & mask
+        slots[at] = (hashed >> U64(32)) << U64(32) | U64(code + 1)
+    state[FREED], state[HEAP_USED] = freed, end
+
+
