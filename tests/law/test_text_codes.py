@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.ingest import text_codes
-from slidejoin.rows import text_table
+from slidejoin.rows import payload, text_table
 from slidejoin.rows.text_table import TextTable
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples, lines
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, count_windows, pushes, tables, time_windows
@@ -54,13 +54,14 @@ def of_texts(draw: st.DrawFn, *, self_join: bool = False) -> Case:
 
 
 def forget_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Forget what is no longer needed at each push, and not only when room is scarce."""
+    """Forget what no window holds at each push, not only when room is scarce, and let rows leave one by one."""
 
     def codes(table: TextTable, *given: Any) -> pa.ChunkedArray[Any]:
         table.make_room()
         return original(table, *given)
 
     original = TextTable.codes
+    patch.setattr(payload, "SMALLEST_LIMIT", 1)
     patch.setattr(TextTable, "codes", codes)
     patch.setattr(text_codes, "SHARE", 1 << 30)
 
