@@ -56,14 +56,15 @@ def of_texts(draw: st.DrawFn, *, self_join: bool = False) -> Case:
 def forget_at_once(patch: pytest.MonkeyPatch) -> None:
     """Forget what no window holds at each push, not only when room is scarce, and let rows leave one by one."""
 
-    def codes(table: TextTable, *given: Any) -> pa.ChunkedArray[Any]:
+    def complete(table: TextTable, *given: Any) -> pa.ChunkedArray[Any]:
         table.make_room()
         return original(table, *given)
 
-    original = TextTable.codes
+    original = TextTable.complete
     patch.setattr(payload, "SMALLEST_LIMIT", 1)
-    patch.setattr(TextTable, "codes", codes)
+    patch.setattr(TextTable, "complete", complete)
     patch.setattr(text_codes, "SHARE", 1 << 30)
+    patch.setattr(text_codes, "SMALLEST_SPREAD", 1)
 
 
 def few(patch: pytest.MonkeyPatch, bits: int) -> None:

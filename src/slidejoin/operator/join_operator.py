@@ -77,12 +77,12 @@ class JoinOperator:
         shared = left.payload if plan.config.self_join else None
         right = SideWindow(plan, "right", shared, merge=merge, algorithm=name)
         self.windows: dict[Side, SideWindow] = {"left": left, "right": right}
-        self.codes = TextCodes(plan, self.windows) if TextCodes.serves(plan) else None
-        """The codes of texts; None if the plan compares none."""
         self.clock = Clock(plan.scope.lateness if plan.scope else 0)
         self.ingest = Ingest(plan)
         self.stats = Stats()
         workers, memory = Workers(plan.config.threads), ArrayPool(np.int64)
+        self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
+        """The codes of texts; None if the plan compares none."""
         insert_probe = InsertProbe(plan, self.windows, workers, self.stats, memory)
         parts = JoinParts(
             plan, name, limit, self.windows, self.ingest, insert_probe, CountTables(plan), workers, self.stats, memory

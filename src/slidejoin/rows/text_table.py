@@ -16,10 +16,13 @@ from pyarrow import types as pat
 
 from slidejoin.kernels.rows.records import LONG
 from slidejoin.kernels.rows.text_table import (
-    ENTRY,
-    FREE,
+    CODE,
+    EPOCH,
     FREED,
+    LOW_32,
+    SLOT,
     STATE,
+    TEXTS,
     USED,
     add_texts,
     find_texts,
@@ -29,7 +32,7 @@ from slidejoin.rows.arrow_buffers import buffer_of, chunks_of
 from slidejoin.rows.text import is_text, offsets_of, text_arrays
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
 __all__ = ["TextTable"]
 
@@ -55,8 +58,7 @@ class TextTable:
     """
 
     def __init__(self) -> None:
-        self._entries = np.empty((FEWEST, ENTRY), np.uint64)
-        self._slots = np.zeros(SLOTS * FEWEST, np.uint64)
+        self._slots = np.zeros((SLOTS * FEWEST, SLOT), np.uint64)
         self._heap = np.empty(0, np.uint8)
         self._free = np.empty(FEWEST, np.int64)
         self._state = np.zeros(STATE, np.int64)
@@ -66,12 +68,12 @@ class TextTable:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return sum(one.nbytes for one in (self._entries, self._slots, self._heap, self._free))
+        return self._slots.nbytes + self._heap.nbytes + self._free.nbytes
 
     @property
     def texts(self) -> int:
         """How many texts have a code."""
-        return int(self._state[USED] - self._state[FREED])
+        return int(self._state[TEXTS])
 
     # -- codes ---------------------------------------------------------------------------------------------------------
 
@@ -80,64 +82,51 @@ class TextTable:
 
         `epoch` is the present one, which is never below an earlier one.
         """
-        return chunks_of([self._codes(chunk, epoch) for chunk in column.chunks], pa.int64())
+        return self.complete(self.look_up(column, epoch), epoch)
 
-    def _codes(self, array: pa.Array[Any], epoch: int) -> pa.Array[Any]:
-        if pat.is_dictionary(array.type):
-            return self._codes_of_dictionary(array, epoch)  # type: ignore[arg-type]  # of dictionaries, by its type
-        if not is_text(array.type):
-            # Views, and binary of fixed size.
-            array = array.cast(pa.large_string() if pat.is_string_view(array.type) else pa.large_binary())
-        codes = np.empty(len(array), np.int64)
-        if len(array):
-            self._write(array, epoch, codes)
-        marks = None
-        if array.null_count:
-            valid = pc.is_valid(array)
-            marks = valid.buffers()[1]
-        return pa.Array.from_buffers(pa.int64(), codes.size, [marks, buffer_of(codes)], array.null_count)
+    def look_up(self, column: pa.ChunkedArray[Any], epoch: int) -> list[LookUp]:
+        """Find the codes of those texts of a column that have one; several threads may do that at once."""
+        found = []
+        for chunk in column.chunks:
+            one = LookUp(chunk)
+            one.absent = find_texts(*one.texts, self._slots, self._heap, ALL_BITS, epoch, one.codes, one.missing)
+            found.append(one)
+        return found
 
-    def _codes_of_dictionary(self, array: pa.DictionaryArray[Any, Any], epoch: int) -> pa.Array[Any]:
-        """Return the codes of a dictionary array: those of its entries, unless it has more of them than rows."""
-        if len(array.dictionary) > len(array):
-            return self._codes(array.dictionary.take(array.indices), epoch)
-        return self._codes(array.dictionary, epoch).take(array.indices)
+    def complete(self, found: Sequence[LookUp], epoch: int) -> pa.ChunkedArray[Any]:
+        """Give codes to the other texts, and return the codes of all."""
+        for one in found:
+            self._add(one, epoch)
+        return chunks_of([one.array() for one in found], pa.int64())
 
-    def _write(self, array: pa.Array[Any], epoch: int, codes: NDArray[np.int64]) -> None:
-        offsets, data = offsets_of(array), array.buffers()[2]
-        address, size = (0, 0) if data is None else (data.address, data.size)
-        missing = np.empty(codes.size, np.int64)
-        absent = find_texts(
-            offsets, address, size, self._slots, self._entries, self._heap, ALL_BITS, epoch, codes, missing
-        )
+    def _add(self, one: LookUp, epoch: int) -> None:
         done = 0
-        while True:
+        while done < one.absent:
             done = add_texts(
-                offsets, address, size, self._slots, self._entries, self._heap, self._free, self._state, ALL_BITS,
-                epoch, codes, missing, done, absent,
+                *one.texts, self._slots, self._heap, self._free, self._state, ALL_BITS, epoch, one.codes, one.missing,
+                done, one.absent,
             )  # fmt: skip
-            if done == absent:
-                return
-            row = missing[done]
-            self.make_room(int(offsets[row + 1] - offsets[row]))
+            if done < one.absent:
+                row, offsets = one.missing[done], one.texts[0]
+                self.make_room(int(offsets[row + 1] - offsets[row]))
 
     def make_room(self, least: int = 0) -> None:
         """Forget what is no longer needed, and make room for a text of so many bytes and for as many texts again."""
-        used, lengths = int(self._state[USED]), self._entries[: self._state[USED], 0]
-        epochs = self._entries[:used, 3]
-        alive = (epochs != FREE) & (epochs >= self.oldest)
-        room, count = len(self._entries), int(alive.sum())
-        while 2 * count > room:
+        old, heap, lengths = self._slots, self._heap, self._slots[:, 0]
+        alive = (old[:, CODE] != 0) & (old[:, EPOCH] >= self.oldest)
+        room, texts = self._free.size, int(alive.sum())
+        while 2 * texts > room:
             room *= 2
-        long = alive & ((lengths & np.uint64(255)) == LONG)
-        held = int((lengths[long] >> np.uint64(8)).sum())
-        heap, self._heap = self._heap, np.empty(2 * held + least if held + least else 0, np.uint8)
-        if room > len(self._entries):
-            entries = np.empty((room, ENTRY), np.uint64)
-            entries[:used] = self._entries[:used]
-            self._entries, self._free = entries, np.empty(room, np.int64)
-        self._slots = np.zeros(SLOTS * room, np.uint64)
-        rebuild(self._slots, self._entries, heap, self._heap, self._free, self._state, self.oldest)
+        held = int((lengths[alive & ((lengths & np.uint64(255)) == LONG)] >> np.uint64(8)).sum())
+        self._slots = np.zeros((SLOTS * room, SLOT), np.uint64)
+        self._heap = np.empty(2 * (held + least), np.uint8)
+        used = np.zeros(self._state[USED], np.bool_)
+        rebuild(old, self._slots, heap, self._heap, used, self._state, ALL_BITS, self.oldest)
+        # The lowest codes are given out first, so that all stay small.
+        free = np.flatnonzero(~used)[::-1]
+        self._free = np.empty(room, np.int64)
+        self._free[: free.size] = free
+        self._state[FREED] = free.size
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -152,15 +141,57 @@ class TextTable:
         >>> table.texts_of(codes, pa.string()).to_pylist()
         ['a', 'a longer text', None]
         """
+        taken = self._slots[self._slots[:, CODE] != 0]
+        long = (taken[:, 0] & np.uint64(255)) == LONG
+        taken[long, 1] += np.uint64(self._heap.ctypes.data)
+        words = np.zeros((max(int(self._state[USED]), 1), 2), np.uint64)
+        words[(taken[:, CODE] & np.uint64(LOW_32)).astype(np.int64) - 1] = taken[:, :2]
         found: list[pa.Array[Any]] = []
         for chunk in codes.chunks:
             valid = np.asarray(chunk.is_valid()).astype(np.uint8) if chunk.null_count else None
-            places = np.asarray(chunk.fill_null(0) if chunk.null_count else chunk)
-            words = np.zeros((len(places), 2), np.uint64)
-            known = slice(None) if valid is None else valid.view(np.bool_)
-            words[known] = self._entries[places[known], :2]
-            long = (words[:, 0] & np.uint64(255)) == LONG
-            words[long, 1] += np.uint64(self._heap.ctypes.data)
-            texts = text_arrays(kind, words, None, valid)
+            own = words[np.asarray(chunk.fill_null(0) if chunk.null_count else chunk)]
+            if valid is not None:
+                own[valid == 0] = 0
+            texts = text_arrays(kind, own, None, valid)
             found += texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
         return chunks_of(found, kind)
+
+
+class LookUp:
+    """The texts of an array, and the codes that are known of them.
+
+    Attributes
+    ----------
+    texts : tuple
+        Where they are: (n + 1,) int64 offsets, the address and the size of the bytes.
+    codes : (n,) int64
+    missing : (n,) int64
+        In the first `absent` places the rows whose texts have no code yet.
+    """
+
+    __slots__ = ("_array", "_indices", "absent", "codes", "missing", "texts")
+
+    def __init__(self, array: pa.Array[Any]) -> None:
+        self._indices: pa.Array[Any] | None = None
+        if pat.is_dictionary(array.type):
+            indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
+            if len(entries) > len(array):
+                array = entries.take(indices)
+            else:
+                array, self._indices = entries, indices
+        if not is_text(array.type):
+            # Views, and binary of fixed size.
+            array = array.cast(pa.large_string() if pat.is_string_view(array.type) else pa.large_binary())
+        self._array = array
+        data, rows = array.buffers()[2], len(array)
+        address, size = (0, 0) if data is None else (data.address, data.size)
+        self.texts = (offsets_of(array) if rows else np.zeros(1, np.int64)), address, size
+        self.codes, self.missing, self.absent = np.empty(rows, np.int64), np.empty(rows, np.int64), 0
+
+    def array(self) -> pa.Array[Any]:
+        """Return the codes of all rows, NULL where the text is."""
+        marks = pc.is_valid(self._array).buffers()[1] if self._array.null_count else None
+        codes: pa.Array[Any] = pa.Array.from_buffers(
+            pa.int64(), self.codes.size, [marks, buffer_of(self.codes)], self._array.null_count
+        )
+        return codes if self._indices is None else codes.take(self._indices)

@@ -1,15 +1,15 @@
 """A hash table of texts that gives each different one a number, its code.
 
-Three arrays make the table::
+Two arrays make the table::
 
-    slots (s,) uint64          the number of slots is a power of two; 0 is empty
-        upper half             the upper half of the text's hash
-        lower half             its code + 1
-    entries (c, 4) uint64      by code
-        first two words        the text as in records, see `records`; of a long one the second word is its place in the heap
-        third word             its hash
-        fourth word            the epoch in which it was last seen; FREE where the code is not in use
-    heap (h,) uint8            the bytes of long texts
+    slots (s, 4) uint64     the number of slots is a power of two
+        first two words     the text as in records, see `records`; of a long one the second word is its place in the heap
+        third word          the upper half of its hash, and below it the code + 1; 0 in empty slots
+        fourth word         the epoch in which it was last seen
+    heap (h,) uint8         the bytes of long texts
+
+A text is mostly in the slot that its hash names, so that a cache line is read for it: with slots of eight bytes that name
+an entry elsewhere, as usual, it would be two.
 
 Two texts have one code only if they have the same bytes: hashes say where to look, and bytes are compared.
 """
@@ -32,29 +32,40 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ENTRY", "FREE", "FREED", "HEAP_USED", "MISSING", "STATE", "USED", "add_texts", "find_texts", "rebuild"]
+__all__ = [
+    "CODE",
+    "EPOCH",
+    "FREED",
+    "HEAP_USED",
+    "LOW_32",
+    "MISSING",
+    "SLOT",
+    "STATE",
+    "TEXTS",
+    "USED",
+    "add_texts",
+    "find_texts",
+    "rebuild",
+]
 
-ENTRY = 4
-"""Words of an entry."""
-
-FREE = (1 << 64) - 1
-"""The epoch of an entry that is not in use."""
+CODE, EPOCH, SLOT = 2, 3, 4
+"""Places in a slot, and its words."""
 
 MISSING = -1
 """The code of a text that is not in the table."""
 
-USED, FREED, HEAP_USED, STATE = range(4)
-"""Places in a table's state: codes ever given, how many of them are free again, and bytes of the heap in use."""
+USED, FREED, HEAP_USED, TEXTS, STATE = range(5)
+"""Places in a table's state: codes ever given, how many of them are free again, bytes of the heap in use, and texts."""
 
 BLOCK = 64
-"""Texts whose slots, and then entries, are prefetched together."""
+"""Texts whose slots are prefetched together."""
 
-LOW_32 = (1 << 32) - 1
+LOW_32, ALL_64 = (1 << 32) - 1, (1 << 64) - 1
 MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 def _plain_stir(hashed: int, word: int, multiplier: int) -> np.uint64:
-    product = ((int(hashed) ^ int(word)) * int(multiplier)) & FREE
+    product = ((int(hashed) ^ int(word)) * int(multiplier)) & ALL_64
     return np.uint64(product ^ (product >> 32))
 
 
@@ -66,8 +77,8 @@ def _stir(hashed: int, word: int, multiplier: int) -> np.uint64:
 stir: Callable[[Any, Any, Any], np.uint64] = _plain_stir if numba.config.DISABLE_JIT else inlined(_stir)
 """Mix 64 more bits into a hash."""
 
-U64S, OUT_U64S = types.Array(types.uint64, 1, "C", readonly=True), types.Array(types.uint64, 1, "C")
-OUT_ENTRIES, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint8, 1, "C")
+OUT_SLOTS, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint8, 1, "C")
+OUT_FLAGS = types.Array(types.boolean, 1, "C")
 
 
 @inlined
@@ -100,49 +111,56 @@ def _words(data: int, begin: int, length: int, size: int) -> tuple[np.uint64, np
 
 @inlined
 def _sought(
-    low: np.uint64, high: np.uint64, hashed: np.uint64, address: int, slots: int, mask: np.uint64, entries: int, heap: int
-) -> tuple[np.int64, np.uint64]:
-    """Return the code of a text, MISSING if it has none, and the slot at which the search ended.
+    low: np.uint64, high: np.uint64, hashed: np.uint64, address: int, slots: int, mask: np.uint64, heap: int
+) -> tuple[np.int64, np.int64]:
+    """Return the code of a text, MISSING if it has none, and the address of the slot at which the search ended.
 
-    Given are the addresses of slots, entries and heap: arrays would have their references counted in the loop.
+    Given are the addresses of slots and heap: arrays would have their references counted in the loop.
     """
-    tag, at, found = hashed >> U64(32), hashed & mask, np.int64(MISSING)
+    at, found = hashed & mask, np.int64(MISSING)
     while True:
-        slot = U64(load_64(slots + np.int64(at) * 8))
-        if slot == U64(0):
+        slot = slots + np.int64(at) * (8 * SLOT)
+        tagged = U64(load_64(slot + 8 * CODE))
+        if tagged == U64(0):
             break
-        if slot >> U64(32) == tag:
-            code = np.int64(slot & U64(LOW_32)) - 1
-            entry = entries + code * (8 * ENTRY)
-            if U64(load_64(entry)) == low:
-                other = U64(load_64(entry + 8))
-                if low & U64(255) != U64(LONG):
-                    if other == high:
-                        found = code
-                        break
-                elif _same_bytes(heap + np.int64(other), address, np.int64(low >> U64(8))):
-                    found = code
+        if U64(load_64(slot)) == low:
+            other = U64(load_64(slot + 8))
+            if low & U64(255) != U64(LONG):
+                if other == high:
+                    found = np.int64(tagged & U64(LOW_32)) - 1
                     break
+            elif tagged >> U64(32) == hashed >> U64(32) and _same_bytes(
+                heap + np.int64(other), address, np.int64(low >> U64(8))
+            ):
+                found = np.int64(tagged & U64(LOW_32)) - 1
+                break
         at = (at + U64(1)) & mask
-    return found, at
+    return found, slot
+
+
+@inlined
+def _fill(slot: int, low: np.uint64, high: np.uint64, hashed: np.uint64, code: int, epoch: np.uint64) -> None:
+    store_64(slot, low)
+    store_64(slot + 8, high)
+    store_64(slot + 8 * CODE, (hashed >> U64(32)) << U64(32) | U64(code + 1))
+    store_64(slot + 8 * EPOCH, epoch)
 
 
 @kernel(
-    I64, types.int64, types.int64, U64S, OUT_ENTRIES, OUT_BYTES, types.uint64, types.uint64, OUT_I64, OUT_I64,
+    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, types.uint64, types.uint64, OUT_I64, OUT_I64,
     returns=types.int64,
 )  # fmt: skip
 def find_texts(
-    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], entries: NDArray[np.uint64],
-    heap: NDArray[np.uint8], bits: int, epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64],
+    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8], bits: int,
+    epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Write the codes (n,) int64 of texts; return how many are not in the table, whose rows go to `missing` (n,) int64.
 
-    offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them. The entries that are found
-    get this epoch. bits: of a hash, those that are used. O(n + bytes).
+    offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them. The texts that are found get
+    this epoch; two threads may search at once. bits: of a hash, those that are used. O(n + bytes).
     """
     rows, absent, bytes_at = offsets.size - 1, np.int64(0), place_of(heap)
-    words, mask = np.empty((BLOCK, 3), np.uint64), U64(slots.size - 1)
-    slots_at, entries_at = place_of(slots), place_of(entries)
+    words, mask, slots_at = np.empty((BLOCK, 3), np.uint64), U64(slots.shape[0] - 1), place_of(slots)
     for start in range(0, rows, BLOCK):
         count = min(BLOCK, rows - start)
         for i in range(count):
@@ -150,18 +168,13 @@ def find_texts(
             low, high = _words(data, begin, offsets[U64(start + i + 1)] - begin, size)
             hashed = _hash(low, high, data + begin) & U64(bits)
             words[U64(i), 0], words[U64(i), 1], words[U64(i), 2] = low, high, hashed
-            prefetch_at(slots_at + np.int64(hashed & mask) * 8)
-        for i in range(count):
-            slot = slots[words[U64(i), 2] & mask]
-            prefetch_at(entries_at + (np.int64(slot & U64(LOW_32)) - 1) * (8 * ENTRY))
+            prefetch_at(slots_at + np.int64(hashed & mask) * (8 * SLOT))
         for i in range(count):
             low, high, hashed = words[U64(i), 0], words[U64(i), 1], words[U64(i), 2]
-            code, _ = _sought(
-                low, high, hashed, data + offsets[U64(start + i)], slots_at, mask, entries_at, bytes_at
-            )
+            code, slot = _sought(low, high, hashed, data + offsets[U64(start + i)], slots_at, mask, bytes_at)
             codes[U64(start + i)] = code
             if code >= 0:
-                store_64(entries_at + code * (8 * ENTRY) + 24, U64(epoch))
+                store_64(slot + 8 * EPOCH, U64(epoch))
             else:
                 missing[U64(absent)] = start + i
                 absent += 1
@@ -169,28 +182,29 @@ def find_texts(
 
 
 @kernel(
-    I64, types.int64, types.int64, OUT_U64S, OUT_ENTRIES, OUT_BYTES, I64, OUT_I64, types.uint64, types.uint64, OUT_I64,
-    I64, types.int64, types.int64, returns=types.int64,
+    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, I64, OUT_I64, types.uint64, types.uint64, OUT_I64, I64,
+    types.int64, types.int64, returns=types.int64,
 )  # fmt: skip
 def add_texts(
-    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], entries: NDArray[np.uint64],
-    heap: NDArray[np.uint8], free: NDArray[np.int64], state: NDArray[np.int64], bits: int, epoch: int,
-    codes: NDArray[np.int64], missing: NDArray[np.int64], first: int, last: int,
+    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8],
+    free: NDArray[np.int64], state: NDArray[np.int64], bits: int, epoch: int, codes: NDArray[np.int64],
+    missing: NDArray[np.int64], first: int, last: int,
 ) -> int:  # fmt: skip
     """Give codes to the texts of the rows missing[first:last], which are written; return where there was no room.
 
-    The other arguments are those of `find_texts`; free (c,) int64: free codes; state (STATE,) int64. O(n + bytes).
+    The other arguments are those of `find_texts`; free (c,) int64: free codes, the last ones first, for as many texts as
+    the table has room for; state (STATE,) int64. O(n + bytes).
     """
-    slots_at, entries_at, bytes_at, mask = place_of(slots), place_of(entries), place_of(heap), U64(slots.size - 1)
+    slots_at, bytes_at, mask = place_of(slots), place_of(heap), U64(slots.shape[0] - 1)
     for number in range(first, last):
         row = missing[U64(number)]
         begin = offsets[U64(row)]
         length = offsets[U64(row + 1)] - begin
         low, high = _words(data, begin, length, size)
         hashed = _hash(low, high, data + begin) & U64(bits)
-        code, at = _sought(low, high, hashed, data + begin, slots_at, mask, entries_at, bytes_at)
+        code, slot = _sought(low, high, hashed, data + begin, slots_at, mask, bytes_at)
         if code < 0:
-            if state[FREED] == 0 and state[USED] == entries.shape[0]:
+            if state[TEXTS] == free.size:
                 return number
             if length > SHORT:
                 if state[HEAP_USED] + length > heap.size:
@@ -204,43 +218,41 @@ def add_texts(
             else:
                 code = state[USED]
                 state[USED] += 1
-            place = U64(code)
-            entries[place, 0], entries[place, 1], entries[place, 2] = low, high, hashed
-            slots[at] = (hashed >> U64(32)) << U64(32) | U64(code + 1)
-        entries[U64(code), 3] = U64(epoch)
+            state[TEXTS] += 1
+            _fill(slot, low, high, hashed, code, U64(epoch))
+        store_64(slot + 8 * EPOCH, U64(epoch))
         codes[U64(row)] = code
     return last
 
 
-@kernel(OUT_U64S, OUT_ENTRIES, OUT_BYTES, OUT_BYTES, OUT_I64, OUT_I64, types.uint64)
+@kernel(OUT_SLOTS, OUT_SLOTS, OUT_BYTES, OUT_BYTES, OUT_FLAGS, OUT_I64, types.uint64, types.uint64)
 def rebuild(
-    slots: NDArray[np.uint64], entries: NDArray[np.uint64], old: NDArray[np.uint8], heap: NDArray[np.uint8],
-    free: NDArray[np.int64], state: NDArray[np.int64], oldest: int,
+    old_slots: NDArray[np.uint64], slots: NDArray[np.uint64], old: NDArray[np.uint8], heap: NDArray[np.uint8],
+    alive: NDArray[np.bool_], state: NDArray[np.int64], bits: int, oldest: int,
 ) -> None:  # fmt: skip
-    """Enter all texts anew that were seen in the epoch `oldest` or later; the codes of the others are free from then on.
+    """Enter those texts into empty slots (s, 4) uint64 that were seen in the epoch `oldest` or later.
 
-    slots (s,) uint64 are empty; old (h,) uint8 the heap until now, of which the bytes in use go to `heap`, which has
-    room. The others are as of `add_texts`. The lowest codes are given out first. O(codes + slots + bytes).
+    They keep their codes, for which alive (codes,) bool is set. heap (h,) uint8 gets the bytes of those in use. Of the
+    state, the heap and the number of texts are written. O(slots + bytes).
     """
-    mask, old_at, heap_at, end, freed = U64(slots.size - 1), place_of(old), place_of(heap), np.int64(0), np.int64(0)
-    for code in range(state[USED] - 1, -1, -1):
-        place = U64(code)
-        low, epoch = entries[place, 0], entries[place, 3]
-        if epoch == U64(FREE) or epoch < U64(oldest):
-            entries[place, 3] = U64(FREE)
-            free[U64(freed)] = code
-            freed += 1
+    mask, slots_at, old_at, heap_at = U64(slots.shape[0] - 1), place_of(slots), place_of(old), place_of(heap)
+    end, texts = np.int64(0), np.int64(0)
+    for place in range(old_slots.shape[0]):
+        low, high = old_slots[U64(place), 0], old_slots[U64(place), 1]
+        tagged, epoch = old_slots[U64(place), CODE], old_slots[U64(place), EPOCH]
+        if tagged == U64(0) or epoch < U64(oldest):
             continue
+        hashed = _hash(low, high, old_at + np.int64(high)) & U64(bits)
         if low & U64(255) == U64(LONG):
             length = np.int64(low >> U64(8))
-            copy_bytes(heap_at + end, old_at + np.int64(entries[place, 1]), length)
-            entries[place, 1] = U64(end)
+            copy_bytes(heap_at + end, old_at + np.int64(high), length)
+            high = U64(end)
             end += length
-        hashed = entries[place, 2]
         at = hashed & mask
-        while slots[at] != U64(0):
+        while slots[at, CODE] != U64(0):
             at = (at + U64(1)) & mask
-        slots[at] = (hashed >> U64(32)) << U64(32) | U64(code + 1)
-    state[FREED], state[HEAP_USED] = freed, end
-
-
+        code = np.int64(tagged & U64(LOW_32)) - 1
+        _fill(slots_at + np.int64(at) * (8 * SLOT), low, high, hashed, code, epoch)
+        alive[U64(code)] = True
+        texts += 1
+    state[HEAP_USED], state[TEXTS] = end, texts

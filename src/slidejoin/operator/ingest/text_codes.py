@@ -7,9 +7,11 @@ forgotten once no window holds a row of the epoch in which they were last seen; 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from slidejoin.rows.text_table import TextTable
+from slidejoin.runtime.threads import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +20,13 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
+    from slidejoin.rows.text_table import LookUp
     from slidejoin.sides import Side
 
 __all__ = ["TextCodes"]
+
+SMALLEST_SPREAD = 1 << 12
+"""Rows of each side from which on a second thread pays: they take 0.1 ms, handing over 60 µs."""
 
 FEWEST_ROWS, SHARE = 1 << 12, 8
 """Rows of an epoch: at least so many, and at least this share of the texts that are known."""
@@ -34,10 +40,12 @@ class TextCodes:
     plan : Plan
     windows : dict from side to SideWindow
         Their rows say which texts are alive.
+    workers : Workers
+        The threads among which work is spread.
     """
 
-    def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow]) -> None:
-        self._columns, self._windows = plan.columns, windows
+    def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow], workers: Workers) -> None:
+        self._columns, self._windows, self._workers = plan.columns, windows, workers
         self._table = TextTable()
         self._epoch = self._began = 0
         # The last epochs, and how many rows of both sides had come when each was over.
@@ -57,15 +65,24 @@ class TextCodes:
 
     def taken(self, tables: Mapping[Side, pa.Table]) -> dict[Side, pa.Table]:
         """Return rows with the codes of their texts after their columns."""
-        return {side: self._taken(side, table) for side, table in tables.items()}
+        found: dict[Side, list[list[LookUp]]] = {}
 
-    def _taken(self, side: Side, table: pa.Table) -> pa.Table:
-        columns = self._columns[side]
-        codes = [self._table.codes(table.column(name), self._epoch) for name in columns.codes.values()]
-        if not codes:
+        def look_up(side: Side) -> None:
+            names = self._columns[side].codes.values()
+            found[side] = [self._table.look_up(tables[side].column(name), self._epoch) for name in names]
+
+        # Known texts are found by a thread for each side; new ones get their codes afterwards.
+        workers = self._workers if min(table.num_rows for table in tables.values()) >= SMALLEST_SPREAD else Workers(1)
+        workers.run([partial(look_up, side) for side in tables])
+        return {side: self._with_codes(side, table, found[side]) for side, table in tables.items()}
+
+    def _with_codes(self, side: Side, table: pa.Table, found: list[list[LookUp]]) -> pa.Table:
+        if not found:
             return table
-        every = [*table.columns, *codes]
-        return type(table).from_arrays(every, names=[*table.column_names, *columns.codes])
+        codes = [self._table.complete(one, self._epoch) for one in found]
+        return type(table).from_arrays(
+            [*table.columns, *codes], names=[*table.column_names, *self._columns[side].codes]
+        )
 
     def advance(self) -> None:
         """Begin another epoch if enough rows have come; forget what was last seen in one of which no row is left."""
@@ -95,4 +112,4 @@ class TextCodes:
 
     def loaded(self, side: Side, table: pa.Table) -> pa.Table:
         """Return saved rows as a window holds them."""
-        return self._taken(side, table).select(self._columns[side].kept.names)
+        return self.taken({side: table})[side].select(self._columns[side].kept.names)
