@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.ingest import text_codes
+from slidejoin.operator import text_codes
 from slidejoin.rows import payload, text_table
 from slidejoin.rows.text_table import TextTable
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples, lines
@@ -20,6 +20,7 @@ from tests.strategies import FAMILIES, TIME_FAMILIES, Case, count_windows, pushe
 LONG = ["0123456789abcd", "0123456789abce", "0123456789abcdef", "0123456789abcdeg", "x0123456789abcdefghij", ""]
 TEXTS = {kind: LONG for kind in FAMILIES["text"].domains if not pa.types.is_dictionary(kind)}
 ROWS, ENOUGH = 250, 100
+BAND = "l.p BETWEEN r.p - 9 AND r.p + 9"
 
 
 @st.composite
@@ -44,7 +45,10 @@ def of_texts(draw: st.DrawFn, *, self_join: bool = False) -> Case:
         ("or", equal("c", "c"), equal("d", "a")),
         ("not", equal("a", "d")),
     ]
-    terms = [equal(*draw(st.sampled_from(["aa", "aa", "ac", "cc", "dd"]))) for _ in range(draw(st.integers(1, 3)))]
+    terms = [
+        equal(*draw(st.sampled_from([("a", "a"), ("a", "a"), ("a", "c"), ("c", "c"), ("d", "d")])))
+        for _ in range(draw(st.integers(1, 3)))
+    ]
     terms += draw(st.lists(st.sampled_from(beside), max_size=2))
     predicate = terms[0] if len(terms) == 1 else (draw(st.sampled_from(["and", "and", "and", "or"])), *terms)
     window = draw(count_windows() if draw(st.booleans()) else time_windows("int"))
@@ -129,10 +133,10 @@ def named(rows: int, start: int, *, dictionary: bool) -> pa.Table:
     return pa.table({"s": column.dictionary_encode() if dictionary else column, "p": draw.integers(0, 20, rows)})
 
 
-@pytest.mark.parametrize("on", ["l.s = r.s AND l.p BETWEEN r.p - 9 AND r.p + 9", "l.s = r.s", "l.s = r.s AND l.p < r.p"])
+@pytest.mark.parametrize("on", [f"l.s = r.s AND {BAND}", "l.s = r.s", "l.s = r.s AND l.p < r.p"])
 @pytest.mark.parametrize("dictionary", [False, True], ids=["plain", "dictionary"])
 @pytest.mark.parametrize("output", ["positions", "count"])
-def test_names_that_come_and_go(on: str, dictionary: bool, output: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+def test_names_that_come_and_go(on: str, dictionary: bool, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes are given out again while the join runs; a nested loop that compares the texts finds the same."""
     monkeypatch.setattr(text_codes, "FEWEST_ROWS", 200)
     forget_at_once(monkeypatch)
@@ -152,7 +156,6 @@ def test_names_that_come_and_go(on: str, dictionary: bool, output: str, monkeypa
         found.append(table.sort_by(by) if output == "positions" else table.select(["match_count"]))
     assert found[0].num_rows > ENOUGH
     assert found[0].equals(found[1])
-    assert join.stats.pairs > ENOUGH
 
 
 def test_what_is_only_compared_is_kept_as_codes() -> None:
@@ -169,5 +172,5 @@ def test_a_column_may_have_the_name_of_the_codes() -> None:
     schema = {"s": ["a", "b"], "code of s": ["x", "y"]}
     join = sj.StreamJoin('l.s = r.s AND l."code of s" = r."code of s"', sj.CountWindow(5))
     assert join.push(schema, schema).to_pylist() == [
-        {"s": one, "code of s": two, "s_right": one, "code of s_right": two} for one, two in ["ax", "by"]
+        {"s": one, "code of s": two, "s_right": one, "code of s_right": two} for one, two in [("a", "x"), ("b", "y")]
     ]

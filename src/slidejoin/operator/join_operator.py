@@ -19,13 +19,13 @@ from slidejoin.operator.index_advisor import IndexAdvisor
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.operator.ingest.text_codes import TextCodes
 from slidejoin.operator.insert_probe import InsertProbe
 from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
+from slidejoin.operator.text_codes import TextCodes
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.output_schema import together
 from slidejoin.rows.arrow_buffers import values_in
@@ -306,7 +306,7 @@ class JoinOperator:
     def load(self, rows: Mapping[Side, tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
         if self.codes is not None:
-            rows = {side: (self.codes.loaded(side, table), *rest) for side, (table, *rest) in rows.items()}
+            rows = {side: (self.codes.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
         timed = self.plan.scope is not None
         if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
             self._change_to(self.plan.index_terms("bi_sort"))

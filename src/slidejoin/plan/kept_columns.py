@@ -55,7 +55,11 @@ class KeptColumns:
 
     @staticmethod
     def of(
-        config: JoinSpec, layout: Layout, bound: BoundPredicate, scope: Scope | None, schemas: tuple[pa.Schema, pa.Schema]
+        config: JoinSpec,
+        layout: Layout,
+        bound: BoundPredicate,
+        scope: Scope | None,
+        schemas: tuple[pa.Schema, pa.Schema],
     ) -> dict[Side, KeptColumns]:
         """Return the columns of both sides.
 

@@ -230,9 +230,7 @@ def plan_join(
     found = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
-            parts = tuple(
-                make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded) for on in found
-            )
+            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded) for on in found)
         except PredicateError:  # the algorithm that was asked for does not suit them
             return make_plan(config, left, right, numbers=numbers, coded=coded)
         auto = replace(config, algorithm="auto", options=None)

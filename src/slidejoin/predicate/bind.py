@@ -136,9 +136,7 @@ def _columns(nodes: tuple[Node, ...], side: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for where, name in columns_of(node) if where == side))
 
 
-def bind(
-    expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema, *, coded: bool = False
-) -> BoundPredicate:
+def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema, *, coded: bool = False) -> BoundPredicate:
     """Give a predicate the types of two schemas.
 
     With `coded`, equalities of two columns of texts are those of their codes, see `truth.text_codes`.

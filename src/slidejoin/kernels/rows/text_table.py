@@ -2,21 +2,20 @@
 
 Two arrays make the table::
 
-    slots (s, 4) uint64     the number of slots is a power of two
-        first two words     the text as in records, see `records`; of a long one the second word is its place in the heap
-        third word          the upper half of its hash, and below it the code + 1; 0 in empty slots
-        fourth word         the epoch in which it was last seen
-    heap (h,) uint8         the bytes of long texts
+    slots (s, 4) uint64   the number of slots is a power of two
+        first two words   the text as in records, see `records`; of a long one the second is its place in the heap
+        third word        the upper half of its hash, and below it the code + 1; 0 in empty slots
+        fourth word       the epoch in which it was last seen
+    heap (h,) uint8       the bytes of long texts
 
-A text is mostly in the slot that its hash names, so that a cache line is read for it: with slots of eight bytes that name
-an entry elsewhere, as usual, it would be two.
+A text is mostly in the slot that its hash names, so that a single cache line is read for it.
 
 Two texts have one code only if they have the same bytes: hashes say where to look, and bytes are compared.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numba
 import numpy as np
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+Place: TypeAlias = "int | np.int64"
+"""An address, a length or a code."""
 
 __all__ = [
     "CODE",
@@ -82,7 +84,7 @@ OUT_FLAGS = types.Array(types.boolean, 1, "C")
 
 
 @inlined
-def _hash(low: np.uint64, high: np.uint64, address: int) -> np.uint64:
+def _hash(low: np.uint64, high: np.uint64, address: Place) -> np.uint64:
     """Return the hash of a text given its first word, and the second one if it is short, else where its bytes are."""
     if low & U64(255) != U64(LONG):
         return stir(stir(low, U64(0), MULTIPLIERS[0]), high, MULTIPLIERS[1])
@@ -93,12 +95,12 @@ def _hash(low: np.uint64, high: np.uint64, address: int) -> np.uint64:
 
 
 @inlined
-def _same_bytes(one: int, two: int, length: int) -> bool:
+def _same_bytes(one: Place, two: Place, length: Place) -> bool:
     """Compare the bytes at two addresses, at least eight of them."""
     differ = U64(load_64(one + length - 8)) ^ U64(load_64(two + length - 8))
     for place in range(0, length - 8, 8):
         differ |= U64(load_64(one + place)) ^ U64(load_64(two + place))
-    return differ == U64(0)
+    return bool(differ == U64(0))
 
 
 @inlined
@@ -111,8 +113,8 @@ def _words(data: int, begin: int, length: int, size: int) -> tuple[np.uint64, np
 
 @inlined
 def _sought(
-    low: np.uint64, high: np.uint64, hashed: np.uint64, address: int, slots: int, mask: np.uint64, heap: int
-) -> tuple[np.int64, np.int64]:
+    low: np.uint64, high: np.uint64, hashed: np.uint64, address: Place, slots: Place, mask: np.uint64, heap: Place
+) -> tuple[Any, Any]:
     """Return the code of a text, MISSING if it has none, and the address of the slot at which the search ended.
 
     Given are the addresses of slots and heap: arrays would have their references counted in the loop.
@@ -139,7 +141,7 @@ def _sought(
 
 
 @inlined
-def _fill(slot: int, low: np.uint64, high: np.uint64, hashed: np.uint64, code: int, epoch: np.uint64) -> None:
+def _fill(slot: Place, low: np.uint64, high: np.uint64, hashed: np.uint64, code: Place, epoch: np.uint64) -> None:
     store_64(slot, low)
     store_64(slot + 8, high)
     store_64(slot + 8 * CODE, (hashed >> U64(32)) << U64(32) | U64(code + 1))
@@ -159,7 +161,7 @@ def find_texts(
     offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them. The texts that are found get
     this epoch; two threads may search at once. bits: of a hash, those that are used. O(n + bytes).
     """
-    rows, absent, bytes_at = offsets.size - 1, np.int64(0), place_of(heap)
+    rows, absent, bytes_at = offsets.size - 1, 0, place_of(heap)
     words, mask, slots_at = np.empty((BLOCK, 3), np.uint64), U64(slots.shape[0] - 1), place_of(slots)
     for start in range(0, rows, BLOCK):
         count = min(BLOCK, rows - start)
@@ -192,8 +194,8 @@ def add_texts(
 ) -> int:  # fmt: skip
     """Give codes to the texts of the rows missing[first:last], which are written; return where there was no room.
 
-    The other arguments are those of `find_texts`; free (c,) int64: free codes, the last ones first, for as many texts as
-    the table has room for; state (STATE,) int64. O(n + bytes).
+    The other arguments are those of `find_texts`; free (c,) int64: free codes, the last ones first; c is how many texts
+    there is room for. state (STATE,) int64. O(n + bytes).
     """
     slots_at, bytes_at, mask = place_of(slots), place_of(heap), U64(slots.shape[0] - 1)
     for number in range(first, last):
@@ -236,7 +238,7 @@ def rebuild(
     state, the heap and the number of texts are written. O(slots + bytes).
     """
     mask, slots_at, old_at, heap_at = U64(slots.shape[0] - 1), place_of(slots), place_of(old), place_of(heap)
-    end, texts = np.int64(0), np.int64(0)
+    end, texts = 0, 0
     for place in range(old_slots.shape[0]):
         low, high = old_slots[U64(place), 0], old_slots[U64(place), 1]
         tagged, epoch = old_slots[U64(place), CODE], old_slots[U64(place), EPOCH]
