@@ -10,11 +10,12 @@ import numpy as np
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
+from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
-from slidejoin.plan.key_layout import Composite, PlainLayout, composite_layout, layout_of_numbers
 from slidejoin.plan.output_schema import Layout
+from slidejoin.plan.plain_layout import PlainLayout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql

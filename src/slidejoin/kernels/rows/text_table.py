@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Place: TypeAlias = "int | np.int64"
-"""An address, a length or a code."""
+Place: TypeAlias = Any
+"""An address, a length or a code: an integer, plain or of 64 bits."""
 
 __all__ = [
     "CODE",
@@ -88,7 +88,8 @@ def _hash(low: np.uint64, high: np.uint64, address: Place) -> np.uint64:
     """Return the hash of a text given its first word, and the second one if it is short, else where its bytes are."""
     if low & U64(255) != U64(LONG):
         return stir(stir(low, U64(0), MULTIPLIERS[0]), high, MULTIPLIERS[1])
-    length, hashed = np.int64(low >> U64(8)), stir(low, U64(0), MULTIPLIERS[0])
+    length: Place = np.int64(low >> U64(8))
+    hashed = stir(low, U64(0), MULTIPLIERS[0])
     for place in range(0, length - 8, 8):
         hashed = stir(hashed, U64(load_64(address + place)), MULTIPLIERS[2])
     return stir(hashed, U64(load_64(address + length - 8)), MULTIPLIERS[1])
@@ -121,7 +122,7 @@ def _sought(
     """
     at, found = hashed & mask, np.int64(MISSING)
     while True:
-        slot = slots + np.int64(at) * (8 * SLOT)
+        slot: Place = slots + np.int64(at) * (8 * SLOT)
         tagged = U64(load_64(slot + 8 * CODE))
         if tagged == U64(0):
             break
@@ -238,7 +239,8 @@ def rebuild(
     state, the heap and the number of texts are written. O(slots + bytes).
     """
     mask, slots_at, old_at, heap_at = U64(slots.shape[0] - 1), place_of(slots), place_of(old), place_of(heap)
-    end, texts = 0, 0
+    end: Place = 0
+    texts = 0
     for place in range(old_slots.shape[0]):
         low, high = old_slots[U64(place), 0], old_slots[U64(place), 1]
         tagged, epoch = old_slots[U64(place), CODE], old_slots[U64(place), EPOCH]
