@@ -47,7 +47,7 @@ class TextCodes:
     def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow], workers: Workers) -> None:
         self._columns, self._windows, self._workers = plan.columns, windows, workers
         self._table = TextTable()
-        self._epoch = self._began = 0
+        self._epoch = self._rows = 0
         # The last epochs, and how many rows of both sides had come when each was over.
         self._past: deque[tuple[int, int, int]] = deque()
 
@@ -66,6 +66,8 @@ class TextCodes:
     def taken(self, tables: Mapping[Side, pa.Table]) -> dict[Side, pa.Table]:
         """Return rows with the codes of their texts after their columns."""
         found: dict[Side, list[list[LookUp]]] = {}
+        # Late rows count too: they have texts, but no ordinals.
+        self._rows += sum(table.num_rows for table in tables.values())
 
         def look_up(side: Side) -> None:
             names = self._columns[side].codes.values()
@@ -86,12 +88,11 @@ class TextCodes:
 
     def advance(self) -> None:
         """Begin another epoch if enough rows have come; forget what was last seen in one of which no row is left."""
-        left, right = self._windows["left"], self._windows["right"]
-        seen = left.rows_seen + right.rows_seen
-        if seen - self._began < max(FEWEST_ROWS, self._table.texts // SHARE):
+        if self._rows < max(FEWEST_ROWS, self._table.texts // SHARE):
             return
+        left, right = self._windows["left"], self._windows["right"]
         self._past.append((self._epoch, left.rows_seen, right.rows_seen))
-        self._epoch, self._began = self._epoch + 1, seen
+        self._epoch, self._rows = self._epoch + 1, 0
         first_left, first_right = left.first, right.first
         while self._past and self._past[0][1] <= first_left and self._past[0][2] <= first_right:
             self._table.oldest = self._past.popleft()[0] + 1
