@@ -26,6 +26,7 @@ from slidejoin.bench.workload import at_least
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.plan import make_plan
 from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.sides import SIDES
 from slidejoin.spark.job.grids import cut, square_enough
 from slidejoin.spark.job.strategies import BANDS_A_CELL, choose_strategy
 from slidejoin.spark.route.routing import route
@@ -230,7 +231,7 @@ def _join(plan: Plan, streams: Streams, window: int, half: int) -> float:
         start = perf_counter()
         left, right = (
             pa.Table.from_batches([open_block(block, schema)])
-            for block, schema in zip(blocks, plan.schemas, strict=True)
+            for block, schema in zip(blocks, map(plan.schema, SIDES), strict=True)
         )
         by = values_in(left["i"], np.int64), values_in(right["i"], np.int64)
         for _ in operator.push_iter(operator.prepare({"left": left, "right": right}, by)):

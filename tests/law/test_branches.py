@@ -311,7 +311,6 @@ def test_explain_names_each_branch_and_its_index() -> None:
         "  because cells need ranges of one narrow width",
         "  indexed: l.a = r.a (equality)",
         "  indexed with it: l.b < r.b (open-ended range)",
-        f"filter on candidate pairs: {on.replace('(', '').replace(')', '')}",
     ]
 
 

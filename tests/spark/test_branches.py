@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.union.union_index import UnionIndex
-from slidejoin.plan import key_layout
+from slidejoin.plan import composite_layout
 from slidejoin.spark.driver import explain
 from slidejoin.spark.job.join_spec import plan_of
 from tests.spark import test_sequencing
@@ -68,8 +68,8 @@ def test_agrees_with_the_law(
     if self_join:
         batches = [{"left": batch["left"]} for batch in batches]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_layout, "BITS", bits)
-        patch.setattr(key_layout, "MOST_GROUP_BITS", bits // 2)
+        patch.setattr(composite_layout, "BITS", bits)
+        patch.setattr(composite_layout, "MOST_GROUP_BITS", bits // 2)
         for number, batch in enumerate(batches):
             if number == lost:
                 shutil.rmtree(cache)

@@ -215,4 +215,4 @@ def test_workers_wait_for_each_other_only_until_all_is_compiled(tmp_path: Path) 
     assert waited() == "0\n"
     for file in kept.rglob("sorting.sort_words.*"):
         file.unlink()
-    assert waited() == "1 ('cells.probing', 'cells.table', 'fused.pushing', 'sorted_runs.ascending')\n"
+    assert waited() == f"1 {workers.TABLES}\n"

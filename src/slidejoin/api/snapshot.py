@@ -63,7 +63,8 @@ def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     """Plan a join. This imports Numba, which is not needed before the schemas are known."""
     from slidejoin.plan.union_plan import plan_join  # noqa: PLC0415
 
-    return plan_join(config, left, right)
+    # Codes grow with the texts that come, which no limit of memory foresees.
+    return plan_join(config, left, right, coded=config.memory_limit is None)
 
 
 def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -107,7 +108,8 @@ def save(state: JoinState) -> bytes:
         for side in SIDES[: 1 if config.self_join else 2]:
             pieces = [piece.table for piece in operator.windows[side].payload]
             schema = operator.plan.kept_schema(side)
-            parts.append(table_to_bytes(pa.concat_tables([empty_of(schema), *pieces])))
+            rows = pa.concat_tables([empty_of(schema), *pieces])
+            parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
     return write_snapshot(header, parts)
 
 
@@ -161,7 +163,7 @@ def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) ->
             tables.append(tables[0])
         rows = {}
         for side, table in zip(SIDES, tables, strict=True):
-            if table.schema != operator.plan.kept_schema(side):
+            if table.schema != operator.plan.columns[side].saved:
                 msg = f"the schema of the {side} rows differs from the join's"
                 raise StateError(msg)
             rows[side] = (table, *_ordinals(header, side, table.num_rows))

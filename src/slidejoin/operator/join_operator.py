@@ -24,6 +24,7 @@ from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
+from slidejoin.operator.text_codes import TextCodes
 from slidejoin.operator.topology import make_topology
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.output_schema import together
@@ -84,6 +85,8 @@ class JoinOperator:
         shared = left.payload if plan.config.self_join else None
         right = SideWindow(plan, "right", shared, merge=merge, algorithm=name, make_index=making)
         self.windows |= {"left": left, "right": right}
+        self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
+        """The codes of texts; None if the plan compares none."""
         parts = JoinParts(
             plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory
         )  # fmt: skip
@@ -116,6 +119,10 @@ class JoinOperator:
         SchemaError
             If rows cannot be sorted by `order_by`; nothing is taken.
         """
+        if self.codes is not None:
+            start = perf_counter()
+            tables = self.codes.taken(tables)
+            self.stats.since("arrive", start)
         batch = PushBatch(tables, order_by, self.clock, self.ingest)
         fused = self.fused
         if fused is not None and fused.accepts(batch):
@@ -130,7 +137,7 @@ class JoinOperator:
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
             return out
         by = None if order_by is None else sort_values(tables, order_by)
-        return together(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.schema)
+        return together(list(self.push_iter(self._prepare(tables, by))), self.plan.layout.schema)
 
     def prepare(
         self,
@@ -144,6 +151,17 @@ class JoinOperator:
 
         Nothing is inserted yet.
         """
+        coded = tables if self.codes is None else self.codes.taken(tables)
+        return self._prepare(coded, by, watermark, own_clock=own_clock)
+
+    def _prepare(
+        self,
+        tables: dict[Side, pa.Table],
+        by: tuple[NDArray[np.generic], NDArray[np.generic]] | None = None,
+        watermark: int | None = None,
+        *,
+        own_clock: bool = True,
+    ) -> Push:
         push, clock = self.ingest.take(self.clock, tables, by, watermark, own_clock=own_clock)
         # Nothing was changed until here, where nothing can fail any more.
         self.clock = clock
@@ -210,6 +228,8 @@ class JoinOperator:
             self.expire(watermark)
         for one in self._borrowing:
             one.own(first[one.side])
+        if self.codes is not None:
+            self.codes.advance()
         self._pushes += 1
         rows = left.rows_seen + right.rows_seen
         if rows >= self._due:
@@ -288,6 +308,8 @@ class JoinOperator:
 
     def load(self, rows: Mapping[Side, tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
+        if self.codes is not None:
+            rows = {side: (self.codes.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
         timed = self.plan.scope is not None
         if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
             self._change_to(self.plan.index_terms("bi_sort"))
@@ -324,5 +346,5 @@ class JoinOperator:
             self.fused.account()
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
-        self.stats.window_bytes = left.nbytes + right.nbytes
+        self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.codes is None else self.codes.nbytes)
         return self.stats

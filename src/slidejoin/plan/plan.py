@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
+from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.index_terms import IndexTerms
-from slidejoin.plan.key_layout import Composite, PlainLayout, composite_layout, layout_of_numbers
+from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.output_schema import Layout
+from slidejoin.plan.plain_layout import PlainLayout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.rows.held_types import check_holdable, held_schema
-from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import ALGORITHMS
 from slidejoin.spec.options import STRUCTURES
 from slidejoin.spec.window import CountWindow
@@ -30,6 +29,7 @@ from slidejoin.spec.window import CountWindow
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
@@ -108,10 +108,11 @@ class Plan:
         The terms that are indexed together; None for the first alone.
     planar : bool
         Whether two ranges, or a composite key and a range, are the keys of the planar index.
+    columns : dict from side to KeptColumns
+        What the windows hold.
     """
 
     config: JoinSpec
-    schemas: tuple[pa.Schema, pa.Schema]
     bound: BoundPredicate
     terms: tuple[Term, ...]
     numbers: tuple[int, ...]
@@ -120,15 +121,19 @@ class Plan:
     axes: dict[Side, Axis] | None
     composite: Composite | None
     planar: bool
-    _kept: dict[Side, pa.Schema] = field(default_factory=dict)
+    columns: dict[Side, KeptColumns]
 
     def schema(self, side: Side) -> pa.Schema:
         """Whole schema of that side's batches."""
-        return self.schemas[0] if side == "left" else self.schemas[1]
+        return self.columns[side].given
+
+    def taken_schema(self, side: Side) -> pa.Schema:
+        """Return the schema of rows on their way into the window: as they are given, and codes of texts."""
+        return self.columns[side].taken
 
     def kept_schema(self, side: Side) -> pa.Schema:
         """Return the schema of what the window holds of that side: the columns that are output or compared."""
-        return self._kept[side]
+        return self.columns[side].kept
 
     def index_terms(self, algorithm: str) -> IndexTerms:
         """Return which terms an index answers, as far as the predicate alone tells."""
@@ -290,7 +295,14 @@ def _first(second: int | None, dims: tuple[int, ...]) -> tuple[int, ...]:
     return dims if second is None else (second, *(place for place in dims if place != second))
 
 
-def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+def make_plan(
+    config: JoinSpec,
+    left: pa.Schema,
+    right: pa.Schema,
+    *,
+    numbers: tuple[str, str] | None = None,
+    coded: bool = False,
+) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
     Parts of the predicate that are no range, OR of different columns among them, filter what it finds; see
@@ -300,6 +312,8 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     ----------
     numbers : pair of str, optional
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
+    coded : bool
+        Whether equal texts are found by codes, which whoever takes rows then gives them.
 
     Raises
     ------
@@ -308,7 +322,7 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
         not suit the predicate.
     """
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
-    bound = bind(config.on, left, right)
+    bound = bind(config.on, left, right, coded=coded)
     scope = bind_scope(config.window, left, right, numbers)
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     if scope is not None:
@@ -322,17 +336,6 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     )
     if planar or (structure is not None and structure.two_terms):
         numbered = in_planar_order(numbered)
-    kept: dict[Side, pa.Schema] = {}
-    for side, schema in zip(SIDES, (left, right), strict=True):
-        needed = {*layout.names(side), *bound.columns(side)}
-        if scope is not None:
-            needed.update(scope.columns(side))
-        if config.self_join:
-            needed |= {*layout.names("left"), *layout.names("right"), *bound.columns("left"), *bound.columns("right")}
-        # A batch needs a column to have a number of rows at all.
-        names = [name for name in schema.names if name in needed] or schema.names[:1]
-        check_holdable(side, schema, names)
-        kept[side] = held_schema(pa.schema([schema.field(name) for name in names]))
     terms, places = zip(*numbered, strict=True)
     composite = _composite(config, terms)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
@@ -350,7 +353,8 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    return Plan(config, (left, right), bound, terms, places, scope, layout, axes, composite, planar, kept)
+    columns = KeptColumns.of(config, layout, bound, scope, (left, right))
+    return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns)
 
 
 def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:

@@ -216,7 +216,14 @@ def _branch(part: Plan, algorithm: str, layout: KeyLayout) -> BranchLayout:
     return BranchLayout(algorithm, layout, time)
 
 
-def plan_join(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+def plan_join(
+    config: JoinSpec,
+    left: pa.Schema,
+    right: pa.Schema,
+    *,
+    numbers: tuple[str, str] | None = None,
+    coded: bool = False,
+) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
 
     Parameters and errors are those of `slidejoin.plan.plan.make_plan`.
@@ -224,12 +231,16 @@ def plan_join(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     found = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
-            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers) for on in found)
+            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded) for on in found)
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return make_plan(config, left, right, numbers=numbers)
-        whole = make_plan(replace(config, algorithm="auto", options=None), left, right, numbers=numbers)
+            return make_plan(config, left, right, numbers=numbers, coded=coded)
+        auto = replace(config, algorithm="auto", options=None)
+        whole = make_plan(auto, left, right, numbers=numbers, coded=coded)
+        columns = dict(whole.columns)
+        for part in parts:
+            columns = {side: one.with_codes(part.columns[side].codes) for side, one in columns.items()}
         return UnionPlan(
-            config, whole.schemas, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
-            False, whole._kept, parts,  # noqa: FBT003, SLF001 - the plan without branches
+            config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
+            False, columns, parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
-    return make_plan(config, left, right, numbers=numbers)
+    return make_plan(config, left, right, numbers=numbers, coded=coded)

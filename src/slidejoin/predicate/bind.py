@@ -9,6 +9,7 @@ from slidejoin.predicate.expression.expr import And, Expr
 from slidejoin.predicate.ranges.terms import RangeTerm, make_terms
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
+from slidejoin.predicate.truth.text_codes import code_column, coded_columns, in_codes
 from slidejoin.predicate.truth.tree import BOOLEAN, Node, columns_of
 from slidejoin.predicate.truth.values import rows_of
 
@@ -57,12 +58,15 @@ class BoundPredicate:
         Conjuncts on both sides that no term covers.
     never
         Whether a constant part is false or unknown, so that no pair can match.
+    codes
+        For each side the columns of codes that are compared instead of texts, and the columns of these.
     """
 
     terms: tuple[RangeTerm, ...]
     residual: tuple[Expr, ...]
     never: bool
     _nodes: tuple[tuple[Expr, Node], ...]
+    codes: dict[Side, dict[str, str]]
     _own: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
     _filters: dict[frozenset[int], BoundFilter | None] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -132,8 +136,10 @@ def _columns(nodes: tuple[Node, ...], side: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for where, name in columns_of(node) if where == side))
 
 
-def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema) -> BoundPredicate:
+def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema, *, coded: bool = False) -> BoundPredicate:
     """Give a predicate the types of two schemas.
+
+    With `coded`, equalities of two columns of texts are those of their codes, see `truth.text_codes`.
 
     Raises
     ------
@@ -152,7 +158,12 @@ def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema) -> BoundPr
     resolve_boolean(expr, schemas)  # report what was written, not its parts
     parts = dict.fromkeys(conjuncts(expr))
     nodes = [(part, resolve_boolean(part, schemas)) for part in parts]
+    codes: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
+    for _, node in nodes if coded else ():
+        for side, name in coded_columns(node).items():
+            codes[side][code_column(name, list(schemas.values()))] = name
+    nodes = [(part, in_codes(node, schemas) if coded else node) for part, node in nodes]
     never = any(not node.sides and node.value is not True for _, node in nodes)
     across = [(part, node) for part, node in nodes if len(node.sides) > 1]
     terms, rest = make_terms(across)
-    return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes))
+    return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes), codes)

@@ -14,7 +14,7 @@ from slidejoin.rows.widths import TEXTS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Heap", "is_text", "long_bytes", "text_arrays", "text_lengths"]
+__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_arrays", "text_lengths"]
 
 SMALLEST_BLOCK = 1 << 12
 LARGEST_BLOCK = 1 << 20
@@ -55,7 +55,7 @@ class Heap:
         return self.used - before
 
     def _put(self, array: pa.Array[Any], target: int, stride: int) -> None:
-        offsets, data = _offsets(array), array.buffers()[2]
+        offsets, data = offsets_of(array), array.buffers()[2]
         address, size = (0, 0) if data is None else (data.address, data.size)
         start = 0
         while True:
@@ -83,11 +83,11 @@ class Heap:
 
 def long_bytes(column: pa.ChunkedArray[Any]) -> int:
     """Return the bytes of a column's texts that do not fit into their records."""
-    lengths = [np.diff(_offsets(array)) for array in column.chunks if len(array)]
+    lengths = [np.diff(offsets_of(array)) for array in column.chunks if len(array)]
     return sum(int(some[some > SHORT].sum()) for some in lengths)
 
 
-def _offsets(array: pa.Array[Any]) -> NDArray[np.int64]:
+def offsets_of(array: pa.Array[Any]) -> NDArray[np.int64]:
     """Return where the texts of an array of at least one begin, and where the last ends."""
     kept = from_buffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
     return kept[array.offset : array.offset + len(array) + 1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Composite keys: values of several terms side by side in one int64, see `slidejoin.plan.key_layout`.
+"""Composite keys: values of several terms side by side in one int64, see `slidejoin.plan.composite_layout`.
 
 A value that has room among its bits is less than 2**63 from their base, so differences fit an int64.
 """

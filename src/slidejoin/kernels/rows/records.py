@@ -23,7 +23,7 @@ from slidejoin.kernels.rows.copying import copy_8, copy_16, copy_32, copy_64, co
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SHORT", "TEXT", "gather_rows", "put_texts", "take_texts"]
+__all__ = ["LONG", "SHORT", "TEXT", "gather_rows", "put_texts", "short_words", "take_texts"]
 
 TEXT = 16
 """Bytes of a text in its record; as a width it marks a text for `gather_rows`."""
@@ -116,6 +116,27 @@ def gather_rows(
                 sizes[c] += _copy_column(rows, BLOCK - at, count, width, offset, target + start * width)
 
 
+@inlined
+def short_words(data: int, begin: int, length: int, size: int) -> tuple[np.uint64, np.uint64]:
+    """Return the words of a text of up to SHORT bytes, which begins in the `size` bytes at the address `data`."""
+    low, high = U64(0), U64(0)
+    if begin + TEXT <= size:
+        low, high = U64(load_64(data + begin)), U64(load_64(data + begin + 8))
+    else:
+        # Words would reach beyond the memory.
+        for place in range(length):
+            byte = U64(load_8(data + begin + place)) << U64(8 * (place & 7))
+            if place < 8:  # noqa: PLR2004 - bytes of a word
+                low |= byte
+            else:
+                high |= byte
+    if length < 8:  # noqa: PLR2004
+        low, high = low & ((U64(1) << U64(8 * length)) - U64(1)), U64(0)
+    else:
+        high &= (U64(1) << U64(8 * (length - 8))) - U64(1)
+    return U64(length) | low << U64(8), low >> U64(56) | high << U64(8)
+
+
 @kernel(I64, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
 def put_texts(
     offsets: NDArray[np.int64], data: int, size: int, start: int, target: int, stride: int, room: NDArray[np.int64]
@@ -137,21 +158,7 @@ def put_texts(
             low, high = U64(LONG) | U64(length) << U64(8), U64(room[0])
             room[0] += length
         else:
-            if begin + TEXT <= size:
-                low, high = U64(load_64(data + begin)), U64(load_64(data + begin + 8))
-            else:
-                # Words would reach beyond the memory.
-                for place in range(length):
-                    byte = U64(load_8(data + begin + place)) << U64(8 * (place & 7))
-                    if place < 8:  # noqa: PLR2004 - bytes of a word
-                        low |= byte
-                    else:
-                        high |= byte
-            if length < 8:  # noqa: PLR2004
-                low, high = low & ((U64(1) << U64(8 * length)) - U64(1)), U64(0)
-            else:
-                high &= (U64(1) << U64(8 * (length - 8))) - U64(1)
-            low, high = U64(length) | low << U64(8), low >> U64(56) | high << U64(8)
+            low, high = short_words(data, begin, length, size)
         text = target + n * stride
         store_64(text, low)
         store_64(text + 8, high)

@@ -56,7 +56,7 @@ class SmallPushSide:
     ) -> None:
         plan, window = parts.plan, parts.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
-        schema = plan.schema(side)
+        schema = plan.taken_schema(side)
         # For each column that is read: its place, the bytes of a value, and where its address is stored.
         self._places: dict[int, tuple[int, list[int]]] = {}
         for at, name in keys.items():

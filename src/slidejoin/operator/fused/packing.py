@@ -27,7 +27,7 @@ from slidejoin.kernels.fused.packing import (
     SHIFTED_BY,
     pack_keys,
 )
-from slidejoin.plan.key_layout import CompositeLayout
+from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.predicate.ranges.shifts import CALM
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES, other

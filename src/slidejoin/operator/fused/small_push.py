@@ -122,7 +122,7 @@ class SmallPush:
         if plan.scope is not None or plan.config.output == "count":
             return False
         for side in SIDES:
-            schema, held, names = plan.schema(side), parts.windows[side].payload.plain, plan.layout.names(side)
+            schema, held, names = plan.taken_schema(side), parts.windows[side].payload.plain, plan.layout.names(side)
             kept = {column.name: column for column in held}
             if not 0 < len(held) <= MOST_COLUMNS or len(names) > MOST_COLUMNS:
                 return False

@@ -94,9 +94,10 @@ class ColumnPlaces:
         self, plan: Plan, plain: Mapping[Side, Sequence[Around | Beside]], held: Mapping[Side, Sequence[Fixed]]
     ) -> None:
         self._keys = {
-            side: [(one, _whole(plan.schema(side), one.column)) for one in columns] for side, columns in plain.items()
+            side: [(one, _whole(plan.taken_schema(side), one.column)) for one in columns]
+            for side, columns in plain.items()
         }
-        self._held = {side: _held(plan.schema(side), columns) for side, columns in held.items()}
+        self._held = {side: _held(plan.taken_schema(side), columns) for side, columns in held.items()}
         self._order: dict[str, tuple[int, ...]] = {}
 
     def keys(self, taken: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:

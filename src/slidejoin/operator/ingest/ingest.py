@@ -59,7 +59,7 @@ class Ingest:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._kept = {side: plan.kept_schema(side) for side in SIDES}
-        self._as_given = {side: _as_given(plan.schema(side), self._kept[side]) for side in SIDES}
+        self._as_given = {side: _as_given(plan.taken_schema(side), self._kept[side]) for side in SIDES}
 
     def take(
         self,

@@ -93,7 +93,7 @@ class Segment:
     parts : dict from side to SealedPart
         Their keys: one, or in a self-join one for each role.
     layouts : dict from side to (k,) int64
-        How these keys are laid out, see `slidejoin.plan.key_layout.CompositeLayout.numbers`.
+        How these keys are laid out, see `slidejoin.plan.composite_layout.CompositeLayout.numbers`.
     """
 
     entry: Entry

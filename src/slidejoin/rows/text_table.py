@@ -1,0 +1,197 @@
+"""Texts as numbers: equal texts have one code, different ones have different codes, as long as they are remembered.
+
+Texts are remembered by epochs, which whoever owns the table counts. What was last seen in an epoch that is over is
+forgotten when room is needed, and its code is given out again. So codes stay below four times the number of texts that
+are alive at once, for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pat
+
+from slidejoin.kernels.rows.records import LONG
+from slidejoin.kernels.rows.text_table import (
+    CODE,
+    EPOCH,
+    FREED,
+    LOW_32,
+    SLOT,
+    STATE,
+    TEXTS,
+    USED,
+    add_texts,
+    find_texts,
+    rebuild,
+)
+from slidejoin.rows.arrow_buffers import buffer_of, chunks_of
+from slidejoin.rows.text import is_text, offsets_of, text_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TextTable"]
+
+FEWEST = 1 << 9
+"""Texts for which there is room at first."""
+
+SLOTS = 2
+"""Slots for each text for which there is room."""
+
+ALL_BITS = (1 << 64) - 1
+"""The bits of a hash that are used; tests use few, so that hashes collide."""
+
+
+class TextTable:
+    """Codes of texts, int64 from 0 on.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = TextTable()
+    >>> table.codes(pa.chunked_array([["a", "b"], [None, "a"]]), epoch=0).to_pylist()
+    [0, 1, None, 0]
+    """
+
+    def __init__(self) -> None:
+        self._slots = np.zeros((SLOTS * FEWEST, SLOT), np.uint64)
+        self._heap = np.empty(0, np.uint8)
+        self._free = np.empty(FEWEST, np.int64)
+        self._state = np.zeros(STATE, np.int64)
+        self.oldest = 0
+        """The first epoch of which texts must be remembered."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self._slots.nbytes + self._heap.nbytes + self._free.nbytes
+
+    @property
+    def texts(self) -> int:
+        """How many texts have a code."""
+        return int(self._state[TEXTS])
+
+    # -- codes ---------------------------------------------------------------------------------------------------------
+
+    def codes(self, column: pa.ChunkedArray[Any], epoch: int) -> pa.ChunkedArray[Any]:
+        """Return the codes of a column of strings or binary in any layout, int64, NULL where it is NULL.
+
+        `epoch` is the present one, which is never below an earlier one.
+        """
+        return self.complete(self.look_up(column, epoch), epoch)
+
+    def look_up(self, column: pa.ChunkedArray[Any], epoch: int) -> list[LookUp]:
+        """Find the codes of those texts of a column that have one; several threads may do that at once."""
+        found = []
+        for chunk in column.chunks:
+            one = LookUp(chunk)
+            one.absent = find_texts(*one.texts, self._slots, self._heap, ALL_BITS, epoch, one.codes, one.missing)
+            found.append(one)
+        return found
+
+    def complete(self, found: Sequence[LookUp], epoch: int) -> pa.ChunkedArray[Any]:
+        """Give codes to the other texts, and return the codes of all."""
+        for one in found:
+            self._add(one, epoch)
+        return chunks_of([one.array() for one in found], pa.int64())
+
+    def _add(self, one: LookUp, epoch: int) -> None:
+        done = 0
+        while done < one.absent:
+            done = add_texts(
+                *one.texts, self._slots, self._heap, self._free, self._state, ALL_BITS, epoch, one.codes, one.missing,
+                done, one.absent,
+            )  # fmt: skip
+            if done < one.absent:
+                row, offsets = one.missing[done], one.texts[0]
+                self.make_room(int(offsets[row + 1] - offsets[row]))
+
+    def make_room(self, least: int = 0) -> None:
+        """Forget what is no longer needed, and make room for a text of so many bytes and for as many texts again."""
+        old, heap, lengths = self._slots, self._heap, self._slots[:, 0]
+        alive = (old[:, CODE] != 0) & (old[:, EPOCH] >= self.oldest)
+        room, texts = self._free.size, int(alive.sum())
+        while 2 * texts > room:
+            room *= 2
+        held = int((lengths[alive & ((lengths & np.uint64(255)) == LONG)] >> np.uint64(8)).sum())
+        self._slots = np.zeros((SLOTS * room, SLOT), np.uint64)
+        self._heap = np.empty(2 * (held + least), np.uint8)
+        used = np.zeros(self._state[USED], np.bool_)
+        rebuild(old, self._slots, heap, self._heap, used, self._state, ALL_BITS, self.oldest)
+        # The lowest codes are given out first, so that all stay small.
+        free = np.flatnonzero(~used)[::-1]
+        self._free = np.empty(room, np.int64)
+        self._free[: free.size] = free
+        self._state[FREED] = free.size
+
+    # -- texts ---------------------------------------------------------------------------------------------------------
+
+    def texts_of(self, codes: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
+        """Return the texts that have these codes, NULL where there is none; `kind` is the type, see `is_text`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = TextTable()
+        >>> codes = table.codes(pa.chunked_array([["a", "a longer text", None]]), epoch=0)
+        >>> table.texts_of(codes, pa.string()).to_pylist()
+        ['a', 'a longer text', None]
+        """
+        taken = self._slots[self._slots[:, CODE] != 0]
+        long = (taken[:, 0] & np.uint64(255)) == LONG
+        taken[long, 1] += np.uint64(self._heap.ctypes.data)
+        words = np.zeros((max(int(self._state[USED]), 1), 2), np.uint64)
+        words[(taken[:, CODE] & np.uint64(LOW_32)).astype(np.int64) - 1] = taken[:, :2]
+        found: list[pa.Array[Any]] = []
+        for chunk in codes.chunks:
+            valid = np.asarray(chunk.is_valid()).astype(np.uint8) if chunk.null_count else None
+            own = words[np.asarray(chunk.fill_null(0) if chunk.null_count else chunk)]
+            if valid is not None:
+                own[valid == 0] = 0
+            texts = text_arrays(kind, own, None, valid)
+            found += texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+        return chunks_of(found, kind)
+
+
+class LookUp:
+    """The texts of an array, and the codes that are known of them.
+
+    Attributes
+    ----------
+    texts : tuple
+        Where they are: (n + 1,) int64 offsets, the address and the size of the bytes.
+    codes : (n,) int64
+    missing : (n,) int64
+        In the first `absent` places the rows whose texts have no code yet.
+    """
+
+    __slots__ = ("_array", "_indices", "absent", "codes", "missing", "texts")
+
+    def __init__(self, array: pa.Array[Any]) -> None:
+        self._indices: pa.Array[Any] | None = None
+        if pat.is_dictionary(array.type):
+            indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
+            if len(entries) > len(array):
+                array = entries.take(indices)
+            else:
+                array, self._indices = entries, indices
+        if not is_text(array.type):
+            # Views, and binary of fixed size.
+            array = array.cast(pa.large_string() if pat.is_string_view(array.type) else pa.large_binary())
+        self._array = array
+        data, rows = array.buffers()[2], len(array)
+        address, size = (0, 0) if data is None else (data.address, data.size)
+        self.texts = (offsets_of(array) if rows else np.zeros(1, np.int64)), address, size
+        self.codes, self.missing, self.absent = np.empty(rows, np.int64), np.empty(rows, np.int64), 0
+
+    def array(self) -> pa.Array[Any]:
+        """Return the codes of all rows, NULL where the text is."""
+        marks = pc.is_valid(self._array).buffers()[1] if self._array.null_count else None
+        codes: pa.Array[Any] = pa.Array.from_buffers(
+            pa.int64(), self.codes.size, [marks, buffer_of(self.codes)], self._array.null_count
+        )
+        return codes if self._indices is None else codes.take(self._indices)
