@@ -78,20 +78,26 @@ def test_the_index_follows_how_many_rows_are_equal(on: str, together: str, monke
 THREE = "l.a < r.a AND l.b > r.b AND l.c < r.c"
 
 
-def ranges(rng: np.random.Generator, side: str, rows: int, useless: str) -> dict[str, Any]:
-    """Columns a, b and c, of which all pairs pass one; of the two others few pairs pass both, though half pass each."""
+def ranges(rng: np.random.Generator, side: str, rows: int, useless: str, *, apart: bool = True) -> dict[str, Any]:
+    """Columns a, b and c, of which all pairs pass one; of the two others few pairs pass both, though half pass each.
+
+    With `apart` they are far from each other in one row, so that neither closes the other's range.
+    """
     near = rng.integers(0, 1 << 20, rows)
     columns = {name: near + rng.integers(0, 50, rows) for name in "abc"}
     if useless == "c":  # l.a < r.a and l.b > r.b are nearly opposite
         columns["c"] = rng.integers(0, 9, rows) + 20 * (side == "right")
     else:  # l.b > r.b and l.c < r.c are
         columns["a"] = rng.integers(0, 9, rows) + 20 * (side == "right")
+    for name in "abc" if apart else "":
+        columns[name][0] += (name == "b") << 22
     return columns
 
 
 @pytest.mark.parametrize("window", [sj.CountWindow(6000), sj.TimeWindow(30, on="ts")], ids=["count", "time"])
 @pytest.mark.parametrize("together", [True, False], ids=["both sides", "one side a push"])
-def test_the_pair_follows_the_data(window: Any, together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("apart", [True, False], ids=["one interval is long", "all are short"])
+def test_the_pair_follows_the_data(window: Any, together: bool, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of all pairs pass each of two terms and few pass both: only a look at pairs of terms tells."""
     set_limits(monkeypatch, CHANGE_COST=1.0, ENOUGH=1 << 10)
     rng, used, time = np.random.default_rng(2), [], 0
@@ -102,14 +108,17 @@ def test_the_pair_follows_the_data(window: Any, together: bool, monkeypatch: pyt
     for useless in ("c", "a", "c"):
         for _ in range(8):
             time += 20
-            left, right = (ranges(rng, side, 1500, useless) | {"ts": np.full(1500, time)} for side in ("left", "right"))
+            left, right = (
+                ranges(rng, side, 1500, useless, apart=apart) | {"ts": np.full(1500, time)}
+                for side in ("left", "right")
+            )
             for push in ({"left": left, "right": right},) if together else ({"left": left}, {"right": right}):
                 one, two = (join.push(**push) for join in joins)
                 assert one.equals(two)
         told = joins[0].explain()
-        used.append({name for name in "abc" if f"indexed: l.{name}" in told or f"indexed with it: l.{name}" in told})
-        assert f"not indexed, checked row by row: l.{useless} " in told
-        assert "index: runs sorted by one key with bounds of another" in told
+        used.append({name for name in "abc" if f"not indexed, checked row by row: l.{name} " not in told})
+        assert ("index: runs sorted by one key with bounds of another" in told) == apart
+        assert ("closed by the longest interval of the window" in told) == (not apart)
         assert "measured:" in told
         assert "candidates a row in the indexed terms" in told
     assert used == [{"a", "b"}, {"b", "c"}, {"a", "b"}]

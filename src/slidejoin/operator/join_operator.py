@@ -80,10 +80,13 @@ class JoinOperator:
         # Which indexes a window has is the topology's choice, so it comes first.
         self.topology = make_topology(plan, self.windows, workers, self.stats, memory)
         making = self.topology.make_index
-        left = SideWindow(plan, "left", merge=merge, algorithm=name, make_index=making)
+        self._pair_advisor = PairAdvisor(plan)
+        self._pair_advisor.open &= algorithm is None
+        closing = self._pair_advisor.closing if self._pair_advisor.open else ()
+        left = SideWindow(plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing)
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
-        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name, make_index=making)
+        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing)
         self.windows |= {"left": left, "right": right}
         self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
         """The codes of texts; None if the plan compares none."""
@@ -95,8 +98,6 @@ class JoinOperator:
         self.general = GeneralPath(parts)
         self._advisor = IndexAdvisor(plan)
         self._advisor.open &= algorithm is None
-        self._pair_advisor = PairAdvisor(plan)
-        self._pair_advisor.open &= algorithm is None
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
@@ -125,6 +126,8 @@ class JoinOperator:
             self.stats.since("arrive", start)
         batch = PushBatch(tables, order_by, self.clock, self.ingest)
         fused = self.fused
+        if fused is not None:
+            self._choose_pair(tables, batch.rows)
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)
             out = fused.run(batch, first)
@@ -176,7 +179,7 @@ class JoinOperator:
         ``own_clock=False``.
         """
         self._change_if_stretched(push)
-        self._choose_pair(push)
+        self._choose_pair(push.tables, push.rows)
         slices, begin = slices_of(self.plan, push), {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
@@ -291,12 +294,18 @@ class JoinOperator:
         ):
             self._change_to(self.plan.index_terms("bi_sort"))
 
-    def _choose_pair(self, push: Push) -> None:
+    def _choose_pair(self, tables: Mapping[Side, pa.Table], rows: int) -> None:
         """Index other terms if the rows that come make these cheaper."""
         advisor, left, right = self._pair_advisor, self.windows["left"], self.windows["right"]
-        if not advisor.open or not advisor.due(left.rows_seen + right.rows_seen + push.rows):
+        if not advisor.open:
             return
-        better = advisor.better(left.chosen, push.tables, self.windows)
+
+        def lengthened() -> bool:
+            return left.lengthened(tables["left"]) or right.lengthened(tables["left" if self._self_join else "right"])
+
+        if not advisor.due(left.rows_seen + right.rows_seen + rows, lengthened):
+            return
+        better = advisor.better(left.chosen, tables, self.windows)
         if better is not None and not any(window.stretched() for window in self.windows.values()):
             self._change_to(better)
 

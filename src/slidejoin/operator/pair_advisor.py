@@ -6,16 +6,21 @@ many they are is estimated from a sample of rows, for each term and for terms to
 
 from __future__ import annotations
 
+from math import ceil, inf, log2
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from slidejoin.operator.selectivity import selectivities
 from slidejoin.plan.index_terms import RANGES, alternatives
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from slidejoin.operator.selectivity import Selectivities
     from slidejoin.operator.window.side import SideWindow
@@ -34,14 +39,22 @@ CANDIDATE_COST, PAIR_COST = 10.0, 2.0
 SCAN_COST = 0.02
 """Nanoseconds that the planar index takes for each row that passes its first key: bounds of blocks are looked at."""
 
+CELL_COST, CROWD_COST = 20.0, 3.0
+"""Nanoseconds for each cell after the second one that a closed range touches, and for each row of a cell that is wider
+than ranges are."""
+
 CHANGE_COST = 250.0
 """Nanoseconds for each row of the window of changing the index: not done before staying has cost as much."""
 
 STAY = 1.25
 """Another choice has to be this many times cheaper."""
 
-EARLY, ENOUGH = 1 << 10, 1 << 18
+EARLY, ENOUGH = 1 << 10, 1 << 20
 """Rows between two checks, which take 1 ms: at least, and while the join is fast; in between they double."""
+
+OPEN, MOST_CELLS = float(1 << 62), 1e6
+"""Wider ranges of integers than this are open, as are those of doubles that are that wide; and more cells than a probe
+reads."""
 
 PATIENCE = 1.0
 """Seconds from one check to the next, however few rows came: a wrong choice may be a thousand times slower."""
@@ -73,22 +86,27 @@ class PairAdvisor:
     ----------
     open : bool
         Whether there is anything to choose that the `IndexAdvisor` does not.
+    closing : tuple of pair of int
+        Places of terms whose ranges may be closed, each with the term that closes them.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._choices = alternatives(plan.terms, plan.config.window)
+        self.closing = tuple({chosen.pair: None for chosen in self._choices if chosen.pair is not None})
         several = _several(plan) and not plan.branches
         self.open = plan.config.algorithm == "auto" and several and not plan.bound.never
         self._estimates: list[Estimate] = []
         self._at, self._rows, self._lost, self._checked = 0, 0, 0.0, 0.0
 
-    def due(self, rows: int) -> bool:
-        """Tell whether it is time for a check; the join has had so many rows, those that come included."""
+    def due(self, rows: int, lengthened: Callable[[], bool]) -> bool:
+        """Tell whether it is time for a check; the join has had so many rows, those that come included.
+
+        `lengthened` tells whether what is indexed now may suddenly be far worse.
+        """
         new = rows - self._at
-        if new < min(EARLY, ENOUGH):
-            return False
-        if new < min(ENOUGH, self._at) and perf_counter() - self._checked < PATIENCE:
+        waits = new < min(EARLY, ENOUGH) or (new < min(ENOUGH, self._at) and perf_counter() - self._checked < PATIENCE)
+        if waits and not lengthened():
             return False
         self._at, self._rows = rows, new
         return True
@@ -106,11 +124,14 @@ class PairAdvisor:
             Rows that arrive now.
         windows : dict from side to SideWindow
         """
-        seen = selectivities(self._plan, tables, windows)
+        seen = selectivities(self._plan, tables, windows, self.closing)
         self._checked = perf_counter()
         if seen is None:
             return None
-        self._estimates = sorted((self._estimate(chosen, seen) for chosen in self._choices), key=lambda one: one.cost)
+        choices = [one for chosen in self._choices if (one := _sized(chosen, seen)) is not None]
+        if used.pair is not None and used not in choices:
+            choices.append(used)
+        self._estimates = sorted((self._estimate(chosen, seen) for chosen in choices), key=lambda one: one.cost)
         ours, best = self._of(used), self._estimates[0]
         if ours is None or ours.cost <= STAY * best.cost:
             self._lost = 0.0
@@ -122,8 +143,13 @@ class PairAdvisor:
         return best.chosen
 
     def _estimate(self, chosen: IndexTerms, seen: Selectivities) -> Estimate:
-        plan = self._plan
-        candidates, cost = seen.rows(chosen.places), ROW_COST[chosen.algorithm]
+        plan, cost = self._plan, ROW_COST[chosen.algorithm]
+        if chosen.pair is not None:
+            candidates = seen.rows((*chosen.equal, chosen.pair))
+            if chosen.widths is not None:
+                cost += _cells_cost(chosen.widths, seen.widths(chosen.pair), candidates)
+        else:
+            candidates = seen.rows(chosen.places)
         if chosen.algorithm == "planar":
             cost += SCAN_COST * seen.rows(chosen.key)
         if len(chosen.places) < len(plan.terms) or chosen.algorithm == "band_cells":
@@ -150,7 +176,41 @@ class PairAdvisor:
 
     def _told(self, one: Estimate) -> str:
         labels = " and ".join(self._plan.terms[place].label for place in one.chosen.places)
+        if one.chosen.closed_by is not None:
+            labels += f" closed by {self._plan.terms[one.chosen.closed_by].label}"
         return f"{NAMES[one.chosen.algorithm]} on {labels}: {one.candidates:,.1f} candidates, {one.cost:,.0f} ns"
+
+
+def _sized(chosen: IndexTerms, seen: Selectivities) -> IndexTerms | None:
+    """Return a choice with cells as wide as closed ranges mostly are; None if these are open, or no cells serve."""
+    if chosen.pair is None:
+        return chosen
+    found = {side: float(np.median(widths)) for side, widths in seen.widths(chosen.pair).items()}
+    if not found or max(found.values()) >= OPEN:
+        return None
+    if chosen.algorithm != "band_cells":
+        return chosen
+    # Where one side is not probed now, as wide as the other one's.
+    widest = max(found.values())
+    left, right = (_power_of_two(found.get(side, widest)) for side in SIDES)
+    return chosen._replace(widths=(left, right))
+
+
+def _power_of_two(width: float) -> float:
+    """Return the power of two from that width on; 0 of ranges of one key, or empty ones."""
+    return 2.0 ** ceil(log2(width)) if width > 0 else 0.0
+
+
+def _cells_cost(cells: tuple[float, float], widths: Mapping[Side, NDArray[np.float64]], candidates: float) -> float:
+    """Return the nanoseconds that a row takes because ranges are wider, or narrower, than the cells of that width."""
+    costs = [0.0]
+    for side, width in zip(SIDES, cells, strict=True):
+        if side in widths:
+            touched = widths[side] / width if width else np.where(widths[side] > 0, inf, 1.0)
+            times = np.minimum(touched, MOST_CELLS)
+            costs.append(float(CELL_COST * np.maximum(times - 2, 0).mean()))
+            costs[-1] += CROWD_COST * candidates * max(float(np.median(1 / np.maximum(times, 1 / MOST_CELLS))) - 2, 0)
+    return max(costs)
 
 
 def _several(plan: Plan) -> bool:

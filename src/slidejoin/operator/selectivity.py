@@ -15,12 +15,13 @@ from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.closed_ranges import Closing
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.ranges import Ranges
     from slidejoin.sides import Side
@@ -32,6 +33,21 @@ PROBES, STORED, LEAST = 256, 512, 128
 stands for eight rows of a window of 2**20."""
 
 
+class ClosedSample(NamedTuple):
+    """Closed ranges of some probes, see `slidejoin.plan.closed_ranges`.
+
+    Attributes
+    ----------
+    passes : (probes, stored) bool
+        Which pairs pass.
+    widths : (probes,) float64
+        How wide they are, of those that are not empty; as keys or, where these are doubles, as values.
+    """
+
+    passes: NDArray[np.bool_]
+    widths: NDArray[np.float64]
+
+
 class PairSample(NamedTuple):
     """Some probes of one side and some stored rows of the other one.
 
@@ -39,6 +55,10 @@ class PairSample(NamedTuple):
     ----------
     passes : tuple of (probes, stored) bool
         For each term which pairs pass.
+    closed : dict from pair of int to ClosedSample
+        The same for each two terms of which one closes the other's ranges, and how wide these are then.
+    role : {"left", "right"}
+        Whose rows probe.
     scale : float
         Rows of the window for each pair of the sample, averaged over the probes.
     probes : int
@@ -46,6 +66,8 @@ class PairSample(NamedTuple):
     """
 
     passes: tuple[NDArray[np.bool_], ...]
+    closed: dict[tuple[int, int], ClosedSample]
+    role: Side
     scale: float
     probes: int
 
@@ -62,27 +84,36 @@ class Selectivities:
     def __init__(self, samples: Sequence[PairSample]) -> None:
         self._samples = samples
         self._probes = sum(sample.probes for sample in samples)
-        self._known: dict[frozenset[int], float] = {}
+        self._known: dict[frozenset[int | tuple[int, int]], float] = {}
 
-    def rows(self, places: Sequence[int]) -> float:
-        """Return how many stored rows pass all of these terms, for a probe on average. O(probes · stored), once."""
+    def rows(self, places: Sequence[int | tuple[int, int]]) -> float:
+        """Return how many stored rows pass all of these terms, for a probe on average. O(probes · stored), once.
+
+        A pair of terms stands for the closed ranges of the first one.
+        """
         wanted = frozenset(places)
         found = self._known.get(wanted)
         if found is None:
-            found = sum(_rows(sample, sorted(wanted)) * sample.probes for sample in self._samples) / self._probes
+            found = sum(_rows(sample, wanted) * sample.probes for sample in self._samples) / self._probes
             self._known[wanted] = found
         return found
 
+    def widths(self, pair: tuple[int, int]) -> dict[Side, NDArray[np.float64]]:
+        """Return how wide the closed ranges of the keys of each side are, (probes,) each, for sides that are probed."""
+        found = {other(sample.role): sample.closed[pair].widths for sample in self._samples if sample.probes}
+        return {side: widths for side, widths in found.items() if widths.size}
 
-def _rows(sample: PairSample, places: Sequence[int]) -> float:
-    passing = sample.passes[places[0]]
-    for place in places[1:]:
-        passing = passing & sample.passes[place]
-    return int(np.count_nonzero(passing)) * sample.scale
+
+def _rows(sample: PairSample, places: Collection[int | tuple[int, int]]) -> float:
+    passing = [sample.closed[place].passes if isinstance(place, tuple) else sample.passes[place] for place in places]
+    return int(np.count_nonzero(np.logical_and.reduce(passing))) * sample.scale
 
 
 def selectivities(
-    plan: Plan, tables: Mapping[Side, pa.Table], windows: Mapping[Side, SideWindow]
+    plan: Plan,
+    tables: Mapping[Side, pa.Table],
+    windows: Mapping[Side, SideWindow],
+    closing: Sequence[tuple[int, int]] = (),
 ) -> Selectivities | None:
     """Compare a sample of rows that arrive, or arrived last, with one of rows that are stored, or arrive with them.
 
@@ -93,6 +124,8 @@ def selectivities(
     tables : dict from side to pyarrow.Table
         Rows that arrive now, which are not stored yet; those of a self-join on the left.
     windows : dict from side to SideWindow
+    closing : sequence of pair of int
+        Places of terms whose ranges may be closed, each with the term that closes them.
     """
     source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
     samples = []
@@ -104,8 +137,18 @@ def selectivities(
         rows = _stored(stored) if stored.payload.rows >= LEAST else _evenly(source[other(role)], STORED)
         # Rows of one push meet each other, too: half of them come before a probe.
         scale = (stored.payload.rows + coming / 2) / rows.num_rows / probes.num_rows
-        samples.append(PairSample(_passes(plan, role, probes, rows), scale, max(source[role].num_rows, 1)))
+        known = _closings(plan, stored, source[other(role)], closing)
+        passes, closed = _passes(plan, role, probes, rows, known)
+        samples.append(PairSample(passes, closed, role, scale, max(source[role].num_rows, 1)))
     return Selectivities(samples) if samples else None
+
+
+def _closings(plan: Plan, stored: SideWindow, coming: pa.Table, pairs: Sequence[tuple[int, int]]) -> list[Closing]:
+    """Return how the rows of a window close ranges, together with those that come."""
+    if not pairs:
+        return []
+    found = stored.distances.of(term_keys(plan, stored.side, coming)) if coming.num_rows else ()
+    return [stored.distances.closing(pair, found) for pair in pairs]
 
 
 def _evenly(table: pa.Table, most: int) -> pa.Table:
@@ -136,19 +179,30 @@ def _at(window: SideWindow, places: NDArray[np.int64]) -> pa.Table:
     return payload.take(payload.schema.names, places - (ends - counts)[stretch] + starts[stretch])
 
 
-def _passes(plan: Plan, role: Side, probes: pa.Table, stored: pa.Table) -> tuple[NDArray[np.bool_], ...]:
-    """Return which pairs pass each term, (probes, stored); none does of a row that matches nothing by itself."""
+def _passes(
+    plan: Plan, role: Side, probes: pa.Table, stored: pa.Table, closing: Sequence[Closing]
+) -> tuple[tuple[NDArray[np.bool_], ...], dict[tuple[int, int], ClosedSample]]:
+    """Return which pairs pass each term, (probes, stored), and each closed range.
+
+    None does of a row that matches nothing by itself.
+    """
     keys, columns = term_keys(plan, other(role), stored), columns_of(probes)
     kept = plan.bound.prefilter(role, columns)
-    found = []
-    for place, term in enumerate(plan.terms):
-        inside = _inside(term.ranges(role, columns), keys.values[place])
+    asked = [term.ranges(role, columns) for term in plan.terms]
+
+    def passing(ranges: Ranges, place: int) -> NDArray[np.bool_]:
+        inside = _inside(ranges, keys.values[place])
         if kept is not None:
             inside &= kept[:, None]
         if keys.kept is not None:
             inside &= keys.kept
-        found.append(inside)
-    return tuple(found)
+        return inside
+
+    closed = {}
+    for one in closing:
+        ranges = one.closed(asked)
+        closed[one.range, one.by] = ClosedSample(passing(ranges, one.range), one.widths(ranges))
+    return tuple(passing(ranges, place) for place, ranges in enumerate(asked)), closed
 
 
 def _inside(ranges: Ranges, keys: NDArray[np.int64]) -> NDArray[np.bool_]:

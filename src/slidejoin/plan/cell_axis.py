@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.window import Window
 
-__all__ = ["cell_axes"]
+__all__ = ["axes_of_widths", "cell_axes"]
 
 
 PLACES = 16
@@ -45,19 +45,33 @@ def cell_axes(term: object, window: Window) -> dict[Side, Axis] | None:
     """
     if not isinstance(term, RangeTerm) or term.pieces != 1:
         return None
-    if isinstance(window, CountWindow) and max(window.left, window.right) > LONGEST // 2:
+    if _too_long(window):
         return None
     if term.shape == "equality":
         return dict.fromkeys(SIDES, Axis(0, None, "an equality needs one cell"))
     if term.shape != "band" or term.widths is None:
         return None
+    return axes_of_widths(term, window, term.widths)
+
+
+def axes_of_widths(term: object, window: Window, widths: tuple[float, float]) -> dict[Side, Axis] | None:
+    """Return how each side's keys are spread over cells, given how wide ranges of left keys and of right keys are.
+
+    Ranges may be of other widths, too: a probe then reads more cells than two. Returns None if cells do not serve.
+    """
+    if not isinstance(term, RangeTerm) or _too_long(window):
+        return None
     axes: dict[Side, Axis] = {}
-    for side, width in zip(SIDES, term.widths, strict=True):
+    for side, width in zip(SIDES, widths, strict=True):
         axis = _axis_of_doubles(width) if term.of_doubles(side) else _axis_of_integers(ceil(width))
         if axis is None:
             return None
         axes[side] = axis
     return axes
+
+
+def _too_long(window: Window) -> bool:
+    return isinstance(window, CountWindow) and max(window.left, window.right) > LONGEST // 2
 
 
 def _axis_of_integers(width: int) -> Axis | None:

@@ -71,6 +71,7 @@ def explained_terms(
     indexed: Sequence[int],
     bound: BoundPredicate,
     loose: frozenset[int],
+    closed_by: int | None = None,
 ) -> Explained:
     """Explain for each part of a predicate whether it is indexed.
 
@@ -82,9 +83,11 @@ def explained_terms(
         Places of those that are indexed, together if they are several.
     loose
         Numbers of the predicate's terms whose candidates are rechecked.
+    closed_by
+        Place of the term that closes the range that is indexed, None without one.
     """
     first, *beside = (terms[place] for place in indexed)
-    others = [term for place, term in enumerate(terms) if place not in indexed]
+    others = [term for place, term in enumerate(terms) if place not in indexed and place != closed_by]
     lines = []
     if first.shape == "all":
         lines.append(
@@ -93,6 +96,10 @@ def explained_terms(
     else:
         lines.append(f"indexed: {_named(first, config)}")
     lines += [f"indexed with it: {_named(term, config)}" for term in beside]
+    if closed_by is not None:
+        lines.append(
+            f"closed by the longest interval of the window, and checked row by row: {_named(terms[closed_by], config)}"
+        )
     lines += [f"not indexed, checked row by row: {_named(term, config)}" for term in others]
     for side in SIDES:
         own = [part for part in conjuncts(config.on) if _sides(part) == {side}]
@@ -103,7 +110,7 @@ def explained_terms(
     if bound.never:
         lines.append("a constant part of the predicate is never true: no pair can match")
         return Explained(lines, [])
-    warning = None if beside else _warning(config, first, others, checked=rest is not None)
+    warning = None if beside or closed_by is not None else _warning(config, first, others, checked=rest is not None)
     return Explained(lines, [] if warning is None else [f"warning: {warning}"])
 
 

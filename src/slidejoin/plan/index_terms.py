@@ -1,15 +1,17 @@
 """Which terms of a plan an index answers, and what else it could answer instead.
 
 A predicate of several terms leaves a choice: cells on one band, on the equalities, or on both; sorted runs on one
-range; the planar index on two of them, the first of which orders the rows. What is not indexed is compared row by row,
-so each choice is right, and the best one is that which leaves the fewest rows to compare.
+range, closed by a second one or not (`slidejoin.plan.closed_ranges`); the planar index on two of them, the first of
+which orders the rows. What is not indexed is compared row by row, so each choice is right, and the best one is that
+which leaves the fewest rows to compare.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from slidejoin.plan.cell_axis import cell_axes
+from slidejoin.plan.cell_axis import axes_of_widths, cell_axes
+from slidejoin.plan.closed_ranges import closing_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,11 @@ class IndexTerms(NamedTuple):
         term of the plan.
     second : int or None
         The second key of an index that has two.
+    closed_by : int or None
+        The term that gives the range its other end, see `slidejoin.plan.closed_ranges`; it is compared row by row, too.
+    widths : pair of numbers or None
+        Of a range that is closed and answered by cells: how wide the ranges of left keys mostly are, and those of right
+        keys; powers of two.
 
     Examples
     --------
@@ -53,6 +60,8 @@ class IndexTerms(NamedTuple):
     equal: tuple[int, ...]
     range: int | None
     second: int | None = None
+    closed_by: int | None = None
+    widths: tuple[float, float] | None = None
 
     @property
     def key(self) -> tuple[int, ...]:
@@ -61,11 +70,18 @@ class IndexTerms(NamedTuple):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """All of them."""
+        """All that the index answers."""
         return self.key if self.second is None else (*self.key, self.second)
+
+    @property
+    def pair(self) -> tuple[int, int] | None:
+        """The range and the term that closes it; None without one."""
+        return None if self.range is None or self.closed_by is None else (self.range, self.closed_by)
 
     def axes(self, terms: Sequence[Shaped], window: Window) -> dict[Side, Axis] | None:
         """Return how each side's keys are spread over cells; None if the ranges of the key are not narrow."""
+        if self.range is not None and self.closed_by is not None:
+            return axes_of_widths(terms[self.range], window, (1, 1) if self.widths is None else self.widths)
         return cell_axes(terms[self.key[0] if self.range is None else self.range], window)
 
 
@@ -84,5 +100,15 @@ def alternatives(terms: Sequence[Shaped], window: Window) -> list[IndexTerms]:
     narrow: list[int | None] = [*keys, None] if equal else [*keys]
     cells = [IndexTerms("band_cells", equal, place) for place in narrow]
     runs = [IndexTerms("bi_sort", equal, place) for place in narrow]
+    closed = [
+        IndexTerms(algorithm, equal, one, None, two)
+        for one, two in closing_pairs(terms)
+        if one in ranges
+        for algorithm in ("band_cells", "bi_sort")
+    ]
     pairs = [IndexTerms("planar", equal, one, two) for one in narrow for two in ranges if two != one]
-    return [*(one for one in cells if one.axes(terms, window) is not None), *runs, *pairs]
+    return [
+        *(one for one in (*cells, *closed) if one.algorithm != "band_cells" or one.axes(terms, window)),
+        *runs,
+        *pairs,
+    ]

@@ -10,6 +10,7 @@ import numpy as np
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
+from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.index_terms import IndexTerms
@@ -150,13 +151,16 @@ class Plan:
         """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
         axes = chosen.axes(self.terms, self.config.window) if chosen.algorithm == "band_cells" else None
         axis = None if axes is None else axes[side]
+        answered = {chosen.key[0]} if len(chosen.key) == 1 else set()
+        if chosen.pair is not None and same_keys(self.terms[chosen.pair[0]], self.terms[chosen.pair[1]], side):
+            answered.add(chosen.pair[1])  # a range that is closed by a term of the same key is the range of both
         if len(chosen.key) == 1:
-            key = chosen.key[0]
-            others = tuple(place for place in range(len(self.terms)) if place != key)
-            return PlainLayout(key, _first(chosen.second, others), axis)
+            others = tuple(place for place in range(len(self.terms)) if place not in answered)
+            return PlainLayout(chosen.key[0], _first(chosen.second, others), axis)
         extents = dict.fromkeys(chosen.key, (0, 0)) | dict(extents or {})
         layout = composite_layout(self._composite_of(chosen), len(self.terms), axis, extents)
-        return replace(layout, dims=_first(chosen.second, layout.dims))
+        dims = tuple(place for place in layout.dims if place not in answered)
+        return replace(layout, dims=_first(chosen.second, dims))
 
     def _composite_of(self, chosen: IndexTerms) -> Composite:
         return Composite(chosen.equal, all(self.terms[place].exact for place in chosen.equal), chosen.range)
@@ -271,7 +275,9 @@ class Plan:
         `topology` how the work is spread over cores.
         """
         config, used = self.config, self.index_terms(self.algorithm) if used is None else used
-        terms, warnings = explained_terms(config, self.terms, used.places, self.bound, self.loose)
+        terms, warnings = explained_terms(
+            config, self.terms, used.places, self.bound, self.loose, closed_by=used.closed_by
+        )
         return "\n".join(
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",

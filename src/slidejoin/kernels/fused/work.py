@@ -31,6 +31,7 @@ __all__ = [
     "ASIDE",
     "BEFORE",
     "BEYOND",
+    "CHECKED",
     "CLAIMS",
     "COUNTING",
     "COUNTS",
@@ -102,6 +103,7 @@ LINE = 8
     REACH,  # how far keys may lie apart in the table
     LOWER,  # address of the lower ends of the probes' ranges, 0 where the view has these lie around the probes' keys
     UPPER,  # address of their upper ends, or 0
+    CHECKED,  # addresses of the lower and upper ends of what the last value of each row STORED is checked by, or 0
     WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
     ROLE,  # words of a role
 ) = offsets(
@@ -114,6 +116,7 @@ LINE = 8
         1,
         1,
         1,
+        2,
         1,
     ),  # one more each, since a cut has two ends
     line=LINE,
@@ -159,14 +162,17 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
             lower = upper = work[U64(at + PROBES)]
         lo, hi = i64_at(lower, count), i64_at(upper, count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
-        if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0 and work[U64(at + WIDE)] == 0:
+        checked = work[U64(at + CHECKED)] != 0 or work[U64(at + WIDE)] != 0
+        if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0 and not checked:
             done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, 0, ENDLESS, counts)
         else:
             limit = work[U64(at + BEYOND + stretch + 1)] - MARGIN
             done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, place, limit, counts)
             last -= place
             stored, columns = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)]), work[U64(at + STORED + 2)]
-            if last > 0 and work[U64(at + WIDE)] != 0:
+            if last > 0 and checked:
+                if work[U64(at + CHECKED)] != 0:
+                    lo, hi = i64_at(work[U64(at + CHECKED)], count), i64_at(work[U64(at + CHECKED + 1)], count)
                 last = keep_between(found, place, counts, begin, done, stored, columns, lo, hi)
             if last > 0 and work[U64(at + TIMES)] != 0:
                 times = i64_at(work[U64(at + TIMES)], count)

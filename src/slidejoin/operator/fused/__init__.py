@@ -4,8 +4,8 @@ The general path decides for each push what a plan leaves open: filters, further
 costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
 accepted. The steps are the same: insert, probe, weave; tests run every push through both paths.
 
-Three fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
-and small ones through sorted runs (`sorted_runs`).
+Four fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
+small ones through sorted runs (`sorted_runs`), and those of closed ranges through cells (`intervals`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain
+from slidejoin.operator.fused.intervals import FusedIntervals
 from slidejoin.operator.fused.small_push import SmallPush
 from slidejoin.operator.fused.sorted_runs import FusedRuns
 
@@ -32,10 +33,14 @@ class FusedPath:
     """Pushes of a join whose plan it `serves`, see `slidejoin.operator.push`."""
 
     def __init__(self, parts: JoinParts) -> None:
-        self._cells = FusedCells(parts) if FusedCells.serves(parts) else None
+        self._cells: FusedCells | None = None
         self._fused: list[SmallPush | FusedCells | FusedRuns] = []
-        if self._cells is not None:
+        if FusedCells.serves(parts):
+            self._cells = FusedCells(parts)
             self._fused += [SmallPush(parts, self._cells)] if SmallPush.serves(parts) else []
+        elif FusedIntervals.serves(parts):
+            self._cells = FusedIntervals(parts)
+        if self._cells is not None:
             self._fused.append(self._cells)
         if FusedRuns.serves(parts):
             self._fused.append(FusedRuns(parts))
@@ -45,7 +50,8 @@ class FusedPath:
     @staticmethod
     def serves(parts: JoinParts) -> bool:
         """Tell whether the plan needs nothing that the fused path does not support."""
-        return plain(parts.plan) and (FusedCells.serves(parts) or FusedRuns.serves(parts))
+        served = FusedCells.serves(parts) or FusedRuns.serves(parts) or FusedIntervals.serves(parts)
+        return plain(parts.plan) and served
 
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether one of the fused pushes takes these rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,7 @@ from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
+    from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.sides import Side
 
 __all__ = ["FusedCells"]
@@ -95,12 +96,12 @@ class AcceptedCells(NamedTuple):
 class FusedCells(FusedPush):
     """Pushes through tables of cells, see `slidejoin.operator.push`."""
 
-    kernels = (meet, pack_keys)
+    kernels: tuple[Callable[..., Any], ...] = (meet, pack_keys)
 
-    def __init__(self, parts: JoinParts) -> None:
+    def __init__(self, parts: JoinParts, columns: Mapping[Side, tuple[Beside, ...]] | None = None) -> None:
         plan, bands = parts.plan, around(parts.plan)
         composite = composite_columns(plan)
-        super().__init__(parts, composite or {side: (band,) for side, band in bands.items()})
+        super().__init__(parts, columns or composite or {side: (band,) for side, band in bands.items()})
         self._largest = slice_rows(plan, 0, {})
         self.work = np.zeros(WORK, np.int64)
         """The work array of a push for kernels, see `slidejoin.kernels.fused.work`."""
@@ -224,14 +225,19 @@ class FusedCells(FusedPush):
             table, own = tables[side], None if times is None else times[side]
             if keys[side].size:
                 self._hold(side, columns[side], first[side], None if own is None else int(own.max()))
-                if own is not None or table.wide:
-                    table.store(keys[side], NO_TIMES if own is None else own.reshape(-1, 1))
+                beside = self._beside(side, own)
+                if beside is not None or table.wide:
+                    table.store(keys[side], NO_TIMES if beside is None else beside.reshape(-1, 1))
             at = self.probe_sides[other(side)].at
             if table.stored is not None:
                 words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
                 words[at + STORED + 2] = table.stored.shape[1]
             if own is not None:
                 words[self.probe_sides[side].at + TIMES] = address_of(own)
+
+    def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:  # noqa: ARG002 - see intervals
+        """Return the further dimension of the rows of one side, (n,) int64; None without one."""
+        return times
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
         """Set the address of the table that one side's probes search, and the numbers of rows before them."""

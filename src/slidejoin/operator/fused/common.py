@@ -10,6 +10,7 @@ from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.output import PairOutput
+from slidejoin.plan.closed_ranges import closing_pairs
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["FusedPush", "SortValues", "around", "arrived", "beside", "plain"]
+__all__ = ["FusedPush", "SortValues", "around", "arrived", "beside", "interval_columns", "plain"]
+
+OPEN_LOW, OPEN_HIGH = -(1 << 63), (1 << 63) - 1
+
+REACH = 1 << 60
+"""Ends no farther from 0 than this are within reach of kernels, see `slidejoin.kernels.predicate.closing`."""
 
 SortValues: TypeAlias = "tuple[NDArray[Any], NDArray[Any]] | None"
 
@@ -111,7 +117,9 @@ def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:
 def plain(plan: Plan) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
     config, bound = plan.config, plan.bound
-    key = (0,) if plan.composite is None else plan.composite.terms
+    key: tuple[int, ...] = (0,) if plan.composite is None else plan.composite.terms
+    if interval_columns(plan):
+        key = (0, 1)
     further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
     return (
         not plan.branches
@@ -123,6 +131,33 @@ def plain(plan: Plan) -> bool:
         and bound.filter(plan.loose) is None
         and not any(bound.filters_side(side) for side in SIDES)
     )
+
+
+def interval_columns(plan: Plan) -> dict[Side, tuple[Beside, Beside]]:
+    """Return, for both sides, the columns of two terms that may close each other's ranges; else nothing.
+
+    Nothing either where the index is no matter of `auto`, or where terms are more than shifts of columns.
+    """
+    if plan.config.algorithm != "auto" or not plan.planar or plan.scope is not None or plan.composite is not None:
+        return {}
+    if len(plan.terms) != 2 or not closing_pairs(plan.terms):  # noqa: PLR2004 - both ends
+        return {}
+    found: dict[Side, tuple[Beside, Beside]] = {}
+    for side in SIDES:
+        one, two = (term.beside(side) if isinstance(term, RangeTerm) else None for term in plan.terms)
+        if one is None or two is None or not (_in_reach(one) and _in_reach(two)):
+            return {}
+        found[side] = one, two
+    return found
+
+
+def _in_reach(beside: Beside) -> bool:
+    """Tell whether a probe's range of that term is one whose ends are open or near."""
+    shift = beside.shift
+    if shift.lows.size != 1:
+        return False
+    low, high = int(shift.lows[0]), int(shift.highs[0])
+    return (low == OPEN_LOW or abs(low) <= REACH) and (high == OPEN_HIGH or abs(high) <= REACH)
 
 
 def around(plan: Plan) -> dict[Side, Around]:

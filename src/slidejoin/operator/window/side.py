@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import Keyspace, make_index
 from slidejoin.index.protocol import Occupancy
+from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.row_keys import term_keys
+from slidejoin.plan.closed_layout import ClosedLayout
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
     from slidejoin.index.protocol import Index, SealedPart
+    from slidejoin.operator.window.distances import Found
     from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.plan import Plan
@@ -66,6 +70,8 @@ class SideWindow:
         Whether sub-windows are merged.
     algorithm : str
         The index, one of `slidejoin.algorithms()`.
+    closing : sequence of pair of int
+        Places of terms whose ranges may be closed, each with the term that closes them.
     make_index : callable
         Makes an empty index, see `slidejoin.operator.topology.protocol`.
 
@@ -77,6 +83,8 @@ class SideWindow:
         The index in use and the terms that it answers.
     layout : KeyLayout
         How the keys of the plan's terms are laid out for the index.
+    distances : Distances
+        How far the keys of such terms are apart.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class SideWindow:
         *,
         merge: bool = True,
         algorithm: str = "bi_sort",
+        closing: Sequence[tuple[int, int]] = (),
         make_index: Callable[[str, Keyspace, Occupancy], Index] = make_index,
     ) -> None:
         self.plan = plan
@@ -98,8 +107,9 @@ class SideWindow:
         self.rows_seen = 0
         window = plan.config.window
         self._capacity = window.size(side) if isinstance(window, CountWindow) else None
+        self.distances = Distances(plan.terms, side, closing)
         self.chosen = plan.index_terms(algorithm)
-        self.layout = plan.key_layout(side, self.chosen)
+        self.layout: KeyLayout = plan.key_layout(side, self.chosen)
         self.index: Index = self._new_index(algorithm)
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
@@ -140,6 +150,7 @@ class SideWindow:
         If the layout of keys has no room for theirs, the stored rows move to an index with a wider one first.
         """
         keys = term_keys(self.plan, self.side, table)
+        self.measure(self.distances.of(keys), first, keys.rows)
         if not self.layout.fits(keys):
             self._lay_out(self.chosen, first, keys)
         return self.index.prepare(self.layout.rows(keys), first)
@@ -236,6 +247,17 @@ class SideWindow:
             return False
         return too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
 
+    def measure(self, found: Found, first: int, rows: int) -> None:
+        """Take the distances of the newest rows, the first with that ordinal, before any probe sees them."""
+        self.distances.add(found, first, rows, min(self.payload.first(first), first), self.payload.rows)
+
+    def lengthened(self, table: pa.Table) -> bool:
+        """Whether rows that come would make closed ranges much wider, see `Distances.lengthened`."""
+        pair = self.chosen.pair
+        if pair is None or not table.num_rows:
+            return False
+        return self.distances.lengthened(pair, self.distances.of(term_keys(self.plan, self.side, table)))
+
     @property
     def hashed(self) -> bool:
         """Whether a key does not say all about its terms, so that rows that are found are compared in these again."""
@@ -256,6 +278,8 @@ class SideWindow:
             stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
             extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]), chosen)
         self.chosen, self.layout = chosen, self.plan.key_layout(self.side, chosen, extents)
+        if chosen.pair is not None:
+            self.layout = ClosedLayout(self.layout, partial(self.distances.closing, chosen.pair))
         self._replace(self._new_index(chosen.algorithm, next_row), next_row)
 
     def relieve(self) -> bool:

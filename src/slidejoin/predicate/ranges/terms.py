@@ -184,6 +184,11 @@ class RangeTerm:
         """Whether some range of a probe has one end only, so that it may hold a large part of all keys."""
         return _is_open(self.what, self.pair)
 
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether ranges of left keys have a lower and an upper end, where they are one piece each."""
+        return _closed(self.what, self.pair)
+
     def of_doubles(self, side: Side) -> bool:
         """Whether that side's keys are the order-preserving bits of doubles, whose differences mean nothing."""
         return self.pair[0 if side == "left" else 1].space == "float"

@@ -1,0 +1,116 @@
+"""Closed ranges of integers go the fused way while intervals are short, and give what a nested loop gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slidejoin as sj
+from slidejoin.operator.fused import cells
+from slidejoin.operator.fused.intervals import FusedIntervals
+from slidejoin.operator.pair_advisor import PairAdvisor
+from tests.law.checks import examples
+from tests.narrow import set_limits
+from tests.operator.fused.test_composite_keys import SCHEMA, streams
+from tests.operator.twins import Twins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREDICATES = [
+    "l.a BETWEEN r.a - 1 AND r.b + 1",
+    "r.b > l.a AND r.c <= l.b",
+    "l.a <= r.b AND r.a <= l.b",
+    "l.a + 2 >= r.a AND l.b < r.b",
+    "l.a + r.b < 3 AND l.c + r.a > 0",
+    "l.a < r.a AND l.b >= r.h",
+]
+
+
+@pytest.fixture(params=["as it is", "tiny"])
+def limits(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Once with limits so small that two threads share each push."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "tiny":
+            patch.setattr(cells, "SMALLEST_SPREAD", 4)
+            patch.setattr("slidejoin.index.cells.band_cells.MOST_FOUND", 80)
+        yield
+
+
+def cells_at_once(patch: pytest.MonkeyPatch, place: int, width: float) -> None:
+    """Begin with cells on one of the closed ranges, and stay there."""
+
+    def better(advisor: PairAdvisor, used: Any, *_: Any) -> Any:
+        closed = [one for one in advisor._choices if one.pair is not None and one.algorithm == "band_cells"]
+        return closed[place % len(closed)]._replace(widths=(width, width)) if used.pair is None else None
+
+    patch.setattr(PairAdvisor, "due", lambda *_: True)
+    patch.setattr(PairAdvisor, "better", better)
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("output", ["pairs", "positions", "count"])
+@examples(25)
+@given(
+    on=st.sampled_from(PREDICATES), made=streams(), size=st.integers(1, 90), slide=st.integers(1, 3),
+    threads=st.integers(1, 2), order=st.sampled_from(["probe", "none"]), place=st.integers(0, 3),
+    width=st.sampled_from([0, 1, 4, 2.0**33]), blocks=st.sampled_from([1, 16]),
+)  # fmt: skip
+def test_both_ways_are_one(
+    output: str, on: str, made: list[dict[str, Any]], size: int, slide: int, threads: int, order: str, place: int,
+    width: float, blocks: int,
+) -> None:  # fmt: skip
+    window = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
+    options: dict[str, Any] = {
+        "on": on, "window": window, "output": output, "threads": threads, "order": order, "schemas": (SCHEMA, SCHEMA),
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        cells_at_once(patch, place, width)
+        patch.setattr("slidejoin.operator.window.distances.BLOCKS", blocks)
+        both = Twins(sj.StreamJoin(**options), **options, algorithm="nested_loop")
+        for number, push in enumerate(made):
+            both.push(push)
+            if number == len(made) // 2:
+                both.fused = sj.StreamJoin.restore(both.fused.snapshot())
+        assert both.fused.stats.pairs == both.general.stats.pairs
+
+
+@pytest.mark.parametrize("output", ["pairs", "count"])
+@pytest.mark.parametrize("on", ["l.a BETWEEN r.b - 9 AND r.c + 9", "l.b <= r.c AND r.b <= l.c"])
+def test_what_the_advisor_finds_goes_the_fused_way(on: str, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pushes of any size, and one with a long interval, which the planar index takes at once."""
+    set_limits(monkeypatch, CHANGE_COST=1.0, ENOUGH=1 << 10)
+    runs: list[int] = []
+    run = FusedIntervals.run
+
+    def watched(*args: Any) -> pa.Table:
+        runs.append(1)
+        return run(*args)
+
+    monkeypatch.setattr(FusedIntervals, "run", watched)
+    rng, used = np.random.default_rng(5), []
+    schema = pa.schema([(name, pa.int64()) for name in "abc"])
+    options: dict[str, Any] = {
+        "on": on, "window": sj.CountWindow(20_000, slide=7), "output": output, "schemas": (schema, schema),
+    }  # fmt: skip
+    both = Twins(sj.StreamJoin(**options), **options, algorithm="planar")
+    for number, rows in enumerate([20_000, *[1, 300, 9000, 20_000] * 4]):
+        push = {}
+        for side in ("left", "right"):
+            b = rng.integers(0, 1 << 20, rows)
+            c = b + rng.integers(0, 30, rows)
+            c[0] += (number == 8) << 30
+            push[side] = pa.table({"a": rng.integers(0, 1 << 20, rows), "b": b, "c": c})
+        both.push(push)
+        operator = both.fused._state.operator
+        assert operator is not None
+        used.append((operator.windows["left"].index.name, len(runs)))
+        runs.clear()
+    assert used[1] == ("band_cells", 1)
+    assert used[8] == ("planar", 0)
+    assert used[-1] == ("band_cells", 1)
