@@ -1,6 +1,7 @@
 """Join two live streams on any comparison, over sliding windows counted in rows or in time.
 
 - `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
+- `MultiJoin`: a join of any number of streams, on a predicate over all of them.
 - `join_streams`: two iterables of batches, joined to their end.
 - `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
 - `CountWindow`, `TimeWindow`: which rows can still meet.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slidejoin.api.feed import Feed
     from slidejoin.api.join_streams import join_streams
+    from slidejoin.api.multi_join import MultiJoin
     from slidejoin.api.stream_join import StreamJoin
     from slidejoin.errors import (
         ArgumentError,
@@ -54,6 +56,7 @@ __all__ = [
     "JoinClosedError",
     "MemoryLimitError",
     "MissingPackageError",
+    "MultiJoin",
     "NoIndexWarning",
     "PredicateError",
     "SchemaError",
@@ -82,6 +85,7 @@ _HOME = {
     "JoinClosedError": "slidejoin.errors",
     "MemoryLimitError": "slidejoin.errors",
     "MissingPackageError": "slidejoin.errors",
+    "MultiJoin": "slidejoin.api.multi_join",
     "NoIndexWarning": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",

@@ -288,7 +288,14 @@ def _first(second: int | None, dims: tuple[int, ...]) -> tuple[int, ...]:
     return dims if second is None else (second, *(place for place in dims if place != second))
 
 
-def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+def make_plan(
+    config: JoinSpec,
+    left: pa.Schema,
+    right: pa.Schema,
+    *,
+    numbers: tuple[str, str] | None = None,
+    scope: Scope | None = None,
+) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
     Parts of the predicate that are no range, OR of different columns among them, filter what it finds; see
@@ -298,6 +305,8 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     ----------
     numbers : pair of str, optional
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
+    scope : Scope, optional
+        Another scope than that of the window: of a step of a join of many streams.
 
     Raises
     ------
@@ -307,7 +316,7 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     """
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
     bound = bind(config.on, left, right)
-    scope = bind_scope(config.window, left, right, numbers)
+    scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     if scope is not None:
         numbered.append((WindowTerm(scope), -1))

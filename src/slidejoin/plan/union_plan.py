@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.index.keys import RowKeys
     from slidejoin.index.probe import KeyRanges
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
+    from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.expression.expr import Expr
     from slidejoin.predicate.ranges.ranges import Ranges
@@ -215,7 +216,14 @@ def _branch(part: Plan, algorithm: str, layout: KeyLayout) -> BranchLayout:
     return BranchLayout(algorithm, layout, time)
 
 
-def plan_join(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: tuple[str, str] | None = None) -> Plan:
+def plan_join(
+    config: JoinSpec,
+    left: pa.Schema,
+    right: pa.Schema,
+    *,
+    numbers: tuple[str, str] | None = None,
+    scope: Scope | None = None,
+) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
 
     Parameters and errors are those of `slidejoin.plan.plan.make_plan`.
@@ -223,12 +231,12 @@ def plan_join(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
     found = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
-            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers) for on in found)
+            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers, scope=scope) for on in found)
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return make_plan(config, left, right, numbers=numbers)
-        whole = make_plan(replace(config, algorithm="auto", options=None), left, right, numbers=numbers)
+            return make_plan(config, left, right, numbers=numbers, scope=scope)
+        whole = make_plan(replace(config, algorithm="auto", options=None), left, right, numbers=numbers, scope=scope)
         return UnionPlan(
             config, whole.schemas, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
             False, whole._kept, parts,  # noqa: FBT003, SLF001 - the plan without branches
         )  # fmt: skip
-    return make_plan(config, left, right, numbers=numbers)
+    return make_plan(config, left, right, numbers=numbers, scope=scope)
