@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -80,7 +81,7 @@ def predicates(draw: st.DrawFn, names: tuple[str, ...]) -> Node:
     parts: list[Node] = []
     shape = draw(st.sampled_from(["chain", "star", "clique", "any", "any"]))
     chosen = {
-        "chain": list(zip(names, names[1:], strict=False)),
+        "chain": list(pairwise(names)),
         "star": [(names[0], name) for name in names[1:]],
         "clique": [(one, two) for at, one in enumerate(names) for two in names[at + 1 :]],
     }.get(shape)
@@ -160,12 +161,12 @@ def cases(draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | No
     for _ in range(draw(st.integers(1, 5))):
         push = {}
         for name in names:
-            rows = []
+            own = []
             for _ in range(draw(st.integers(0, 7 - len(names)))):
                 time += draw(st.integers(0, 2))
                 late = draw(st.sampled_from([0, 0, 0, 1, 4]))
                 at = None if draw(st.integers(0, 20)) == 20 else time - late
-                rows.append(
+                own.append(
                     {
                         "id": number,
                         "k": draw(value),
@@ -176,7 +177,7 @@ def cases(draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | No
                     }
                 )
                 number += 1
-            push[name] = pa.Table.from_pylist(rows, schema=SCHEMA)
+            push[name] = pa.Table.from_pylist(own, schema=SCHEMA)
         pushes.append(push)
     by = draw(st.sampled_from([None, "id", "k0"])) if order_by is None else ("id" if order_by else None)
     if by == "k0":

@@ -5,7 +5,7 @@
 - `join_streams`: two iterables of batches, joined to their end.
 - `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
 - `CountWindow`, `TimeWindow`: which rows can still meet.
-- `left`, `right`, `lit`, `function`, `case`: predicates as Python expressions; they can be given as SQL text too.
+- `left`, `right`, `stream`, `lit`, `function`, `case`: predicates in Python; SQL text does as well.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
 - `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row.
 - `slidejoin.spark`: the same join on Spark Structured Streaming.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         SlideJoinError,
         StateError,
     )
-    from slidejoin.predicate import case, function, left, lit, right
+    from slidejoin.predicate import case, function, left, lit, right, stream
     from slidejoin.spec.join_spec import algorithms
     from slidejoin.spec.window import CountWindow, TimeWindow
 
@@ -72,6 +72,7 @@ __all__ = [
     "left",
     "lit",
     "right",
+    "stream",
 ]
 
 _HOME = {
@@ -100,6 +101,7 @@ _HOME = {
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",
     "right": "slidejoin.predicate",
+    "stream": "slidejoin.predicate",
 }
 
 

@@ -93,7 +93,7 @@ def test_cuts_into_pushes_and_restarts_change_nothing(case: MultiCase, data: st.
     whole, again = case.join(order="strict"), case.join(order="strict")
     for push in case.pushes:
         expected = lines(whole.push(push, order_by="id"))
-        ids = sorted(number for table in push.values() for number in table.column("id").to_pylist())
+        ids: list[int] = [number for table in push.values() for number in table.column("id").to_numpy().tolist()]
         at = data.draw(st.sampled_from([*ids, -1]))
         parts = []
         for low, high in ((-1, at), (at, 1 << 60)):

@@ -69,8 +69,8 @@ class MultiJoin:
     memory_limit : int, optional
         Refuse a push that would make the windows larger than this many bytes.
     schemas : dict of str to pyarrow.Schema, optional
-        Of the streams. Without them the schema of a stream is that of its first batch, and the predicate is checked once
-        all streams have had one.
+        Of the streams. Without them the schema of a stream is that of its first batch, and the predicate is checked
+        when all streams have had one.
 
     Raises
     ------
@@ -124,8 +124,8 @@ class MultiJoin:
         ----------
         batches, **named : batch, optional
             A batch of each stream that has one, under the stream's name: a pyarrow Table or RecordBatch, a pandas or
-            Polars frame, a dict of arrays, or anything with ``__arrow_c_stream__``. All rows of the first stream arrive,
-            then all of the second, and so on, in the order in which the join declares its streams.
+            Polars frame, a dict of arrays, or anything with ``__arrow_c_stream__``. All rows of the first stream
+            arrive, then all of the second, and so on, in the order in which the join declares its streams.
         order_by : str, optional
             Column by which the rows of all streams are sorted into one arrival order, stable, on ties in the order of
             the streams.

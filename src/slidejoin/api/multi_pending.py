@@ -63,13 +63,13 @@ class MultiPending:
         PredicateError
             If the predicate or a window names a column that a stream does not have.
         """
-        for stream, table in tables.items():
-            self._check_names(stream, table.schema)
+        for stream, given in tables.items():
+            self._check_names(stream, given.schema)
         schema, parts, values = output_schema(self.spec, schemas), [], []
         for stream, window in zip(self.spec.streams, self.spec.windows, strict=True):
-            table = tables.get(stream)
-            if table is None or not table.num_rows:
+            if stream not in tables or not tables[stream].num_rows:
                 continue
+            table: pa.Table = tables[stream]
             keys = None if by is None else by[stream]
             if isinstance(window, TimeWindow) and (missing := table.column(window.right_on).null_count):
                 self.null_time_rows += missing

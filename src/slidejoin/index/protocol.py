@@ -72,7 +72,7 @@ class Request(NamedTuple):
     workers : Workers
         Threads for the work that is not returned as tasks.
     lasting : bool
-        Whether the answer must outlive the next batch of probes, so that it is not in memory that is reused for that one.
+        Whether the answer must outlive the next batch of probes, which reuses memory otherwise.
     """
 
     start: int

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_STREAMS", "MultiSpec", "make_multi_spec"]
 
-MOST_STREAMS = 8
-"""Streams of a join at most: the orders of probing are all looked at."""
+LEAST_STREAMS, MOST_STREAMS = 2, 8
+"""Streams of a join: all orders of probing are looked at."""
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = ("order_by",)
@@ -154,8 +154,8 @@ def _check_streams(windows: object) -> dict[str, Window]:
             f"windows must be a dict from the name of each stream to its window, as in {example}; got {shown(windows)}"
         )
         raise ArgumentTypeError(msg)
-    if not 2 <= len(windows) <= MOST_STREAMS:
-        msg = f"a MultiJoin has 2 to {MOST_STREAMS} streams, got {len(windows)}; write {example}"
+    if not LEAST_STREAMS <= len(windows) <= MOST_STREAMS:
+        msg = f"a MultiJoin has {LEAST_STREAMS} to {MOST_STREAMS} streams, got {len(windows)}; write {example}"
         raise ArgumentError(msg)
     found: dict[str, Window] = {}
     for name, window in windows.items():

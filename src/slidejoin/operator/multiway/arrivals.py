@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -206,11 +207,11 @@ def _arranged(counts: Sequence[int], by: Mapping[int, NDArray[Any]] | None) -> O
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     if by is None:
         every = numbers(int(starts[-1]))
-        return [numbers(count) for count in counts], [every[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+        return [numbers(count) for count in counts], [every[begin:end] for begin, end in pairwise(starts.tolist())]
     values = np.concatenate([by[number] for number in sorted(by)] or [np.empty(0, np.int64)])
     order = sorted_order(values) if values.dtype == np.int64 else np.argsort(values, kind="stable")
     places, ranks = [], []
-    for begin, end in zip(starts, starts[1:], strict=False):
+    for begin, end in pairwise(starts.tolist()):
         own = np.flatnonzero((order >= begin) & (order < end))
         ranks.append(own)
         places.append(order[own].astype(np.int64) - begin)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.operator.multiway.partial import Partial
-from slidejoin.operator.multiway.probing import Probing, Seen
+from slidejoin.operator.multiway.probing import Prober, SeenRows
 from slidejoin.plan.window_term import saturating_add
-from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.expression.streams import wide_name
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ class Chains:
     Parameters
     ----------
     plan : MultiPlan
-    probing : Probing
+    probing : Prober
     figures : StepFigures
         Where each step's probes and matches are counted.
 
@@ -103,7 +103,7 @@ class Chains:
     """
 
     def __init__(
-        self, plan: MultiPlan, probing: Probing, figures: StepFigures, orders: Sequence[tuple[int, ...]]
+        self, plan: MultiPlan, probing: Prober, figures: StepFigures, orders: Sequence[tuple[int, ...]]
     ) -> None:
         self._plan, self._probing, self._figures = plan, probing, figures
         self.orders = list(orders)
@@ -140,8 +140,8 @@ class Chains:
             until = saturating_add(newest, plan.scopes[stream].right_length)
         return Partial(producers, {stream: stretch.first[stream] + producers}, newest, until)
 
-    def _seen(self, stretch: Stretch, stream: int, stored: int) -> Seen:
-        return Seen(stretch.arrived[stored], stretch.before[stored][stretch.streams[stream].ranks])
+    def _seen(self, stretch: Stretch, stream: int, stored: int) -> SeenRows:
+        return SeenRows(stretch.arrived[stored], stretch.before[stored][stretch.streams[stream].ranks])
 
     def _steps(self, wide: Partial, stretch: Stretch, stream: int, order: Sequence[int]) -> Iterator[Partial]:
         """Yield the combinations of the stream's rows with those of the streams in `order`, depth first."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.spec.join_spec import ALGORITHMS
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.multiway.orders import OrderAdvisor
     from slidejoin.operator.multiway.stream_window import StreamWindow
     from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
+    from slidejoin.spec.window import Window
 
 __all__ = ["explained"]
 
@@ -28,7 +30,7 @@ def explained(
     """Return the orders, the steps with their indexes and figures, and the reason."""
     spec, names = plan.spec, plan.spec.streams
     lines = [f"join of {len(names)} streams on {wide_sql(spec.on)}"]
-    lines += [f"window of {name}: {window}" for name, window in zip(names, spec.windows, strict=True)]
+    lines += [f"window of {name}: {_window(window)}" for name, window in zip(names, spec.windows, strict=True)]
     if plan.never:
         lines.append("a constant part of the predicate is not true, so that nothing matches")
     for stream, order in zip(plan.streams, orders, strict=True):
@@ -46,6 +48,13 @@ def explained(
             bound |= {stored}
     lines.append(_why(plan, advisor))
     return "\n".join(lines)
+
+
+def _window(window: Window) -> str:
+    if not isinstance(window, CountWindow):
+        return str(window)
+    slide = f", in blocks of {window.slide:,}" if window.slide > 1 else ""
+    return f"the last {window.right:,} row{'' if window.right == 1 else 's'}{slide}"
 
 
 def _conditions(plan: MultiPlan, step: Step) -> str:

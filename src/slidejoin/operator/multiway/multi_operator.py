@@ -25,7 +25,7 @@ from slidejoin.operator.multiway.explanation import explained
 from slidejoin.operator.multiway.figures import MultiStats, StepFigures
 from slidejoin.operator.multiway.orders import OrderAdvisor
 from slidejoin.operator.multiway.output import combination_tables, count_tables, in_order
-from slidejoin.operator.multiway.probing import Probing
+from slidejoin.operator.multiway.probing import Prober
 from slidejoin.operator.multiway.stream_window import StreamWindow
 from slidejoin.operator.multiway.stretches import merged, slices_of, stretches_of
 from slidejoin.rows.held_types import held
@@ -70,7 +70,7 @@ class MultiOperator:
         self.advisor = OrderAdvisor(plan)
         self._marks = self.figures.marks()
         self._workers = Workers(plan.spec.threads)
-        probing = Probing(plan, self.windows, limit, ArrayPool(np.int64), Workers(1))
+        probing = Prober(plan, self.windows, limit, ArrayPool(np.int64), Workers(1))
         self.chains = Chains(plan, probing, self.figures, [])
         self._crowding_due = CROWDING_DUE
         self.use_orders(self.advisor.initial())

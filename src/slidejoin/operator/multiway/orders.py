@@ -1,9 +1,9 @@
 """In which order the rows of each stream probe the others: chosen from how many rows each step finds.
 
 A step costs a probe for each wide row that reaches it, and each match makes one more row for the steps behind it. So an
-order is good if steps that find little come first (MJoin: "the probing sequence is in increasing order of
-selectivity"). How much a step finds is counted while it is in use. For steps that are not in use it follows from a sample of
-the windows, link by link; links of several streams to one are taken to be independent.
+order is good if steps that find little come first (MJoin, Viglas, Naughton and Burger, VLDB 2003). How much a step
+finds is counted while it is in use. For other steps it follows from a sample of the windows, link by link; links of
+several streams to one are taken to be independent.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SMALLEST_LOOK = 1 << 16
 """Rows between two looks at least; for larger windows half of what they hold."""
 
 PROBES, STORED, LEAST = 128, 2048, 32
-"""Rows of the samples, at most, and at least of either: a pair that passes stands for four rows of a window of 2**20."""
+"""Rows of the samples, at most, and at least of either. A pair that passes is four rows of a window of 2**20."""
 
 ENOUGH = 1 << 10
 """Probes of a step from which on its counted matches are trusted more than a sample."""
@@ -65,7 +65,7 @@ FILTERED = 0.3
 """Of the candidates of a link, how many a condition of several streams leaves, before it is measured."""
 
 
-class Estimate(NamedTuple):
+class StepEstimate(NamedTuple):
     """What a step finds.
 
     Attributes
@@ -135,11 +135,11 @@ class OrderAdvisor:
             rows, bound = matches, bound | {stored}
         return cost
 
-    def estimate(self, stored: int, bound: frozenset[int]) -> Estimate:
+    def estimate(self, stored: int, bound: frozenset[int]) -> StepEstimate:
         """Return how many rows of a stream a wide row of those streams finds."""
         counted = self._counted.get((stored, bound))
         if counted is not None:
-            return Estimate(counted, "counted")
+            return StepEstimate(counted, "counted")
         plan, source = self._plan, "sampled"
         window = plan.spec.windows[stored]
         rows = float(window.right if isinstance(window, CountWindow) else UNKNOWN_ROWS)
@@ -153,7 +153,7 @@ class OrderAdvisor:
         conjuncts = plan.links(stored, bound)
         single = {number for one in linked for number in plan.links(stored, frozenset({one}))}
         share *= FILTERED ** sum(len(plan.conjuncts[number].streams) > 1 for number in set(conjuncts) - single)
-        return Estimate(rows * share, source)
+        return StepEstimate(rows * share, source)
 
     def _best(self, stream: int) -> tuple[tuple[int, ...], float]:
         others = [other for other in self._plan.streams if other != stream]
@@ -211,7 +211,7 @@ def _passing(plan: MultiPlan, step: Step, probing: int, probes: pa.Table, stored
             pa.chunked_array([array_of(np.ascontiguousarray(own))])
             for own in (ticks, saturating_add(ticks, plan.scopes[probing].right_length))
         )
-    wide = pa.table(columns)
+    wide = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     inside = np.zeros((wide.num_rows, stored.num_rows), np.bool_)
     for one in step.plan.branches or (step.plan,):
         inside |= np.logical_and.reduce(passes(one, "left", wide, stored))
@@ -221,6 +221,8 @@ def _passing(plan: MultiPlan, step: Step, probing: int, probes: pa.Table, stored
     found = int(np.count_nonzero(inside))
     if condition is None or not found:
         return found
-    of_left, of_right = (by_name(table.take(pa.array(places))) for table, places in ((wide, left), (stored, right)))
+    of_left, of_right = (
+        by_name(table.take(array_of(np.ascontiguousarray(places)))) for table, places in ((wide, left), (stored, right))
+    )
     kept = int(np.count_nonzero(condition.holds(of_left, of_right, left.size)))
     return found * kept // left.size

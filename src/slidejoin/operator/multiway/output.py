@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.operator.multiway.chains import Combinations
     from slidejoin.operator.multiway.arrivals import MultiPush
+    from slidejoin.operator.multiway.chains import Combinations
     from slidejoin.plan.multiway.multi_plan import MultiPlan
     from slidejoin.rows.payload import Payload
     from slidejoin.rows.widths import TableLimit
@@ -42,7 +42,7 @@ def in_order(found: Combinations, order: str) -> Combinations:
 def combination_tables(
     plan: MultiPlan, payloads: Sequence[Payload], rows: Sequence[NDArray[np.int64]], limit: TableLimit
 ) -> Iterator[pa.Table]:
-    """Yield the output rows of combinations, given as (n,) int64 ordinals of each stream, in tables within the limit."""
+    """Yield the output rows of combinations, (n,) int64 ordinals of each stream, in tables within the limit."""
     layout, total = plan.layout, rows[0].size
     if plan.spec.output == "positions":
         for first in range(0, total, step := limit.most_rows(8 * len(rows))):
@@ -72,7 +72,8 @@ def count_tables(plan: MultiPlan, push: MultiPush, counts: NDArray[np.int64], li
             one = push.streams[stream]
             begin, end = (int(at) for at in np.searchsorted(one.ranks, (first, last)))
             columns.append(_spread(one.table.slice(begin, end - begin).select([name]), stretch == stream))
-        streams = names.take(pa.array(stretch))
+        numbers: pa.Array[Any] = pa.array(stretch)
+        streams = names.take(numbers)
         yield layout.counts(streams, columns, array_of(np.ascontiguousarray(counts[first:last])))
         first = last
 
@@ -81,5 +82,5 @@ def _spread(table: pa.Table, own: NDArray[np.bool_]) -> pa.ChunkedArray[Any]:
     """Return the column of a table at the marked places, NULL at the others."""
     if bool(own.all()):
         return table.column(0)
-    places = np.cumsum(own) - 1
-    return table.column(0).take(pa.array(places, mask=~own))
+    places: pa.Array[Any] = pa.array(np.cumsum(own) - 1, mask=~own)
+    return table.column(0).take(places)

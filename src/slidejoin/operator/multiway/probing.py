@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import Answer
     from slidejoin.operator.multiway.partial import Partial
-    from slidejoin.operator.multiway.stream_window import Link, StreamWindow
+    from slidejoin.operator.multiway.stream_window import StepIndex, StreamWindow
     from slidejoin.plan.multiway.multi_plan import MultiPlan
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.rows.widths import TableLimit
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["Probing", "Seen"]
+__all__ = ["Prober", "SeenRows"]
 
 NO_PROBES = np.empty(0, np.int64)
 
 
-class Seen(NamedTuple):
+class SeenRows(NamedTuple):
     """What producing rows see of a stored stream.
 
     Attributes
@@ -57,7 +57,7 @@ class Seen(NamedTuple):
     before: NDArray[np.int64]
 
 
-class Probing:
+class Prober:
     """Probes the windows of a join of many streams; several threads may do so at once.
 
     Parameters
@@ -79,7 +79,7 @@ class Probing:
         self._memory, self._alone = memory, alone
         self.payloads = [window.payload for window in windows]
 
-    def extend(self, wide: Partial, stored: int, seen: Seen) -> Iterator[Partial]:
+    def extend(self, wide: Partial, stored: int, seen: SeenRows) -> Iterator[Partial]:
         """Yield the combinations with the rows of one more stream that fit, in bounded parts; wide rows in order."""
         link = self._link(wide, stored)
         for cut, batch, condition in self._batches(link, wide, seen):
@@ -93,7 +93,7 @@ class Probing:
                     if kept[0].size:
                         yield part.extended(kept[0], stored, kept[1], *self._times(stored, kept[1]))
 
-    def count(self, wide: Partial, stored: int, seen: Seen, into: NDArray[np.int64]) -> None:
+    def count(self, wide: Partial, stored: int, seen: SeenRows, into: NDArray[np.int64]) -> None:
         """Add to `into`, (producers,) int64, with how many rows of one more stream each combination fits."""
         link = self._link(wide, stored)
         for cut, batch, condition in self._batches(link, wide, seen):
@@ -106,7 +106,7 @@ class Probing:
                     holds = self._holds(link, condition, part, places, ordinals)
                     into += np.bincount(part.producers[places[holds]], minlength=into.size)
 
-    def _link(self, wide: Partial, stored: int) -> Link:
+    def _link(self, wide: Partial, stored: int) -> StepIndex:
         return self._windows[stored].links[self._plan.step(stored, wide.bound).key]
 
     def _times(self, stored: int, ordinals: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, int]:
@@ -118,7 +118,9 @@ class Probing:
 
     # -- probes --------------------------------------------------------------------------------------------------------
 
-    def _batches(self, link: Link, wide: Partial, seen: Seen) -> Iterator[tuple[slice, ProbeBatch, BoundFilter | None]]:
+    def _batches(
+        self, link: StepIndex, wide: Partial, seen: SeenRows
+    ) -> Iterator[tuple[slice, ProbeBatch, BoundFilter | None]]:
         """Yield batches of probes, which wide rows they are, and what is checked of the rows that they find."""
         step, window = link.step, link.window
         for cut, tables in gathered(self.payloads, step.left, wide.rows, len(wide), self._limit):
@@ -153,11 +155,11 @@ class Probing:
             )
         if not columns:
             columns[NOTHING] = pa.chunked_array([array_of(np.zeros(len(wide), np.int64))])
-        return pa.table(columns)
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     # -- candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, link: Link, batch: ProbeBatch, *, only_counts: bool) -> Iterator[_Candidates]:
+    def _candidates(self, link: StepIndex, batch: ProbeBatch, *, only_counts: bool) -> Iterator[_Candidates]:
         """Yield the candidates of all probes in turn."""
         index, rows = link.window.index, len(batch)
         slots = numbers(rows)
@@ -186,7 +188,7 @@ class Probing:
             if first < rows:
                 positions = self._answer(link, batch, first, only_counts=only_counts).positions
 
-    def _answer(self, link: Link, batch: ProbeBatch, start: int, *, only_counts: bool) -> Answer:
+    def _answer(self, link: StepIndex, batch: ProbeBatch, start: int, *, only_counts: bool) -> Answer:
         request = Request(start, len(batch), only_counts, only_counts, self._alone, lasting=True)
         with link.lock:
             probing = link.window.index.probe(batch, request)
@@ -207,7 +209,7 @@ class Probing:
 
     def _holds(
         self,
-        link: Link,
+        link: StepIndex,
         condition: BoundFilter,
         wide: Partial,
         places: NDArray[np.int64],

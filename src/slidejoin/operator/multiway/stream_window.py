@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from slidejoin.operator.multiway.arrivals import ArrivedRows
     from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
 
-__all__ = ["Link", "StreamWindow"]
+__all__ = ["StepIndex", "StreamWindow"]
 
 
-class Link:
+class StepIndex:
     """The index over a stream's rows for one step.
 
     Attributes
@@ -60,14 +60,14 @@ class StreamWindow:
     def __init__(self, plan: MultiPlan, number: int) -> None:
         self._plan, self._number = plan, number
         self.payload = Payload(plan.kept[number])
-        self.links: dict[tuple[int, tuple[int, ...]], Link] = {}
+        self.links: dict[tuple[int, tuple[int, ...]], StepIndex] = {}
         self.rows_seen = 0
 
     def use(self, steps: Iterable[Step]) -> None:
         """Have an index for each of these steps, and for no other one."""
         wanted = {step.key: step for step in steps}
         self.links = {
-            key: self.links.get(key) or Link(step, self.payload, self.rows_seen) for key, step in wanted.items()
+            key: self.links.get(key) or StepIndex(step, self.payload, self.rows_seen) for key, step in wanted.items()
         }
 
     # -- coming --------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class StreamWindow:
             start += rows
         self.payload.skip_to(rows_seen)
         self.rows_seen = rows_seen
-        self.links = {key: Link(link.step, self.payload, rows_seen) for key, link in self.links.items()}
+        self.links = {key: StepIndex(link.step, self.payload, rows_seen) for key, link in self.links.items()}
 
     # -- leaving -------------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class StreamWindow:
         return self.payload.nbytes + sum(link.window.nbytes for link in self.links.values())
 
 
-def _insert(link: Link, rows: ArrivedRows, first: int, rows_seen: int) -> Callable[[], None]:
+def _insert(link: StepIndex, rows: ArrivedRows, first: int, rows_seen: int) -> Callable[[], None]:
     def run() -> None:
         link.window.rows_seen = rows_seen
         link.window.append(rows.table, rows.times, first)

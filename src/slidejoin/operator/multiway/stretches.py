@@ -84,9 +84,9 @@ def stretches_of(push: MultiPush, first: Sequence[int], threads: int) -> list[St
 def merged(chains: Chains, stretch: Stretch, order: str) -> Iterator[Combinations]:
     """Yield what all streams' rows of a stretch produce, in bounded parts.
 
-    Each stream's chain yields its combinations by producer, in arrival order, so what lies up to the last producer of the
-    slowest stream is complete, all of its own there aside. Without a promised order parts are yielded as they come;
-    for ``strict`` a producer's combinations stay together.
+    Each stream's chain yields its combinations by producer, in arrival order. So what lies before the last producer of
+    the slowest chain is complete, and what that one has found so far may follow. For ``strict`` the combinations of a
+    producer stay together; without a promised order parts are yielded as they come.
     """
     open_chains = {stream: chains.found(stretch, stream) for stream, own in enumerate(stretch.streams) if own.rows}
     if order == "none":

@@ -1,10 +1,10 @@
 """The plan of a join of many streams: what each step of a chain of probes compares.
 
 A row that arrives probes one stream, what it finds probes the next one, and so on (MJoin, Viglas, Naughton and Burger,
-VLDB 2003). Each step is a join of two: on the left the *wide row*, the rows of the streams that are bound already, on the
-right the stored stream. So a step has a plan of a join of two, over the conjuncts whose streams are all bound with it,
-and terms, composite keys, indexes and filters are those of `slidejoin.plan.plan`. ``a.x + b.x < c.x`` is a range of c's
-keys as soon as a and b are bound.
+VLDB 2003). Each step is a join of two: on the left the *wide row*, the rows of the streams that are bound already, on
+the right the stored stream. So a step has a plan of a join of two, over the conjuncts whose streams are all bound with
+it, and terms, composite keys, indexes and filters are those of `slidejoin.plan.plan`. ``a.x + b.x < c.x`` is a range of
+c's keys as soon as a and b are bound.
 
 Steps that compare a stream by the same conjuncts are one step, and share one index, whatever else is bound.
 """

@@ -1,13 +1,13 @@
 """Predicates over many streams: a combination is one wide row, whose columns are named after their streams.
 
-``a.k = b.k`` over the streams a and b is an expression over the columns ``a.k`` and ``b.k`` of the left side. So all that
-is known of expressions holds for those over many streams. A step of a join of many streams compares some of the streams,
-the wide row, with the next one: the columns of that one are those of the right side then, under their own names.
+``a.k = b.k`` over the streams a and b is an expression over the columns ``a.k`` and ``b.k`` of the left side. So
+everything that is made for expressions serves those over many streams. A step of a join of many streams compares some
+of them, the wide row, with the next one: its columns are those of the right side then, under their own names.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from slidejoin.predicate.expression.expr import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expression.expr import Expr
 
-__all__ = ["at_step", "stream_and_name", "streams_of", "wide_column", "wide_name"]
+__all__ = ["WideColumn", "at_step", "stream_and_name", "streams_of", "wide_column", "wide_name"]
 
 
 def wide_name(stream: str, name: str) -> str:
@@ -44,9 +44,20 @@ def wide_name(stream: str, name: str) -> str:
     return f"{stream}.{name}"
 
 
-def wide_column(stream: str, name: str) -> Column:
-    """Return a stream's column as an expression over the wide row."""
-    return Column("left", wide_name(stream, name))
+@dataclass(frozen=True, slots=True, eq=True)
+class WideColumn(Column):
+    """A column of the wide row, which is written as its stream's; read from JSON it is a plain one of the left side."""
+
+
+def wide_column(stream: str, name: str) -> WideColumn:
+    """Return a stream's column as an expression over the wide row.
+
+    Examples
+    --------
+    >>> wide_column("a", "k")
+    WideColumn(side='left', name='a.k')
+    """
+    return WideColumn("left", wide_name(stream, name))
 
 
 def stream_and_name(wide: str) -> tuple[str, str]:
@@ -72,7 +83,7 @@ def at_step(expr: Expr, stored: str) -> Expr:
     Examples
     --------
     >>> at_step(Compare("=", wide_column("a", "k"), wide_column("b", "k")), "b")
-    Compare(op='=', left=Column(side='left', name='a.k'), right=Column(side='right', name='k'))
+    Compare(op='=', left=WideColumn(side='left', name='a.k'), right=Column(side='right', name='k'))
     """
 
     def moved(column: Column) -> Column:

@@ -25,7 +25,7 @@ from slidejoin.predicate.expression.expr import (
     Not,
     Or,
 )
-from slidejoin.predicate.expression.streams import stream_and_name
+from slidejoin.predicate.expression.streams import WideColumn, stream_and_name
 
 if TYPE_CHECKING:
     from slidejoin.predicate.expression.expr import Expr, Scalar
@@ -119,6 +119,8 @@ class _Writer:
                 raise TypeError(msg)
 
     def _column(self, column: Column) -> str:
+        if isinstance(column, WideColumn):
+            return _wide(column)
         return f"{self._names[column.side]}.{_identifier(column.name)}"
 
     def _call(self, name: str, args: tuple[Expr, ...]) -> tuple[str, _Level]:
@@ -152,8 +154,12 @@ class _WideWriter(_Writer):
     """Writes expressions over the wide row of many streams."""
 
     def _column(self, column: Column) -> str:
-        stream, name = stream_and_name(column.name)
-        return f"{_identifier(stream)}.{_identifier(name)}"
+        return _wide(column)
+
+
+def _wide(column: Column) -> str:
+    stream, name = stream_and_name(column.name)
+    return f"{_identifier(stream)}.{_identifier(name)}"
 
 
 def _identifier(name: str) -> str:

@@ -97,7 +97,7 @@ def parse_wide(text: str, streams: Sequence[str]) -> Expr:
     Examples
     --------
     >>> parse_wide("a.k < b.k", ("a", "b", "c"))
-    Compare(op='<', left=Column(side='left', name='a.k'), right=Column(side='left', name='b.k'))
+    Compare(op='<', left=WideColumn(side='left', name='a.k'), right=WideColumn(side='left', name='b.k'))
     """
     try:
         return build.predicate(_WideReader(tuple(streams)).read(read_tree(text)))
