@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from slidejoin.bench.progress import say
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.bench.workload import choice
 from slidejoin.errors import ConfigError, SlideJoinError
+from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.runtime.cores import cores
 from slidejoin.spec.window import CountWindow
 
@@ -212,7 +213,8 @@ def _batches(shape: Shape, window: int, push: int, seed: int, number: int) -> di
     found = {}
     for place, stream in enumerate(shape.streams):
         rng = np.random.default_rng([seed, number, place])
-        found[stream] = pa.table({"k": rng.integers(0, window, push), "x": rng.integers(0, DOMAIN, push)})
+        columns = [array_of(rng.integers(0, most, push)) for most in (window, DOMAIN)]
+        found[stream] = pa.Table.from_arrays(columns, names=["k", "x"])
     return found
 
 
@@ -267,7 +269,7 @@ def _appended(held: pa.Table | None, table: pa.Table, ordinal: int, window: int)
 
 
 def _check_same(shape: Shape, theirs: pa.Table, ours: pa.Table) -> None:
-    keys = [(name, "ascending") for name in shape.streams]
+    keys: list[tuple[str, Literal["ascending", "descending"]]] = [(name, "ascending") for name in shape.streams]
     theirs = theirs.select(list(shape.streams)).cast(ours.schema)
     if not theirs.sort_by(keys).combine_chunks().equals(ours.sort_by(keys).combine_chunks()):
         msg = f"{shape.name}: DuckDB finds other combinations than slidejoin in the first push"

@@ -52,7 +52,7 @@ class Partial:
     @property
     def timed(self) -> bool:
         """Whether there are event times."""
-        return self.values.shape[0] > len(self.streams)
+        return bool(self.values.shape[0] > len(self.streams))
 
     @property
     def newest(self) -> NDArray[np.int64]:
