@@ -1,10 +1,11 @@
 """Join two live streams on any comparison, over sliding windows counted in rows or in time.
 
 - `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
+- `MultiJoin`: a join of any number of streams, on a predicate over all of them.
 - `join_streams`: two iterables of batches, joined to their end.
 - `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
 - `CountWindow`, `TimeWindow`: which rows can still meet.
-- `left`, `right`, `lit`, `function`, `case`: predicates as Python expressions; they can be given as SQL text too.
+- `left`, `right`, `stream`, `lit`, `function`, `case`: predicates in Python; SQL text does as well.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
 - `topologies`: the ways to spread a join over cores that ``topology=`` takes.
 - `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slidejoin.api.feed import Feed
     from slidejoin.api.join_streams import join_streams
+    from slidejoin.api.multi_join import MultiJoin
     from slidejoin.api.stream_join import StreamJoin
     from slidejoin.errors import (
         ArgumentError,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
         SlideJoinError,
         StateError,
     )
-    from slidejoin.predicate import case, function, left, lit, right
+    from slidejoin.predicate import case, function, left, lit, right, stream
     from slidejoin.spec.join_spec import algorithms
     from slidejoin.spec.topologies import topologies
     from slidejoin.spec.window import CountWindow, TimeWindow
@@ -56,6 +58,7 @@ __all__ = [
     "JoinClosedError",
     "MemoryLimitError",
     "MissingPackageError",
+    "MultiJoin",
     "NoIndexWarning",
     "PredicateError",
     "SchemaError",
@@ -71,6 +74,7 @@ __all__ = [
     "left",
     "lit",
     "right",
+    "stream",
     "topologies",
 ]
 
@@ -85,6 +89,7 @@ _HOME = {
     "JoinClosedError": "slidejoin.errors",
     "MemoryLimitError": "slidejoin.errors",
     "MissingPackageError": "slidejoin.errors",
+    "MultiJoin": "slidejoin.api.multi_join",
     "NoIndexWarning": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",
@@ -99,6 +104,7 @@ _HOME = {
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",
     "right": "slidejoin.predicate",
+    "stream": "slidejoin.predicate",
     "topologies": "slidejoin.spec.topologies",
 }
 

@@ -6,13 +6,14 @@ import pytest
 
 from tests.packaging.examples import ROOT, examples_of, lines, run
 
-EMBEDDED, ON_SPARK = examples_of("README.md")
+EMBEDDED, MANY, ON_SPARK = examples_of("README.md")
 
 
 @pytest.mark.nojit
-def test_the_embedded_example_prints_what_the_readme_shows(tmp_path):
-    assert EMBEDDED.shown is not None
-    assert lines(run(EMBEDDED.code, tmp_path)) == lines(EMBEDDED.shown)
+@pytest.mark.parametrize("example", [EMBEDDED, MANY])
+def test_the_embedded_examples_print_what_the_readme_shows(example, tmp_path):
+    assert example.shown is not None
+    assert lines(run(example.code, tmp_path)) == lines(example.shown)
 
 
 @pytest.mark.spark

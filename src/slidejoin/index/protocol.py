@@ -71,6 +71,8 @@ class Request(NamedTuple):
         Whether counts are sufficient: no candidate is rechecked.
     workers : Workers
         Threads for the work that is not returned as tasks.
+    lasting : bool
+        Whether the answer must outlive the next batch of probes, which reuses memory otherwise.
     """
 
     start: int
@@ -78,6 +80,7 @@ class Request(NamedTuple):
     counts: bool
     only_counts: bool
     workers: Workers
+    lasting: bool = False
 
 
 class Probing(NamedTuple):

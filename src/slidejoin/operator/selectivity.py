@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from slidejoin.plan.closed_ranges import Closing
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.ranges import Ranges
+    from slidejoin.rows.payload import Payload
     from slidejoin.sides import Side
 
-__all__ = ["Selectivities", "selectivities"]
+__all__ = ["Selectivities", "passes", "rows_at_places", "selectivities"]
 
 PROBES, STORED, LEAST = 256, 512, 128
 """Rows of one side that are compared with rows of the other one, at most, and at least of either. One pair that passes
@@ -138,8 +139,8 @@ def selectivities(
         # Rows of one push meet each other, too: half of them come before a probe.
         scale = (stored.payload.rows + coming / 2) / rows.num_rows / probes.num_rows
         known = _closings(plan, stored, source[other(role)], closing)
-        passes, closed = _passes(plan, role, probes, rows, known)
-        samples.append(PairSample(passes, closed, role, scale, max(source[role].num_rows, 1)))
+        passing, closed = _passes(plan, role, probes, rows, known)
+        samples.append(PairSample(passing, closed, role, scale, max(source[role].num_rows, 1)))
     return Selectivities(samples) if samples else None
 
 
@@ -161,22 +162,26 @@ def _places(rows: int, most: int) -> NDArray[np.int64]:
 
 def _stored(window: SideWindow) -> pa.Table:
     """Return rows from all over a window."""
-    return _at(window, _places(window.payload.rows, STORED))
+    return rows_at_places(window.payload, _places(window.payload.rows, STORED))
 
 
 def _newest(window: SideWindow) -> pa.Table:
     """Return the rows of a window that came last."""
     rows = window.payload.rows
-    return _at(window, np.arange(max(0, rows - PROBES), rows))
+    return rows_at_places(window.payload, np.arange(max(0, rows - PROBES), rows))
 
 
-def _at(window: SideWindow, places: NDArray[np.int64]) -> pa.Table:
+def rows_at_places(payload: Payload, places: NDArray[np.int64]) -> pa.Table:
     """Return the rows at these places of a window, counted from the oldest, (n,) ascending; ordinals may have gaps."""
-    payload = window.payload
     starts, counts = (np.array(column, np.int64) for column in zip(*payload.stretches, strict=True))
     ends = np.cumsum(counts)
     stretch = np.searchsorted(ends, places, side="right")
     return payload.take(payload.schema.names, places - (ends - counts)[stretch] + starts[stretch])
+
+
+def passes(plan: Plan, role: Side, probes: pa.Table, stored: pa.Table) -> tuple[NDArray[np.bool_], ...]:
+    """Return which pairs pass each term, (probes, stored); none does of a row that matches nothing by itself."""
+    return _passes(plan, role, probes, stored, ())[0]
 
 
 def _passes(

@@ -308,6 +308,7 @@ def make_plan(
     *,
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
+    scope: Scope | None = None,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
@@ -320,6 +321,8 @@ def make_plan(
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
     coded : bool
         Whether equal texts are found by codes, which whoever takes rows then gives them.
+    scope : Scope, optional
+        Another scope than that of the window: of a step of a join of many streams.
 
     Raises
     ------
@@ -329,7 +332,7 @@ def make_plan(
     """
     layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
     bound = bind(config.on, left, right, coded=coded)
-    scope = bind_scope(config.window, left, right, numbers)
+    scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     if scope is not None:
         numbered.append((WindowTerm(scope), -1))

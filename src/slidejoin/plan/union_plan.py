@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.index.keys import RowKeys
     from slidejoin.index.probe import KeyRanges
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
+    from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.expression.expr import Expr
     from slidejoin.predicate.ranges.ranges import Ranges
@@ -223,6 +224,7 @@ def plan_join(
     *,
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
+    scope: Scope | None = None,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
 
@@ -231,11 +233,14 @@ def plan_join(
     found = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
-            parts = tuple(make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded) for on in found)
+            parts = tuple(
+                make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded, scope=scope)
+                for on in found
+            )
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return make_plan(config, left, right, numbers=numbers, coded=coded)
+            return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope)
         auto = replace(config, algorithm="auto", options=None)
-        whole = make_plan(auto, left, right, numbers=numbers, coded=coded)
+        whole = make_plan(auto, left, right, numbers=numbers, coded=coded, scope=scope)
         columns = dict(whole.columns)
         for part in parts:
             columns = {side: one.with_codes(part.columns[side].codes) for side, one in columns.items()}
@@ -243,4 +248,4 @@ def plan_join(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
             False, columns, parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
-    return make_plan(config, left, right, numbers=numbers, coded=coded)
+    return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope)

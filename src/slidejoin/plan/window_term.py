@@ -33,8 +33,10 @@ __all__ = [
     "TimeScope",
     "WindowTerm",
     "bind_scope",
+    "family_of",
     "first_seen",
     "saturating_add",
+    "scale_of",
 ]
 
 LARGEST = int(np.iinfo(np.int64).max)
@@ -57,7 +59,8 @@ def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     return np.where(values < least, -LARGEST - 1, values + amount) if int(values.min()) < least else values + amount
 
 
-def _family(kind: pa.DataType) -> str | None:
+def family_of(kind: pa.DataType) -> str | None:
+    """Return which event times a type's values compare with; None if it is no event time."""
     if pa.types.is_integer(kind):
         return "integer"
     if pa.types.is_date(kind):
@@ -67,7 +70,8 @@ def _family(kind: pa.DataType) -> str | None:
     return None
 
 
-def _scale(kind: pa.DataType) -> int:
+def scale_of(kind: pa.DataType) -> int:
+    """Return s of a type's ticks, which are ``10**-s`` seconds; 0 for dates, and for integers, which are their own."""
     return UNIT_SCALE[kind.unit] if pa.types.is_timestamp(kind) else 0
 
 
@@ -97,13 +101,13 @@ class TimeScope:
                 msg = f"the {side} side has no event-time column {name!r}; its columns are {', '.join(schema.names)}."
                 raise PredicateError(msg + nearest(name, schema.names))
             types[side] = schema.field(name).type
-            if _family(types[side]) is None:
+            if family_of(types[side]) is None:
                 msg = (
                     f"event-time column {name!r} of the {side} side is {types[side]}; "
                     "use an integer, timestamp or date column"
                 )
                 raise PredicateError(msg)
-        families = _family(types["left"]), _family(types["right"])
+        families = family_of(types["left"]), family_of(types["right"])
         if families[0] != families[1]:
             msg = (
                 f"the event times of the two sides are not comparable: {types['left']} and {types['right']}; "
@@ -111,7 +115,7 @@ class TimeScope:
             )
             raise PredicateError(msg)
         whole = families[0] == "integer"
-        scale = None if whole else max(_scale(types["left"]), _scale(types["right"]))
+        scale = None if whole else max(scale_of(types["left"]), scale_of(types["right"]))
         lengths: tuple[Length, ...] = (window.left, window.right, window.lateness)
         for length in lengths:
             if isinstance(length, Span) == whole and length not in (0, Span(0)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from slidejoin.predicate.expression.expr import Expr, columns_of
 from slidejoin.predicate.expression.serial import from_json, to_json
 from slidejoin.predicate.expression.text import to_sql
-from slidejoin.predicate.python import Expression, as_predicate, case, check_aliases, function, left, lit, right
+from slidejoin.predicate.python import Expression, as_predicate, case, check_aliases, function, left, lit, right, stream
 
 __all__ = [
     "Expr",
@@ -22,6 +22,7 @@ __all__ = [
     "left",
     "lit",
     "right",
+    "stream",
     "to_json",
     "to_sql",
 ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
-__all__ = ["BoundFilter", "BoundPredicate", "bind"]
+__all__ = ["BoundFilter", "BoundPredicate", "all_of", "bind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class BoundPredicate:
         for side in sides:
             nodes = tuple(node for _, node in self._nodes if node.sides == {side})
             if nodes:
-                self._own[side] = _all(nodes)
+                self._own[side] = all_of(nodes)
 
     def columns(self, side: Side) -> tuple[str, ...]:
         """Return the columns of `side` that the predicate reads."""
@@ -123,10 +123,11 @@ class BoundPredicate:
         if not chosen:
             return None
         exprs = tuple(expr for expr, _ in chosen)
-        return BoundFilter(exprs[0] if len(exprs) == 1 else And(exprs), _all(tuple(node for _, node in chosen)))
+        return BoundFilter(exprs[0] if len(exprs) == 1 else And(exprs), all_of(tuple(node for _, node in chosen)))
 
 
-def _all(nodes: tuple[Node, ...]) -> Node:
+def all_of(nodes: tuple[Node, ...]) -> Node:
+    """Return the condition that all of these hold."""
     if len(nodes) == 1:
         return nodes[0]
     return Node("and", BOOLEAN, nodes, sides=frozenset(side for node in nodes for side in node.sides))

@@ -12,6 +12,7 @@ from slidejoin.errors import PredicateError
 from slidejoin.predicate.expression import build
 from slidejoin.predicate.expression.expr import Column, Expr
 from slidejoin.predicate.expression.literals import literal, unicode_text
+from slidejoin.predicate.expression.streams import wide_column
 from slidejoin.predicate.expression.text import to_sql
 
 if TYPE_CHECKING:
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from slidejoin.predicate.expression.expr import Comparator, Operator
     from slidejoin.sides import Side
 
-__all__ = ["Expression", "SideColumns", "as_predicate", "case", "check_aliases", "function", "left", "lit", "right"]
+__all__ = [
+    "Expression",
+    "SideColumns",
+    "StreamColumns",
+    "as_predicate",
+    "case",
+    "check_aliases",
+    "function",
+    "left",
+    "lit",
+    "right",
+    "stream",
+]
 
 
 class Expression:
@@ -221,6 +234,49 @@ class SideColumns:
         return Expression(Column(self._side, unicode_text(name)))
 
 
+class StreamColumns:
+    """The columns of one stream of a `MultiJoin`, as attributes or in brackets, see `SideColumns`."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: str) -> None:
+        self._stream: Final = stream
+
+    def __repr__(self) -> str:
+        return f"slidejoin.stream({self._stream!r})"
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("_") and name.endswith("_"):  # as of `SideColumns`
+            msg = f"columns whose names begin and end with _ are written in brackets: {self!r}[{name!r}]"
+            raise AttributeError(msg)
+        return self[name]
+
+    def __getitem__(self, name: object) -> Expression:
+        if not isinstance(name, str):
+            msg = f"a column is named by a text, got {shown(name)}; write {self!r}['name']"
+            raise PredicateError(msg)
+        return Expression(wide_column(self._stream, unicode_text(name)))
+
+
+def stream(name: object) -> StreamColumns:
+    """Return the columns of a stream of a `MultiJoin`, for predicates in Python.
+
+    Raises
+    ------
+    PredicateError
+        If the name cannot be that of a stream.
+
+    Examples
+    --------
+    >>> stream("orders").price > stream("quotes").ask
+    Expression('orders.price > quotes.ask')
+    """
+    if not isinstance(name, str) or not name or "." in name:
+        msg = f"a stream is named by a text of letters, digits and _, got {shown(name)}"
+        raise PredicateError(msg)
+    return StreamColumns(name)
+
+
 left: Final = SideColumns("left")
 right: Final = SideColumns("right")
 
@@ -320,8 +376,9 @@ def check_aliases(aliases: object) -> None:
 def _node(value: object) -> Expr:
     if isinstance(value, Expression):
         return value.node
-    if isinstance(value, SideColumns):
-        msg = f"{value!r} is a whole side; name one of its columns, as in {value!r}.id"
+    if isinstance(value, SideColumns | StreamColumns):
+        whole = "side" if isinstance(value, SideColumns) else "stream"
+        msg = f"{value!r} is a whole {whole}; name one of its columns, as in {value!r}.id"
         raise PredicateError(msg)
     return value if isinstance(value, Expr) else literal(value)
 

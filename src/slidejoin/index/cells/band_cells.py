@@ -397,18 +397,25 @@ class BandCells(Index):
         """Begin to answer a batch by positions, in as many tasks as are worth it, see `Index`."""
         asked, start, rest = self._cell_probes(batch), request.start, len(batch) - request.start
         parts = max(1, round(rest / request.share))
-        if self._counts.size < len(batch):
-            self._counts = np.empty(len(batch), np.int32)
-        while len(self._answers) < parts:
-            self._answers.append(FoundPositions())
-        found, tasks = self._answers[:parts], []
+        found, counts = self._room(parts, len(batch), lasting=request.lasting)
+        tasks = []
         only = request.only_counts and not asked.dims.size
         answer_part = self.count if only else self.find
         for number, into in enumerate(found):
-            into.counts, into.only_counts = self._counts, only
+            into.counts, into.only_counts = counts, only
             begin, end = (start + rest * (number + at) // parts for at in (0, 1))
             tasks.append(partial(answer_part, asked, begin, end, into))
         return Probing(tasks, lambda: Answer(positions=joined(found)))
+
+    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[FoundPositions], NDArray[np.int32]]:
+        """Return memory for the matches of each part of a batch, and for all counts."""
+        if lasting:
+            return [FoundPositions() for _ in range(parts)], np.empty(probes, np.int32)
+        if self._counts.size < probes:
+            self._counts = np.empty(probes, np.int32)
+        while len(self._answers) < parts:
+            self._answers.append(FoundPositions())
+        return self._answers[:parts], self._counts
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
         """Return None: matches beyond the room are found batch by batch, see `Index`."""

@@ -259,13 +259,9 @@ class BiSortIndex(Index):
             found = search(self, batch.probes, workers)
             return Probing([], lambda: Answer(ranges=found))
         parts = max(1, round(rest / request.share))
-        if self._counts.size < len(batch):
-            self._counts = np.empty(len(batch), np.int32)
-        while len(self._found) < parts:
-            self._found.append(FoundPositions())
-        positions = self._found[:parts]
+        positions, counts = self._room(parts, len(batch), lasting=request.lasting)
         for into in positions:
-            into.counts = self._counts
+            into.counts = counts
         if ordered is not None and parts == 1:
             return Probing(
                 [partial(self.find_ascending, ordered, positions[0])], lambda: Answer(positions=positions[0])
@@ -275,6 +271,16 @@ class BiSortIndex(Index):
             partial(self.find, probes, *stops, into) for stops, into in zip(pairwise(ends), positions, strict=True)
         ]
         return Probing(tasks, lambda: Answer(positions=joined(positions)))
+
+    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[FoundPositions], NDArray[np.int32]]:
+        """Return memory for the matches of each part of a batch, and for all counts."""
+        if lasting:
+            return [FoundPositions() for _ in range(parts)], np.empty(probes, np.int32)
+        if self._counts.size < probes:
+            self._counts = np.empty(probes, np.int32)
+        while len(self._found) < parts:
+            self._found.append(FoundPositions())
+        return self._found[:parts], self._counts
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
         """Answer by ranges, also for some of the next batches, see `Index`: there are many matches."""

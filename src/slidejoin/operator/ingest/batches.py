@@ -12,8 +12,6 @@ from slidejoin.errors import SchemaError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from slidejoin.sides import Side
-
 __all__ = ["same_schema", "to_table"]
 
 NUMPY_TYPES: dict[np.dtype[Any], pa.DataType] = {
@@ -23,7 +21,7 @@ NUMPY_TYPES: dict[np.dtype[Any], pa.DataType] = {
 """Types whose NumPy arrays and Arrow columns have the same bytes."""
 
 
-def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
+def to_table(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:
     """Return the batch as a table; values of a dict are read as the types of `schema` where that is known.
 
     Raises
@@ -51,7 +49,7 @@ def to_table(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
     return table
 
 
-def _read(batch: object, side: Side, schema: pa.Schema | None) -> pa.Table:
+def _read(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:
     try:
         table = _table(batch, schema)
     except MemoryError:
@@ -185,7 +183,7 @@ def _family(kind: pa.DataType) -> str:
     return next((name for name, is_one in FAMILIES.items() if is_one(kind)), "other")
 
 
-def same_schema(got: pa.Schema, expected: pa.Schema, side: Side) -> None:
+def same_schema(got: pa.Schema, expected: pa.Schema, side: str) -> None:
     """Compare names and types, in order.
 
     Raises

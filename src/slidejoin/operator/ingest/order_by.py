@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from slidejoin.sides import Side
 
-__all__ = ["plain_places", "sort_values"]
+__all__ = ["plain_places", "sort_values", "sort_values_of"]
+
+Named = TypeVar("Named", bound=str)
 
 PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"), pa.time64("us"))}
 """Types whose order is that of 64-bit integers; their units and zones are the same if the types are."""
@@ -40,6 +42,13 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
     left, right = (_plain(tables[side], name) if side in tables else None for side in SIDES)
     if left is not None and right is not None and left.type == right.type:
         return values_in(left, np.int64), values_in(right, np.int64)
+    by_side = sort_values_of(tables, name)
+    empty = next((np.empty(0, values.dtype) for values in by_side.values()), np.empty(0, np.int64))
+    return by_side.get("left", empty), by_side.get("right", empty)
+
+
+def sort_values_of(tables: Mapping[Named, pa.Table], name: str) -> dict[Named, NDArray[Any]]:
+    """Return arrays of sort values of one dtype for the tables that have rows, see `sort_values`."""
     columns = {}
     for side, table in tables.items():
         if table.num_rows == 0:
@@ -49,15 +58,14 @@ def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any
             raise SchemaError(msg + nearest(name, table.column_names))
         columns[side] = _values(table.column(name), name, side)
     found = list(columns.values())
-    if len(found) == 2 and (found[0][0] != found[1][0]):  # noqa: PLR2004 - both sides
-        msg = f"order_by={name!r}: {found[0][0]} and {found[1][0]} have no common order; cast one of the columns"
+    other = next((kind for kind, _, _ in found if kind != found[0][0]), None)
+    if other is not None:
+        msg = f"order_by={name!r}: {found[0][0]} and {other} have no common order; cast one of the columns"
         raise SchemaError(msg)
     arrays = [_aligned(values, scale, max(s for _, _, s in found)) for _, values, scale in found]
-    if len(arrays) == 2 and arrays[0].dtype != arrays[1].dtype:  # noqa: PLR2004
+    if len({array.dtype for array in arrays}) > 1:
         arrays = [np.array(array.tolist(), dtype=object) for array in arrays]
-    by_side = dict(zip(columns, arrays, strict=True))
-    empty = np.empty(0, arrays[0].dtype if arrays else np.int64)
-    return by_side.get("left", empty), by_side.get("right", empty)
+    return dict(zip(columns, arrays, strict=True))
 
 
 def plain_places(tables: Mapping[Side, pa.Table], name: str) -> tuple[int, ...]:
@@ -82,7 +90,7 @@ def _plain(table: pa.Table, name: str) -> pa.ChunkedArray[Any] | None:
 
 
 def _values(  # noqa: C901, PLR0911 - one case for each family of types
-    column: pa.ChunkedArray[Any], name: str, side: Side
+    column: pa.ChunkedArray[Any], name: str, side: str
 ) -> tuple[str, NDArray[Any], int]:
     """Return the kind of order, the values and their decimal scale."""
     if pa.types.is_dictionary(column.type):

@@ -25,11 +25,12 @@ from slidejoin.predicate.expression.expr import (
     Not,
     Or,
 )
+from slidejoin.predicate.expression.streams import WideColumn, stream_and_name
 
 if TYPE_CHECKING:
     from slidejoin.predicate.expression.expr import Expr, Scalar
 
-__all__ = ["to_sql"]
+__all__ = ["to_sql", "wide_sql"]
 
 # The two words that are keywords even behind an alias and a dot need quotes.
 _BARE = re.compile(r"(?!(?:not|select)\Z)[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII)
@@ -63,6 +64,17 @@ def to_sql(expr: Expr, aliases: tuple[str, str] = ("l", "r")) -> str:
     return _Writer(aliases).write(expr)[0]
 
 
+def wide_sql(expr: Expr) -> str:
+    """Return an expression over many streams as SQL text, see `slidejoin.predicate.expression.streams`.
+
+    Examples
+    --------
+    >>> wide_sql(Compare("=", Column("left", "a.k"), Column("left", "b.k")))
+    'a.k = b.k'
+    """
+    return _WideWriter(("l", "r")).write(expr)[0]
+
+
 class _Writer:
     """Writes expressions with the names of one join's sides."""
 
@@ -72,8 +84,8 @@ class _Writer:
     def write(self, expr: Expr) -> tuple[str, _Level]:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
         """Return the text and how tightly its outermost operator binds."""
         match expr:
-            case Column(side, name):
-                return f"{self._names[side]}.{_identifier(name)}", _Level.ATOM
+            case Column():
+                return self._column(expr), _Level.ATOM
             case Literal(value):
                 return _constant(value), _Level.ATOM
             case Abs(operand):
@@ -106,6 +118,11 @@ class _Writer:
                 msg = f"not a node of an expression: {expr!r}"
                 raise TypeError(msg)
 
+    def _column(self, column: Column) -> str:
+        if isinstance(column, WideColumn):
+            return _wide(column)
+        return f"{self._names[column.side]}.{_identifier(column.name)}"
+
     def _call(self, name: str, args: tuple[Expr, ...]) -> tuple[str, _Level]:
         if name == "||":
             return f"{self._at(args[0], _Level.CONCAT)} || {self._at(args[1], _Level.SUM)}", _Level.CONCAT
@@ -131,6 +148,18 @@ class _Writer:
         if isinstance(operand, Literal | Negate):
             return f"({self.write(operand)[0]})"
         return self._at(operand, _Level.ATOM)
+
+
+class _WideWriter(_Writer):
+    """Writes expressions over the wide row of many streams."""
+
+    def _column(self, column: Column) -> str:
+        return _wide(column)
+
+
+def _wide(column: Column) -> str:
+    stream, name = stream_and_name(column.name)
+    return f"{_identifier(stream)}.{_identifier(name)}"
 
 
 def _identifier(name: str) -> str:

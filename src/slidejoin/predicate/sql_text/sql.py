@@ -17,16 +17,19 @@ from slidejoin.errors import PredicateError, nearest
 from slidejoin.predicate.expression import build
 from slidejoin.predicate.expression.expr import Column, Literal
 from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.expression.streams import wide_column
 from slidejoin.predicate.sql_text import constants
 from slidejoin.predicate.sql_text.dialect import read_tree, shown
 from slidejoin.predicate.sql_text.functions import called
 from slidejoin.predicate.sql_text.refusal import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from slidejoin.predicate.expression.expr import Comparator, Expr, Operator
     from slidejoin.sides import Side
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_wide"]
 
 _COMPARATORS: dict[type[exp.Expr], Comparator] = {
     exp.EQ: "=",
@@ -78,10 +81,37 @@ def parse(text: str, aliases: tuple[str, str] = ("l", "r")) -> Expr:
         raise PredicateError(msg) from None
 
 
+def parse_wide(text: str, streams: Sequence[str]) -> Expr:
+    """Read a predicate over many streams, see `slidejoin.predicate.expression.streams`.
+
+    Parameters
+    ----------
+    streams
+        Their names, which are the names in the text.
+
+    Raises
+    ------
+    PredicateError
+        As of `parse`.
+
+    Examples
+    --------
+    >>> parse_wide("a.k < b.k", ("a", "b", "c"))
+    Compare(op='<', left=WideColumn(side='left', name='a.k'), right=WideColumn(side='left', name='b.k'))
+    """
+    try:
+        return build.predicate(_WideReader(tuple(streams)).read(read_tree(text)))
+    except RecursionError:
+        msg = "the predicate is nested too deeply to be read; compute part of it into a column first"
+        raise PredicateError(msg) from None
+
+
 class _Reader:
     """Turns sqlglot's nodes into ours, under the names of one join's sides."""
 
-    def __init__(self, aliases: tuple[str, str]) -> None:
+    _kind = "side"
+
+    def __init__(self, aliases: tuple[str, ...]) -> None:
         self._aliases = aliases
 
     def read(self, tree: exp.Expr) -> Expr:  # noqa: PLR0911 - one case for each kind of node
@@ -205,6 +235,9 @@ class _Reader:
         if not tree.table:
             raise PredicateError(self._without_side(tree))
         _only(tree, "this", "table")
+        return self._named(tree)
+
+    def _named(self, tree: exp.Column) -> Column:
         return Column(self._side(tree), tree.name)
 
     def _side(self, tree: exp.Column) -> Side:
@@ -223,11 +256,11 @@ class _Reader:
         raise PredicateError(msg)
 
     def _without_side(self, tree: exp.Column) -> str:
-        left, right = self._aliases
         name = shown(tree)
         if tree.name in self._aliases:
-            return f"{name} is a side, not a column; name one of its columns, as in {name}.id"
-        text = f"the column {name} has no side; write {left}.{name} or {right}.{name}"
+            return f"{name} is a {self._kind}, not a column; name one of its columns, as in {name}.id"
+        written = [f"{alias}.{name}" for alias in self._aliases]
+        text = f"the column {name} has no {self._kind}; write {', '.join(written[:-1])} or {written[-1]}"
         if tree.this.args.get("quoted"):
             text += f". If a string was meant, it takes single quotes: '{tree.name}'"
         return text
@@ -244,6 +277,22 @@ class _Reader:
             if target == "DOUBLE" and operand.this.lower() in constants.NOT_FINITE:
                 return literal(float(operand.this))
         return build.cast(self.read(operand), shown(tree.args["to"]))
+
+
+class _WideReader(_Reader):
+    """The same for the streams of a join of many."""
+
+    _kind = "stream"
+
+    def _named(self, tree: exp.Column) -> Column:
+        alias, quoted = tree.table, bool(tree.args["table"].args.get("quoted"))
+        for same in (_exactly, _regardless_of_case) if not quoted else (_exactly,):
+            fits = [stream for stream in self._aliases if same(alias, stream)]
+            if len(fits) == 1:
+                return wide_column(fits[0], tree.name)
+        hint = nearest(alias, self._aliases)
+        msg = f"unknown stream {alias!r} in {shown(tree)}; the streams are {', '.join(map(repr, self._aliases))}.{hint}"
+        raise PredicateError(msg)
 
 
 def _constant(tree: exp.Expr) -> Literal | None:

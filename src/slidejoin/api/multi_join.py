@@ -1,0 +1,341 @@
+"""`MultiJoin`: the embedded join of many streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Self
+from weakref import ref
+
+import pyarrow as pa
+
+from slidejoin.api.multi_pending import MultiPending
+from slidejoin.api.multi_snapshot import MultiState, load, operator_of, save
+from slidejoin.api.push_iterator import PushIterator
+from slidejoin.arguments import column_name, shown
+from slidejoin.display import Explanation, figures_html
+from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, MemoryLimitError, nearest
+from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
+from slidejoin.operator.ingest.batches import to_table
+from slidejoin.operator.ingest.order_by import sort_values_of
+from slidejoin.operator.multiway.figures import MultiStats
+from slidejoin.plan.multiway.layout import output_schema
+from slidejoin.plan.output_schema import together
+from slidejoin.predicate.expression.text import wide_sql
+from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.widths import TABLE
+from slidejoin.spec.multi_spec import make_multi_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from slidejoin.operator.multiway.arrivals import MultiPush
+    from slidejoin.operator.multiway.multi_operator import MultiOperator
+    from slidejoin.predicate import Expression
+    from slidejoin.spec.join_options import Order, Output
+    from slidejoin.spec.window import Window
+
+__all__ = ["MultiJoin"]
+
+LINE = 12
+"""Bytes of a row that waits besides its own, at most."""
+
+
+class MultiJoin:
+    """Joins two or more streams, row by row as they arrive, on any predicate over their rows.
+
+    A combination is one row of each stream. It is produced by the row of it that arrives last.
+
+    Parameters
+    ----------
+    windows : dict of str to CountWindow or TimeWindow
+        The streams by their names, each with its window: all counted in rows, or all in time. The order of the dict is
+        the order of the streams. A stream that is joined with itself is given twice, under two names.
+    on : str or expression
+        What must hold for a combination: SQL text with the columns written ``a.name``, or a Python expression such as
+        ``sj.stream("a").x < sj.stream("b").y``.
+    output : {"pairs", "count", "positions"}
+        One row for each combination, with the columns of all streams; or one row for each arriving row with the number
+        of combinations that it produced; or for each combination the ordinals of its rows, an int64 column for each
+        stream, under its name.
+    order : {"probe", "strict", "none"}
+        Combinations grouped by the row that produced them, in arrival order; the same with each group in order of the
+        ordinals of the other rows, the first stream's first; no promise.
+    select : sequence of str, optional
+        Output columns, such as ``["a.id", "c.id"]``. Default: all columns of all streams. A name that an earlier stream
+        has too gets ``_`` and the stream's name behind it: ``k``, ``k_b``, ``k_c``.
+    threads : int, optional
+        Default: all cores.
+    memory_limit : int, optional
+        Refuse a push that would make the windows larger than this many bytes.
+    schemas : dict of str to pyarrow.Schema, optional
+        Of the streams. Without them the schema of a stream is that of its first batch, and the predicate is checked
+        when all streams have had one.
+
+    Raises
+    ------
+    PredicateError
+        If the predicate cannot be used, or with `schemas` does not fit them.
+    ArgumentError
+        For other arguments that cannot be used.
+
+    Examples
+    --------
+    >>> import slidejoin as sj
+    >>> join = sj.MultiJoin(
+    ...     {"a": sj.CountWindow(100), "b": sj.CountWindow(100), "c": sj.CountWindow(100)},
+    ...     on="a.k = b.k AND c.x BETWEEN b.x - 1 AND b.x + 1",
+    ... )
+    >>> join.push(a={"k": [1]}, b={"k": [1, 1], "x": [5, 8]}, c={"x": [9, 7]}).to_pydict()
+    {'k': [1, 1], 'k_b': [1, 1], 'x': [8, 8], 'x_c': [9, 7]}
+    """
+
+    def __init__(
+        self,
+        windows: Mapping[str, Window],
+        on: str | Expression,
+        *,
+        output: Output = "pairs",
+        order: Order = "probe",
+        select: Iterable[str] | None = None,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        schemas: Mapping[str, pa.Schema] | None = None,
+    ) -> None:
+        spec = make_multi_spec(
+            windows, on=on, output=output, order=order, select=select, threads=threads, memory_limit=memory_limit
+        )
+        self._state = MultiState(spec)
+        self._broken: str | None = None
+        # A weak reference: an abandoned iterator is garbage collected, and takes the rest of its rows then.
+        self._running: ref[PushIterator] | None = None
+        if schemas is not None:
+            self._state.schemas = _schemas(schemas, spec.streams)
+            self._state.operator = operator_of(spec, self._state.schemas)
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def push(
+        self, batches: Mapping[str, object] | None = None, /, *, order_by: str | None = None, **named: object
+    ) -> pa.Table:
+        """Take rows and return the combinations that they produce.
+
+        Parameters
+        ----------
+        batches, **named : batch, optional
+            A batch of each stream that has one, under the stream's name: a pyarrow Table or RecordBatch, a pandas or
+            Polars frame, a dict of arrays, or anything with ``__arrow_c_stream__``. All rows of the first stream
+            arrive, then all of the second, and so on, in the order in which the join declares its streams.
+        order_by : str, optional
+            Column by which the rows of all streams are sorted into one arrival order, stable, on ties in the order of
+            the streams.
+
+        Returns
+        -------
+        pyarrow.Table
+            The combinations, or counts. The whole output schema is known once all streams have had a batch, or from
+            `schemas`; until then the table has the columns known so far.
+
+        Raises
+        ------
+        ArgumentError
+            If a stream is unknown; nothing is taken.
+        SchemaError
+            If a batch cannot be read or differs from the stream's first one; nothing is taken.
+        PredicateError
+            If the predicate does not fit the schemas, which without `schemas` are known only now; nothing is taken.
+        MemoryLimitError
+            If the rows would pass `memory_limit`; nothing is taken.
+        JoinClosedError
+            After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
+        """
+        out = list(self.push_iter(batches, order_by=order_by, **named))
+        return together(out, out[0].schema) if out else self._empty()
+
+    def push_iter(
+        self, batches: Mapping[str, object] | None = None, /, *, order_by: str | None = None, **named: object
+    ) -> Iterator[pa.Table]:
+        """Take rows and return an iterator over what they produce, in tables of bounded size.
+
+        A table has at most 1,048,576 rows and 64 MiB; a row that is wider is a table of its own. The rows are checked
+        before this returns, and taken as the iterator advances; closing it early takes the rest and discards what they
+        produce. Until then the join takes no other rows. See `push`.
+        """
+        name = None if order_by is None else column_name("order_by", order_by)
+        self._check_open()
+        tables = self._read({**(batches or {}), **named})
+        by = None if name is None else sort_values_of(tables, name)
+        state = self._state
+        schemas = state.schemas | {stream: table.schema for stream, table in tables.items()}
+        self._check_memory(tables)
+        operator = state.operator
+        if operator is None and len(schemas) == len(state.spec.streams):
+            operator = state.begin(schemas)
+        if operator is None:
+            out = state.waiting.push(tables, by, schemas)
+            state.schemas = schemas
+            return TABLE.cut(out)
+        whole = [tables.get(stream) for stream in state.spec.streams]
+        given = [
+            empty_of(schemas[stream]) if table is None else table
+            for stream, table in zip(state.spec.streams, whole, strict=True)
+        ]
+        number = {stream: at for at, stream in enumerate(state.spec.streams)}
+        sorting = None if by is None else {number[stream]: values for stream, values in by.items()}
+        work = PushIterator(self._work(operator, operator.prepare(given, sorting)))
+        # Nothing can be refused from here on.
+        state.schemas, state.operator, self._running = schemas, operator, ref(work)
+        state.waiting = MultiPending(state.spec)
+        return work
+
+    def _work(self, operator: MultiOperator, push: MultiPush) -> Generator[pa.Table]:
+        try:
+            yield from operator.push_iter(push)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+        finally:
+            self._running = None
+
+    def finish(self) -> pa.Table:
+        """End all streams and return the rows that were still pending, of which there are none.
+
+        Raises
+        ------
+        JoinClosedError
+            If the join is finished already, or an iterator of `push_iter` is open.
+        """
+        self._check_open()
+        self._state.finished = True
+        return self._empty()
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> MultiStats:
+        """Counters of rows, combinations, late rows, window sizes, bytes, and seconds by step."""
+        state = self._state
+        if state.operator is not None:
+            return state.operator.measured()
+        waiting = state.waiting
+        rows = {stream: held + waiting.dropped.get(stream, 0) for stream, held in waiting.rows.items()}
+        return MultiStats(
+            rows=rows, null_time_rows=waiting.null_time_rows, window_rows=waiting.rows, window_bytes=waiting.nbytes
+        )
+
+    def explain(self) -> Explanation:
+        """Return the orders of probing in words, what each step finds, and why they were chosen."""
+        state = self._state
+        if state.operator is not None:
+            return Explanation(state.operator.explain())
+        missing = ", ".join(stream for stream in state.spec.streams if stream not in state.schemas)
+        return Explanation(
+            f"join of {len(state.spec.streams)} streams on {wide_sql(state.spec.on)}\n"
+            f"not planned yet: no schema is known of {missing}; push a batch of each, or give schemas="
+        )
+
+    def __repr__(self) -> str:
+        return self._state.spec.shown()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>{figures_html(self.stats.to_json())}"
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the whole state as bytes: versioned, checksummed, without pickled objects.
+
+        Raises
+        ------
+        JoinClosedError
+            While an iterator of `push_iter` is open.
+        """
+        self._check_idle()
+        return save(self._state)
+
+    @classmethod
+    def restore(cls, state: bytes, *, threads: int | None = None) -> Self:
+        """Return a join that continues where `snapshot` was taken.
+
+        Raises
+        ------
+        StateError
+            If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
+        """
+        INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
+        join = cls.__new__(cls)
+        join._state, join._running, join._broken = load(state, threads=threads), None, None  # noqa: SLF001 - its own
+        return join
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _read(self, batches: Mapping[str, object]) -> dict[str, pa.Table]:
+        """Read the batches, each once, and return a table of each stream that has one, in the order of the streams."""
+        state, streams = self._state, self._state.spec.streams
+        for name in batches:
+            if name not in streams:
+                msg = f"push has no stream {name!r}; the streams are {', '.join(map(repr, streams))}."
+                raise ArgumentError(msg + nearest(str(name), streams))
+        tables = {
+            stream: to_table(batches[stream], stream, state.schemas.get(stream))
+            for stream in streams
+            if batches.get(stream) is not None
+        }
+        if state.operator is None or INTERPRETER.cold:
+            INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
+        return tables
+
+    def _check_open(self) -> None:
+        self._check_idle()
+        if self._state.finished:
+            msg = "the join is finished and takes no more rows; create a new MultiJoin"
+            raise JoinClosedError(msg)
+
+    def _check_idle(self) -> None:
+        if self._broken is not None:
+            msg = (
+                f"a push was interrupted by {self._broken} and the windows may lack some of its rows; "
+                "restore the last snapshot, or create a new MultiJoin"
+            )
+            raise JoinClosedError(msg)
+        if self._running is not None and self._running() is not None:
+            msg = "an iterator of push_iter() is still open; read it to its end or close it first"
+            raise JoinClosedError(msg)
+
+    def _check_memory(self, tables: Mapping[str, pa.Table]) -> None:
+        state = self._state
+        limit, operator = state.spec.memory_limit, state.operator
+        if limit is None:
+            return
+        held, coming = state.waiting.nbytes, sum(table.nbytes + table.num_rows * LINE for table in tables.values())
+        if operator is not None:
+            held = operator.measured().window_bytes
+            given = [
+                tables[stream] if stream in tables else empty_of(state.schemas[stream]) for stream in state.spec.streams
+            ]
+            coming = operator.growth(given, limit - held)
+        if held + coming > limit:
+            msg = (
+                f"memory_limit is {limit} bytes; the windows hold {held} and this push of "
+                f"{sum(table.num_rows for table in tables.values())} rows may need {coming} more. "
+                "Push fewer rows at once, or make the windows smaller; none of the rows was added"
+            )
+            raise MemoryLimitError(msg)
+
+    def _empty(self) -> pa.Table:
+        state = self._state
+        if state.operator is not None:
+            return empty_of(state.operator.plan.layout.schema)
+        return empty_of(output_schema(state.spec, state.schemas))
+
+
+def _schemas(schemas: object, streams: tuple[str, ...]) -> dict[str, pa.Schema]:
+    if not isinstance(schemas, Mapping) or not all(isinstance(one, pa.Schema) for one in schemas.values()):
+        msg = f"schemas must be a dict from the name of each stream to its pyarrow schema; got {shown(schemas)}"
+        raise ArgumentTypeError(msg)
+    if set(schemas) != set(streams):
+        msg = f"schemas= takes one of each stream, {', '.join(map(repr, streams))}; got {', '.join(map(repr, schemas))}"
+        raise ArgumentError(msg)
+    return {stream: schemas[stream] for stream in streams}

@@ -1,0 +1,1 @@
+"""The operator of joins of many streams: windows with an index for each link, and chains of probes."""

@@ -1,0 +1,108 @@
+"""What the steps of a join of many streams did so far: probes, matches and seconds of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.display import figures_html, figures_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["MultiStats", "StepFigure", "StepFigures"]
+
+
+@dataclass(slots=True)
+class StepFigure:
+    """The figures of one step.
+
+    Attributes
+    ----------
+    probes, matches : int
+        Wide rows that probed, and combinations that went on.
+    seconds : float
+    """
+
+    probes: int = 0
+    matches: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Matches a probe."""
+        return self.matches / max(self.probes, 1)
+
+
+class StepFigures:
+    """Counts the probes and matches of each step, by its stored stream and the streams that are bound before it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.steps: dict[tuple[int, frozenset[int]], StepFigure] = {}
+
+    def add(self, stored: int, bound: frozenset[int], probes: int, matches: int, seconds: float) -> None:
+        """Count probes of one step."""
+        with self._lock:
+            figure = self.steps.setdefault((stored, bound), StepFigure())
+            figure.probes += probes
+            figure.matches += matches
+            figure.seconds += seconds
+
+    def since(
+        self, before: Mapping[tuple[int, frozenset[int]], tuple[int, int]]
+    ) -> dict[tuple[int, frozenset[int]], StepFigure]:
+        """Return what was added since `marks` returned `before`."""
+        found = {}
+        for key, figure in self.steps.items():
+            probes, matches = before.get(key, (0, 0))
+            found[key] = StepFigure(figure.probes - probes, figure.matches - matches)
+        return found
+
+    def marks(self) -> dict[tuple[int, frozenset[int]], tuple[int, int]]:
+        """Return the present counts, for `since`."""
+        return {key: (figure.probes, figure.matches) for key, figure in self.steps.items()}
+
+
+@dataclass(slots=True, repr=False)
+class MultiStats:
+    """What a join of many streams has seen and done so far; it prints one rounded figure a line.
+
+    Attributes
+    ----------
+    rows : dict of str to int
+        Rows with an ordinal, of each stream: neither late nor without event time.
+    pairs : int
+        Combinations produced, or counted.
+    late_rows, null_time_rows : int
+        Rows left out, see the meaning of a time window.
+    window_rows : dict of str to int
+        Rows kept now, of each stream.
+    window_bytes : int
+        Bytes kept now, rows and indexes.
+    seconds : dict of str to float
+        Time spent in each step, of all threads together: ``arrive``, ``insert``, ``probe``, ``output``, ``expire``.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    pairs: int = 0
+    late_rows: int = 0
+    null_time_rows: int = 0
+    window_rows: dict[str, int] = field(default_factory=dict)
+    window_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def spent(self, step: str, seconds: float) -> None:
+        """Add to ``seconds[step]``."""
+        self.seconds[step] = self.seconds.get(step, 0.0) + seconds
+
+    def __repr__(self) -> str:
+        return figures_text(self.to_json())
+
+    def _repr_html_(self) -> str:
+        return figures_html(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all counters as plain JSON values."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}

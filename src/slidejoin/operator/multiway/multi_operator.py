@@ -1,0 +1,300 @@
+"""The operator behind `MultiJoin`: one push from tables of rows to tables of combinations.
+
+::
+
+    push ─▶ arrivals ─▶ slices ─▶ rows into windows, keys into the index of each link
+                          │
+                          └─▶ stretches, one a thread ─▶ chains of probes ─▶ one order ─▶ output
+
+It alone assigns ordinals, advances the clock, expires rows, changes orders of probing, and counts. It knows streams by
+their numbers, and no API: an executor can run it on the rows of a bucket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.operator.multiway.arrivals import MultiClock, take_rows
+from slidejoin.operator.multiway.chains import Chains
+from slidejoin.operator.multiway.explanation import explained
+from slidejoin.operator.multiway.figures import MultiStats, StepFigures
+from slidejoin.operator.multiway.orders import OrderAdvisor
+from slidejoin.operator.multiway.output import combination_tables, count_tables, in_order
+from slidejoin.operator.multiway.probing import Prober
+from slidejoin.operator.multiway.stream_window import StreamWindow
+from slidejoin.operator.multiway.stretches import merged, slices_of, stretches_of
+from slidejoin.rows.held_types import held
+from slidejoin.rows.widths import TABLE, TableLimit
+from slidejoin.runtime.array_pool import ArrayPool
+from slidejoin.runtime.threads import Workers
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.multiway.arrivals import ArrivedRows, MultiPush
+    from slidejoin.operator.multiway.chains import Stretch
+    from slidejoin.plan.multiway.multi_plan import MultiPlan
+
+__all__ = ["MultiOperator"]
+
+CROWDING_DUE = 1 << 14
+"""Rows between two checks whether keys crowd in an index."""
+
+
+class MultiOperator:
+    """The windows of all streams, and what happens to a push.
+
+    Parameters
+    ----------
+    plan : MultiPlan
+    limit : TableLimit
+        What an output table may hold. As many candidates of a step as it has rows are held at once.
+    """
+
+    def __init__(self, plan: MultiPlan, *, limit: TableLimit = TABLE) -> None:
+        self.plan, self.limit = plan, limit
+        self.windows = [StreamWindow(plan, number) for number in plan.streams]
+        self.clock = MultiClock.of(plan)
+        self.stats = MultiStats(rows=dict.fromkeys(plan.spec.streams, 0))
+        self.figures = StepFigures()
+        self.advisor = OrderAdvisor(plan)
+        self._marks = self.figures.marks()
+        self._workers = Workers(plan.spec.threads)
+        probing = Prober(plan, self.windows, limit, ArrayPool(np.int64), Workers(1))
+        self.chains = Chains(plan, probing, self.figures, [])
+        self._crowding_due = CROWDING_DUE
+        self.use_orders(self.advisor.initial())
+        INTERPRETER.planned()
+
+    # -- one push ----------------------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        tables: Sequence[pa.Table],
+        by: Mapping[int, NDArray[Any]] | None = None,
+        watermark: int | None = None,
+        *,
+        own_clock: bool = True,
+    ) -> MultiPush:
+        """Put rows into arrival order, and drop and count late ones, see `take_rows`; nothing is inserted yet."""
+        start = perf_counter()
+        push, self.clock = take_rows(self.plan, self.clock, tables, by, watermark, own_clock=own_clock)
+        self.stats.null_time_rows += push.null_time_rows
+        self.stats.late_rows += push.late_rows
+        self.stats.spent("arrive", perf_counter() - start)
+        return push
+
+    def push_iter(self, push: MultiPush, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
+        """Insert rows and yield what they produce, in bounded tables.
+
+        All rows are taken even if the iterator is closed early. `watermark` replaces the clock's with
+        ``own_clock=False``.
+        """
+        begin = [window.rows_seen for window in self.windows]
+        slices = slices_of(self.plan, push)
+        try:
+            for part in slices:
+                first = self._insert(part)
+                yield from self._produced(part, first)
+                self._expire_counted()
+        finally:
+            for part in slices:
+                self._insert(part)
+                self._expire_counted()
+            self._commit(begin, self.clock.watermark if own_clock else watermark)
+
+    def insert(self, push: MultiPush) -> None:
+        """Only insert rows: they cannot have produced anything, because a stream has none."""
+        begin = [window.rows_seen for window in self.windows]
+        for part in slices_of(self.plan, push):
+            self._insert(part)
+            self._expire_counted()
+        self._commit(begin, self.clock.watermark)
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """Numbers that change as soon as a push has taken rows."""
+        return (*(window.rows_seen for window in self.windows), *self.clock.newest, self.stats.late_rows)
+
+    def _insert(self, part: MultiPush) -> list[int]:
+        """Insert a slice, and return the ordinals of the first rows of each stream."""
+        self._look(part)
+        start = perf_counter()
+        first = [window.rows_seen for window in self.windows]
+        for stream, window, own in zip(self.plan.spec.streams, self.windows, part.streams, strict=True):
+            window.adapt(own.rows)
+            window.rows_seen += own.rows
+            self.stats.rows[stream] += own.rows
+        owned = list(zip(self.windows, part.streams, first, strict=True))
+        workers = self._workers if part.rows >= CROWDING_DUE else Workers(1)
+        workers.run([_hold(window, own, at) for window, own, at in owned])
+        workers.run([task for window, own, at in owned for task in window.inserting(own, at)])
+        self.stats.spent("insert", perf_counter() - start)
+        return first
+
+    def _produced(self, part: MultiPush, first: Sequence[int]) -> Iterator[pa.Table]:
+        """Yield what the rows of a slice produce, several stretches at a time."""
+        stretches = stretches_of(part, first, self._workers.threads)
+        together = self._workers.threads
+        for at in range(0, len(stretches), together):
+            group = stretches[at : at + together]
+            if self.plan.spec.output == "count":
+                yield from self._counted(part, group, sum(one.rows for one in stretches[:at]))
+                continue
+            start = perf_counter()
+            works = [self._tables(stretch) for stretch in group]
+            drained: list[list[pa.Table]] = [[] for _ in works]
+            self._workers.run([_drain(work, into, self.limit.rows) for work, into in zip(works, drained, strict=True)])
+            self.stats.spent("probe", perf_counter() - start)
+            for work, tables in zip(works, drained, strict=True):
+                for table in tables:
+                    self.stats.pairs += table.num_rows
+                    yield table
+                for table in work:
+                    self.stats.pairs += table.num_rows
+                    yield table
+
+    def _tables(self, stretch: Stretch) -> Iterator[pa.Table]:
+        plan, order = self.plan, self.plan.spec.order
+        payloads = [window.payload for window in self.windows]
+        for found in merged(self.chains, stretch, order):
+            yield from combination_tables(plan, payloads, in_order(found, order).rows, self.limit)
+
+    def _counted(self, part: MultiPush, group: Sequence[Stretch], first: int) -> Iterator[pa.Table]:
+        start, rows = perf_counter(), sum(one.rows for one in group)
+        counts = np.zeros(rows, np.int64)
+        tasks, at = [], 0
+        for stretch in group:
+            tasks += [
+                _count(self.chains, stretch, stream, counts[at : at + stretch.rows])
+                for stream, own in enumerate(stretch.streams)
+                if own.rows
+            ]
+            at += stretch.rows
+        self._workers.run(tasks)
+        self.stats.pairs += int(counts.sum())
+        self.stats.spent("probe", perf_counter() - start)
+        yield from count_tables(self.plan, part.between(first, first + rows), counts, self.limit)
+
+    # -- after a push ------------------------------------------------------------------------------------------------
+
+    def _expire_counted(self) -> None:
+        for window, spec in zip(self.windows, self.plan.spec.windows, strict=True):
+            if isinstance(spec, CountWindow) and (first := spec.first("right", window.rows_seen)) > 0:
+                window.expire(first)
+
+    def expire(self, watermark: int) -> None:
+        """Expire the rows of time windows that no row at or above the watermark can see."""
+        for window, scope in zip(self.windows, self.plan.scopes, strict=True):
+            window.expire_below(scope.oldest("right", watermark))
+
+    def _commit(self, begin: Sequence[int], watermark: int | None) -> None:
+        start = perf_counter()
+        self._expire_counted()
+        if self.plan.scopes and watermark is not None:
+            self.expire(watermark)
+        for window, first in zip(self.windows, begin, strict=True):
+            window.own(first)
+        # Both indexes exist until the new one is done.
+        if self.plan.spec.memory_limit is None and self.rows_seen >= self._crowding_due:
+            self._crowding_due = self.rows_seen + CROWDING_DUE
+            for window in self.windows:
+                window.relieve()
+        self.stats.spent("expire", perf_counter() - start)
+
+    # -- orders of probing -------------------------------------------------------------------------------------------
+
+    @property
+    def rows_seen(self) -> int:
+        """Rows of all streams that have an ordinal."""
+        return sum(window.rows_seen for window in self.windows)
+
+    def use_orders(self, orders: Sequence[tuple[int, ...]]) -> None:
+        """Probe in these orders from now on, with an index for each step."""
+        self.chains.orders = list(orders)
+        steps: dict[int, list[Any]] = {number: [] for number in self.plan.streams}
+        for stream, order in enumerate(orders):
+            bound = frozenset({stream})
+            for stored in order:
+                steps[stored].append(self.plan.step(stored, bound))
+                bound |= {stored}
+        for number, window in enumerate(self.windows):
+            window.use(steps[number])
+
+    def _look(self, coming: MultiPush) -> None:
+        """Choose orders anew if enough rows have come since the last time."""
+        # An order changes the indexes, which a limit of memory has been checked without.
+        if self.plan.spec.memory_limit is not None or self.rows_seen + coming.rows < self.advisor.due:
+            return
+        figures = self.figures.since(self._marks)
+        orders = self.advisor.choose(self.chains.orders, self.windows, figures, self.rows_seen)
+        self._marks = self.figures.marks()
+        if orders != self.chains.orders:
+            self.use_orders(orders)
+
+    # -- state and figures -------------------------------------------------------------------------------------------
+
+    def load(self, rows: Sequence[tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
+        """Take the rows of each stream into empty windows, see `StreamWindow.load`."""
+        for window, (table, stretches, seen) in zip(self.windows, rows, strict=True):
+            window.load(table, stretches, seen)
+
+    def resume(self, newest: Sequence[int], stats: Mapping[str, Any]) -> None:
+        """Continue with this clock and these counters, of a snapshot."""
+        self.clock = replace(self.clock, newest=tuple(map(int, newest)))
+        self.stats = MultiStats(**stats)
+        self.advisor.due = self.rows_seen
+
+    def growth(self, tables: Sequence[pa.Table], room: int) -> int:
+        """Return by how many bytes these rows make the windows grow at most; exactly if `room` may not suffice."""
+        total = 0
+        kept = [held(table.select(self.plan.kept[number].names)) for number, table in enumerate(tables)]
+        for closely in (False, True):
+            total = sum(window.growth(table, closely=closely) for window, table in zip(self.windows, kept, strict=True))
+            if total <= room:
+                break
+        return total
+
+    def explain(self) -> str:
+        """Return the plan in words: the order of each stream, what each step finds, and why."""
+        return explained(self.plan, self.chains.orders, self.windows, self.advisor, self.figures)
+
+    def measured(self) -> MultiStats:
+        """Return the counters, with the present sizes of the windows."""
+        names = self.plan.spec.streams
+        self.stats.window_rows = {name: one.payload.rows for name, one in zip(names, self.windows, strict=True)}
+        self.stats.window_bytes = sum(window.nbytes for window in self.windows)
+        return self.stats
+
+
+def _hold(window: StreamWindow, own: ArrivedRows, first: int) -> Callable[[], None]:
+    return lambda: window.hold(own, first)
+
+
+def _drain(work: Iterator[pa.Table], into: list[pa.Table], rows: int) -> Callable[[], None]:
+    """Return a task that takes tables until they have so many rows."""
+
+    def run() -> None:
+        total = 0
+        while total < rows and (table := next(work, None)) is not None:
+            into.append(table)
+            total += table.num_rows
+
+    return run
+
+
+def _count(chains: Chains, stretch: Stretch, stream: int, into: NDArray[np.int64]) -> Callable[[], None]:
+    def run() -> None:
+        into[stretch.streams[stream].ranks] = chains.counted(stretch, stream)
+
+    return run

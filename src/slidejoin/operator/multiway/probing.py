@@ -1,0 +1,264 @@
+"""One step of a chain: wide rows probe a stored stream, and what they find becomes wider rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.index.answer import FoundPositions
+from slidejoin.index.probe import ProbeBatch
+from slidejoin.index.protocol import Request
+from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.kernels.multiway.widening import rank_probes
+from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
+from slidejoin.operator.ingest.arrival import numbers
+from slidejoin.operator.multiway.gathering import gathered
+from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
+from slidejoin.plan.multiway.multi_plan import NOTHING
+from slidejoin.plan.multiway.scope import NEWEST, UNTIL
+from slidejoin.predicate.expression.streams import stream_and_name, wide_name
+from slidejoin.rows.arrow_buffers import array_of, by_name
+from slidejoin.rows.widths import Widths
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Answer
+    from slidejoin.operator.multiway.partial import Partial
+    from slidejoin.operator.multiway.stream_window import StepIndex, StreamWindow
+    from slidejoin.plan.multiway.multi_plan import MultiPlan
+    from slidejoin.predicate.bind import BoundFilter
+    from slidejoin.rows.widths import TableLimit
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.runtime.threads import Workers
+
+__all__ = ["Prober", "SeenRows"]
+
+NO_PROBES = np.empty(0, np.int64)
+
+
+class SeenRows(NamedTuple):
+    """What producing rows see of a stored stream.
+
+    Attributes
+    ----------
+    arrived : int
+        Its rows from before the slice.
+    before : (arrivals + 1,) int64
+        How many of its rows had arrived before each arrival of the stretch.
+    ranks : (p,) int64
+        Which arrivals the producing rows are, ascending.
+    """
+
+    arrived: int
+    before: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+
+
+class Prober:
+    """Probes the windows of a join of many streams; several threads may do so at once.
+
+    Parameters
+    ----------
+    plan : MultiPlan
+    windows : sequence of StreamWindow
+    limit : TableLimit
+        As many candidates as it has rows are held at once.
+    memory : ArrayPool
+        What candidates are written into.
+    alone : Workers
+        Of one thread: whole chains run beside each other, not parts of a step.
+    """
+
+    def __init__(
+        self, plan: MultiPlan, windows: Sequence[StreamWindow], limit: TableLimit, memory: ArrayPool, alone: Workers
+    ) -> None:
+        self._plan, self._windows, self._limit = plan, windows, limit
+        self._memory, self._alone = memory, alone
+        self.payloads = [window.payload for window in windows]
+
+    def extend(self, wide: Partial, stored: int, seen: SeenRows) -> Iterator[Partial]:
+        """Yield the combinations with the rows of one more stream that fit, in bounded parts; wide rows in order."""
+        link = self._link(wide, stored)
+        for cut, batch, condition in self._batches(link, wide, seen):
+            part = wide.part(cut)
+            for found in self._candidates(link, batch, only_counts=False):
+                if condition is None and found.positions is not None and found.positions.total <= self._limit.rows:
+                    if found.positions.total:
+                        yield self._timed(
+                            part.with_found(stored, found.positions, link.window.index.floor, self._memory)
+                        )
+                    continue
+                for places, ordinals in self._written(found):
+                    kept = (places, ordinals)
+                    if condition is not None:
+                        holds = self._holds(link, condition, part, *kept)
+                        kept = places[holds], ordinals[holds]
+                    if kept[0].size:
+                        yield self._timed(part.with_pairs(stored, *kept, self._memory))
+
+    def count(self, wide: Partial, stored: int, seen: SeenRows, into: NDArray[np.int64]) -> None:
+        """Add to `into`, (producers,) int64, with how many rows of one more stream each combination fits."""
+        link = self._link(wide, stored)
+        for cut, batch, condition in self._batches(link, wide, seen):
+            part = wide.part(cut)
+            for found in self._candidates(link, batch, only_counts=condition is None):
+                if condition is None:
+                    _add(into, part.producers[found.first : found.first + found.of.slots], found.of.counts)
+                    continue
+                for places, ordinals in self._written(found):
+                    holds = self._holds(link, condition, part, places, ordinals)
+                    into += np.bincount(part.producers[places[holds]], minlength=into.size)
+
+    def _link(self, wide: Partial, stored: int) -> StepIndex:
+        return self._windows[stored].links[self._plan.step(stored, wide.bound).key]
+
+    def _timed(self, wide: Partial) -> Partial:
+        """Return combinations with the event times of their newest stream's rows, if there are any."""
+        if self._plan.scopes:
+            stored = wide.streams[-1]
+            scope = self._plan.scopes[stored]
+            table = self.payloads[stored].take(scope.columns("right"), wide.ordinals[stored])
+            wide.at_times(scope.ticks("right", by_name(table))[0], scope.right_length)
+        return wide
+
+    # -- probes --------------------------------------------------------------------------------------------------------
+
+    def _batches(
+        self, link: StepIndex, wide: Partial, seen: SeenRows
+    ) -> Iterator[tuple[slice, ProbeBatch, BoundFilter | None]]:
+        """Yield batches of probes, which wide rows they are, and what is checked of the rows that they find."""
+        step, window = link.step, link.window
+        for cut, tables in gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit):
+            table = self._wide_table(tables, wide.part(cut))
+            # Their places in an arrival order of these probes and the stored rows.
+            ranks = self._memory.take(cut.stop - cut.start)
+            rank_probes(seen.before, seen.ranks, wide.producers[cut], seen.arrived, ranks)
+            spec = self._plan.spec.windows[step.stored]
+            size, slide = (spec.right, spec.slide) if isinstance(spec, CountWindow) else (EVERYTHING, 1)
+            view = np.zeros(VIEW, np.int64)
+            view[[ARRIVED, SIZE, SLIDE]] = seen.arrived, size, slide
+            batch = ProbeBatch(
+                first=0,
+                arrived=seen.arrived,
+                rank=ranks,
+                view=view,
+                self_join=False,
+                seen_from=partial(step.plan.seen_from, "right"),
+                ranges=partial(key_ranges, step.plan, "left", table, window.layout),
+            )
+            inexact = {*step.plan.loose, *batch.inexact, *window.index.inexact}
+            yield cut, batch, step.plan.filter(inexact)
+
+    def _wide_table(self, tables: dict[int, pa.Table], wide: Partial) -> pa.Table:
+        columns = {
+            wide_name(self._plan.spec.streams[stream], name): table.column(name)
+            for stream, table in tables.items()
+            for name in table.column_names
+        }
+        if wide.timed:
+            columns[NEWEST], columns[UNTIL] = (
+                pa.chunked_array([array_of(np.ascontiguousarray(own))]) for own in (wide.newest, wide.until)
+            )
+        if not columns:
+            columns[NOTHING] = pa.chunked_array([array_of(np.zeros(len(wide), np.int64))])
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
+
+    # -- candidates ----------------------------------------------------------------------------------------------------
+
+    def _candidates(self, link: StepIndex, batch: ProbeBatch, *, only_counts: bool) -> Iterator[_Candidates]:
+        """Yield the candidates of all probes in turn."""
+        index, rows = link.window.index, len(batch)
+        slots = numbers(rows)
+        answer = self._answer(link, batch, 0, only_counts=only_counts)
+        positions = answer.positions
+        if positions is None or positions.done < rows:
+            ranges = answer.ranges
+            if ranges is None:
+                with link.lock:
+                    ranges = index.ranges(batch, self._alone)
+            if ranges is not None:
+                whole = RangeCandidates(rows, self._alone, self._memory)
+                whole.add("left", slots, ranges)
+                yield _Candidates(0, whole, None)
+                return
+        first = 0
+        while first < rows and positions is not None:
+            # Up to the first probe for which there was no room.
+            last = positions.done
+            of = PositionCandidates(
+                {"left": (slots, positions, 0, index.floor), "right": (NO_PROBES, FoundPositions(), 0, 0)},
+                first, last, self._alone, self._memory,
+            )  # fmt: skip
+            yield _Candidates(first, of, positions)
+            first = last
+            if first < rows:
+                positions = self._answer(link, batch, first, only_counts=only_counts).positions
+
+    def _answer(self, link: StepIndex, batch: ProbeBatch, start: int, *, only_counts: bool) -> Answer:
+        request = Request(start, len(batch), only_counts, only_counts, self._alone, lasting=True)
+        with link.lock:
+            probing = link.window.index.probe(batch, request)
+        for task in probing.tasks:
+            task()
+        return probing.answer()
+
+    def _written(self, found: _Candidates) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the candidates as (places of wide rows, ordinals of stored rows), no more than the limit at once."""
+        of, most = found.of, self._limit.rows
+        stops = [of.slots]
+        if of.total > most:
+            stops = self._limit._replace(rows=of.slots, nbytes=most).stops(Widths(of.slots, 0, of.counts))
+        first = 0
+        for last in stops if of.total else []:
+            yield of.write(first, last)
+            first = last
+
+    def _holds(
+        self,
+        link: StepIndex,
+        condition: BoundFilter,
+        wide: Partial,
+        places: NDArray[np.int64],
+        ordinals: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Evaluate a condition on candidates and return where it holds, (k,) bool."""
+        names: dict[int, list[str]] = {link.step.stored: list(condition.columns("right"))}
+        number = {stream: at for at, stream in enumerate(self._plan.spec.streams)}
+        for column in condition.columns("left"):
+            stream, name = stream_and_name(column)
+            names.setdefault(number[stream], []).append(name)
+        bound = wide.ordinals
+        rows = {stream: bound[stream][places] for stream in names if stream != link.step.stored}
+        rows[link.step.stored] = ordinals
+        kept = np.empty(places.size, np.bool_)
+        for cut, tables in gathered(self.payloads, names, rows, places.size, self._limit, decoded=True):
+            right = tables.pop(link.step.stored, None)
+            left = {
+                wide_name(self._plan.spec.streams[stream], name): table.column(name)
+                for stream, table in tables.items()
+                for name in table.column_names
+            }
+            kept[cut] = condition.holds(left, {} if right is None else by_name(right), cut.stop - cut.start)
+        return kept
+
+
+class _Candidates(NamedTuple):
+    """Candidates of consecutive probes, and the first of these; also as they were found, where these are positions."""
+
+    first: int
+    of: RangeCandidates | PositionCandidates
+    positions: FoundPositions | None
+
+
+def _add(into: NDArray[np.int64], producers: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Add the counts of probes to those of their producers, which ascend; sums are exact."""
+    if producers.size:
+        starts = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), producers[1:] != producers[:-1]]))
+        into[producers[starts]] += np.add.reduceat(counts, starts)

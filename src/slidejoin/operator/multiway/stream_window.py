@@ -1,0 +1,159 @@
+"""The window of one stream: its rows, kept once, and an index for each step that probes them."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from slidejoin.operator.window.side import LOADED_AT_ONCE, SideWindow
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.payload import Payload
+from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from slidejoin.operator.multiway.arrivals import ArrivedRows
+    from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
+
+__all__ = ["StepIndex", "StreamWindow"]
+
+
+class StepIndex:
+    """The index over a stream's rows for one step.
+
+    Attributes
+    ----------
+    step : Step
+    window : SideWindow
+        The right window of the step's join of two, whose rows are the stream's.
+    lock : Lock
+        Held while a batch of probes begins: that may change what an index keeps for the next one.
+    """
+
+    def __init__(self, step: Step, payload: Payload, rows_seen: int) -> None:
+        self.step = step
+        self.window = SideWindow(step.plan, "right", payload, algorithm=step.plan.algorithm)
+        self.lock = Lock()
+        if rows_seen:
+            self.window.rows_seen = rows_seen
+            # The rows that are there already.
+            far = self.window.index.spans_ordinals and self.window.stretched()
+            self.window.change_index(step.plan.index_terms("bi_sort") if far else self.window.chosen)
+
+
+class StreamWindow:
+    """Rows of one stream that arriving rows of the others may still see.
+
+    Attributes
+    ----------
+    rows_seen : int
+        Ordinal of the next row. The operator assigns ordinals, before it inserts rows.
+    payload : Payload
+        The rows.
+    links : dict
+        The indexes over them, by `Step.key`.
+    """
+
+    def __init__(self, plan: MultiPlan, number: int) -> None:
+        self._plan, self._number = plan, number
+        self.payload = Payload(plan.kept[number])
+        self.links: dict[tuple[int, tuple[int, ...]], StepIndex] = {}
+        self.rows_seen = 0
+
+    def use(self, steps: Iterable[Step]) -> None:
+        """Have an index for each of these steps, and for no other one."""
+        wanted = {step.key: step for step in steps}
+        self.links = {
+            key: self.links.get(key) or StepIndex(step, self.payload, self.rows_seen) for key, step in wanted.items()
+        }
+
+    # -- coming --------------------------------------------------------------------------------------------------------
+
+    def start_at(self, ordinal: int) -> None:
+        """Give the first row that ordinal; the window is empty."""
+        self.rows_seen = ordinal
+        for link in self.links.values():
+            link.window.start_at(ordinal)
+
+    def hold(self, rows: ArrivedRows, first: int) -> None:
+        """Keep rows, the first with that ordinal; their links are inserted by `inserting`."""
+        if rows.rows:
+            newest = None if rows.times is None else int(rows.times.max())
+            self.payload.append_rows(first, rows.table, newest, self.payload.rows + rows.rows)
+
+    def inserting(self, rows: ArrivedRows, first: int) -> list[Callable[[], None]]:
+        """Return a task for each index that inserts rows which are held already."""
+        return [_insert(link, rows, first, self.rows_seen) for link in self.links.values() if rows.rows]
+
+    def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
+        """Load rows with their former ordinals: the first and the number of each stretch; the window is empty."""
+        scope = self._plan.scopes[self._number] if self._plan.scopes else None
+        start = 0
+        for first, rows in stretches:
+            self.payload.skip_to(first)
+            # In parts, because only whole ones expire.
+            parts, ordinal = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes), first
+            for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
+                newest = None
+                if scope is not None and part.num_rows:
+                    newest = int(scope.ticks("right", by_name(part))[0].max())
+                self.payload.append_rows(ordinal, part, newest, self.payload.rows + part.num_rows)
+                ordinal += part.num_rows
+            start += rows
+        self.payload.skip_to(rows_seen)
+        self.rows_seen = rows_seen
+        self.links = {key: StepIndex(link.step, self.payload, rows_seen) for key, link in self.links.items()}
+
+    # -- leaving -------------------------------------------------------------------------------------------------------
+
+    def expire(self, ordinal: int) -> None:
+        """Drop the rows of a count window before that ordinal, in whole chunks."""
+        self.payload.expire(ordinal)
+        for link in self.links.values():
+            link.window.expire(ordinal)
+
+    def expire_below(self, oldest: int) -> None:
+        """Drop the rows of a time window that are older than this event time, in whole chunks."""
+        self.payload.expire_below(oldest)
+        for link in self.links.values():
+            link.window.expire_below(oldest, oldest)
+
+    def own(self, first: int) -> None:
+        """Free the rows from that ordinal on of larger memory that they are slices of."""
+        if self.payload.keeps_pieces:
+            self.payload.own(first)
+
+    def adapt(self, coming: int) -> None:
+        """Continue with sorted runs where an index would span too many rows."""
+        for link in self.links.values():
+            if link.window.index.spans_ordinals and link.window.stretched(coming):
+                link.window.change_index(link.step.plan.index_terms("bi_sort"))
+
+    def relieve(self) -> None:
+        """Rebuild an index in which keys crowd; one at a time, so that no push waits for several."""
+        for link in self.links.values():
+            if link.window.relieve():
+                return
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def growth(self, table: pa.Table, *, closely: bool) -> int:
+        """Return by how many bytes these rows, as they are held, make rows and indexes grow at most."""
+        links = sum(link.window.growth(table, closely=closely) for link in self.links.values())
+        return self.payload.growth(table) + links
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows and indexes."""
+        return self.payload.nbytes + sum(link.window.nbytes for link in self.links.values())
+
+
+def _insert(link: StepIndex, rows: ArrivedRows, first: int, rows_seen: int) -> Callable[[], None]:
+    def run() -> None:
+        link.window.rows_seen = rows_seen
+        link.window.append(rows.table, rows.times, first)
+
+    return run

@@ -1,0 +1,1 @@
+"""Plans of joins of many streams."""
