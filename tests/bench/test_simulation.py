@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slidejoin.bench.simulation import Station, simulate
+from slidejoin.bench.simulation import simulate
 from slidejoin.bench.topology_models import (
     MODELS,
     StageTimes,
@@ -22,6 +23,9 @@ from slidejoin.bench.topology_models import (
     split_join_visiting_latency,
 )
 from slidejoin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECONDS = st.integers(0, 9).map(float)
 TIMES = st.builds(
@@ -130,14 +134,14 @@ def test_trees_have_as_many_nodes_as_they_need() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: simulate([Station(name="a", service=float)], [1], processors=0), "processors: got 0, expected at least 1"),
-        (lambda: simulate([Station(name="a", service=float)], [1], in_flight=0), "in_flight: got 0, expected at least 1"),
-        (lambda: simulate([Station(name="a", service=float)], [1], times=[]), "times: got 0 for 1 parcels"),
+        (lambda: simulate([], [1], processors=0), "processors: got 0, expected at least 1"),
+        (lambda: simulate([], [1], in_flight=0), "in_flight: got 0, expected at least 1"),
+        (lambda: simulate([], [1], times=[]), "times: got 0 for 1 parcels"),
         (lambda: split_join(0, StageTimes()), "cores: got 0, expected at least 1"),
         (lambda: split_join(2, StageTimes(), fan_out=1), "fan_out and fan_in: got 1, expected at least 2"),
         (lambda: StageTimes(core=-1.0), "core: got -1.0, expected seconds, at least 0"),
     ],
 )  # fmt: skip
-def test_impossible_numbers(call: object, message: str) -> None:
+def test_impossible_numbers(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        call()  # type: ignore[operator]
+        call()

@@ -1,11 +1,11 @@
 """A discrete-event simulation of a topology: stations that serve parcels of rows, threads that work for stations.
 
-A *parcel* is what a push is to a topology: some rows that arrive together. A *station* is a step that takes time, such as
-a distributor, a join core or a merger. It serves one parcel after the other, in the order in which they came, and then
-hands each on. Stations belong to *threads*, each of which does one thing at a time; with fewer *processors* than threads,
-threads wait for one. `slidejoin.bench.topology_models` says which stations a topology consists of.
+A *parcel* is what a push is to a topology: some rows that arrive together. A *station* is a step that takes time, such
+as a distributor, a join core or a merger. It serves one parcel after the other, in the order in which they came, and
+hands each on. Stations belong to *threads*, each of which does one thing at a time; with fewer *processors* than
+threads, threads wait for one. `slidejoin.bench.topology_models` says which stations a topology consists of.
 
-Events lie in a heap by time. All else is in the order in which events happen, so that a simulation always gives the same.
+Events lie in a heap by time. All else is in the order of events, so that a simulation always gives the same.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class StageTimes:
     pass_on : float
         To hand it to another thread, the papers' T_CL.
     monitor : float
-        At each link of a chain: to compare it with the rows of the other stream that are on their way, T_ML, and to take
-        the message of the row that expires for it.
+        At each link of a chain: to compare it with the rows of the other stream that are on their way, T_ML, and to
+        take the message of the row that expires for it.
     core : float
         To store it in one core and compare it with what that core has.
     merge : float
@@ -147,7 +147,7 @@ def handshake(cores: int, times: StageTimes) -> list[Station]:
 
 
 def round_robin(cores: int, times: StageTimes) -> list[Station]:
-    """Return cores that each have the whole window, and take the rows of a parcel in turns (CellJoin, 3.1, option b)."""
+    """Return cores that each have the whole window, and take the rows of a parcel in turns (CellJoin, 3.1, b)."""
     _check(cores)
     return split_join(cores, times, fan_out=max(cores, 2), fan_in=max(cores, 2))
 
@@ -176,12 +176,10 @@ def cell_join(workers: int, times: StageTimes, *, most: int = 0, rows: int = 1) 
             priority=1, most=most,
         )
     ]  # fmt: skip
-    for number in range(workers):
-        stations.append(
-            Station(
-                name=f"worker {number}", service=scaled(times.core), to=[workers + 1], thread=number + 1, visits=True
-            )
-        )
+    stations += [
+        Station(name=f"worker {number}", service=scaled(times.core), to=[workers + 1], thread=number + 1, visits=True)
+        for number in range(workers)
+    ]
     took = scaled(workers * times.merge + times.leave)
     stations.append(Station(name="leave", service=took, inputs=workers, thread=0))
     return stations
