@@ -1,8 +1,8 @@
-"""SplitJoin's figures 10 to 19 and CellJoin's 7 to 13: what each shows, what it is, and what the papers' texts say of it.
+"""SplitJoin's figures 10 to 19 and CellJoin's 7 to 13: what each shows, what it is, and what the texts say of it.
 
-Numbers come from a machine with 32 cores (SplitJoin, section 7) and from a Cell processor with 8 co-processors at 3.2 GHz
-and its simulator (CellJoin, section 8): ratios can be compared, times cannot. They are those of the texts; what only a
-drawing shows is left out.
+Numbers come from a machine with 32 cores (SplitJoin, section 7) and from a Cell processor with 8 co-processors at
+3.2 GHz and its simulator (CellJoin, section 8): ratios can be compared, times cannot. They are those of the texts; what
+only a curve shows is left out.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ FIGURES = {
             shows="latency by stage and visiting latency over join cores, count windows",
             kind="measured",
             reported=(
-                "28 cores: visiting latency 2.5 times less than in time windows, 8.3 times less than low-latency "
-                "handshake join's (7.2)",
+                "28 cores: visiting latency 2.5 times less than in time windows (7.2)",
+                "28 cores: visiting latency 8.3 times less than low-latency handshake join's (7.2)",
             ),
         ),
         Figure(
@@ -128,8 +128,8 @@ FIGURES = {
             shows="rows a second over the punctuation interval, 28 join cores",
             kind="measured",
             reported=(
-                "sub-windows of 2^15: intervals of 2^11 to 2^15 comparisons make no difference, from 2^10 down to 2 each "
-                "costs more (7.4)",
+                "sub-windows of 2^15: intervals of 2^11 to 2^15 comparisons make no difference (7.4)",
+                "from 2^10 down to 2 each costs more (7.4)",
             ),
         ),
         Figure(

@@ -6,7 +6,7 @@ window. So the stages of 32 cores can be measured on a machine with two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from statistics import median
 from threading import Thread
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.bench.topology_models import StageTimes, depth
+from slidejoin.errors import SlideJoinError
 from slidejoin.spec.topologies import TOPOLOGIES
 from slidejoin.spec.window import CountWindow, TimeWindow
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.options import Options
     from slidejoin.spec.topologies import Topology
 
-__all__ = ["CORES_OF", "BandStream", "Pushes", "hand_over", "measure", "stage_times", "topology_with"]
+__all__ = ["CORES_OF", "BandStream", "Points", "Pushes", "hand_over", "measure", "stage_times", "topology_with"]
 
 SPAN, REACH = 10_000, 10
 """Values of both attributes, and how far those of a pair may lie apart (SplitJoin, section 7; CellJoin, 8.2)."""
@@ -41,12 +42,12 @@ CORES_OF = {"cell_join": "workers"}
 IN_CORES = ("execution", "probe")
 """Steps that are divided among cores; the first one that a topology counts is the one."""
 
-BEFORE = ("arrive", "distribution", "insert", "keys", "shift")
+BEFORE = ("arrive", "insert", "keys", "shift")
 GATHERED = ("gathering", "write")
-"""Steps before and after."""
+"""Steps before and after; a topology that counts its ``distribution`` has the others in it."""
 
 
-def topology_with(name: str, cores: int, **options: Any) -> Topology | str:  # noqa: ANN401 - of the topology
+def topology_with(name: str, cores: int, **options: Any) -> Topology | str:
     """Return a topology with so many cores; ``"shared"`` has as many as the join has threads."""
     if name not in TOPOLOGIES or name == "shared":
         return name
@@ -93,7 +94,7 @@ class BandStream:
         times = pa.array(np.arange(first, first + rows)).cast(pa.timestamp("ms"))
 
         def side(whole: str, broken: str) -> pa.Table:
-            values = {
+            values: dict[str, Any] = {
                 whole: random.integers(1, SPAN + 1, rows).astype(np.int32),
                 broken: random.uniform(1, SPAN, rows).astype(np.float32),
             }
@@ -103,7 +104,7 @@ class BandStream:
 
     def filled(self) -> tuple[bytes, int]:
         """Return the state of a join with full windows, and the number of the next row."""
-        join = StreamJoin(on=self.on, window=self.kept, output="count", select=[])
+        join = StreamJoin(on=self.on, window=self.kept, output="positions")
         # A little more, so that the oldest rows leave.
         rows = self.window + self.window // 16
         for first in range(0, rows, 1 << 15):
@@ -123,10 +124,10 @@ class Pushes:
         Of a push, the median.
     stages : dict of str to float
         Seconds of a push by step, of all threads together.
-    cores : dict of int to float
-        Seconds of a push in each core, where the topology tells.
     matches : int
-        Of the first pushes, which all joins of a stream have.
+        Pairs of the first two pushes, as many for all joins of a stream.
+    tables : float
+        In how many tables the pairs of a push came.
     """
 
     rows: int
@@ -134,6 +135,7 @@ class Pushes:
     seconds: float
     stages: dict[str, float]
     matches: int
+    tables: float
 
     @property
     def rows_per_second(self) -> float:
@@ -155,24 +157,28 @@ def measure(
     half, at, matches = max(stream.push // 2, 1), state[1], 0
     order: dict[str, Any] = {"order_by": "ts"} if stream.timed else {}
     took: list[float] = []
+    parts: list[int] = []
     steps: list[Mapping[str, float]] = []
     for number in range(WARM_UP + MOST):
         tables = stream.tables(at, half)
         at += half
         join.stats.seconds.clear()
         start = perf_counter()
-        out = join.push(*tables, **order)
+        out = list(join.push_iter(*tables, **order))
         spent = perf_counter() - start
         if number < WARM_UP:
-            matches += int(out["match_count"].to_numpy().sum())
+            matches += sum(table.num_rows for table in out)
             continue
         took.append(spent)
+        parts.append(len(out))
         steps.append(dict(join.stats.seconds))
         if len(took) >= FEWEST and sum(took) >= seconds:
             break
     names = dict.fromkeys(name for one in steps for name in one)
     stages = {name: median(one.get(name, 0.0) for one in steps) for name in names}
-    return Pushes(rows=2 * half, count=len(took), seconds=median(took), stages=stages, matches=matches)
+    return Pushes(
+        rows=2 * half, count=len(took), seconds=median(took), stages=stages, matches=matches, tables=median(parts)
+    )
 
 
 def stage_times(found: Pushes, cores: int, passing: float, *, fan_in: int = 8) -> StageTimes:
@@ -189,7 +195,7 @@ def stage_times(found: Pushes, cores: int, passing: float, *, fan_in: int = 8) -
         Of mergers.
     """
     inside = next((found.stages[name] for name in IN_CORES if name in found.stages), 0.0)
-    before = sum(found.stages.get(name, 0.0) for name in BEFORE)
+    before = found.stages.get("distribution", sum(found.stages.get(name, 0.0) for name in BEFORE))
     gathered = sum(found.stages.get(name, 0.0) for name in GATHERED)
     rest = max(found.seconds - inside - before - gathered, 0.0)
     mergers, nodes = 0, cores
@@ -227,3 +233,56 @@ def hand_over(times: int = 2000) -> float:
     there.put(-1)
     thread.join()
     return median(took) / 2
+
+
+class Points:
+    """Measures each point once, though several figures show it, and compares the numbers of pairs.
+
+    Parameters
+    ----------
+    seconds : float
+        For each point.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._states: dict[BandStream, tuple[bytes, int]] = {}
+        self._found: dict[tuple[Any, ...], Pushes] = {}
+        self.passing = hand_over()
+
+    def pushes(
+        self,
+        stream: BandStream,
+        topology: str,
+        cores: int,
+        threads: int,
+        algorithm: str | Options = "nested_loop",
+        **options: Any,
+    ) -> Pushes:
+        """Return what a push takes in a topology.
+
+        Raises
+        ------
+        SlideJoinError
+            If it finds other pairs than another topology.
+        """
+        key = (stream, topology, cores, threads, algorithm, *options.items())
+        if key not in self._found:
+            if (filling := replace(stream, push=0)) not in self._states:
+                self._states[filling] = filling.filled()
+            state = self._states[filling]
+            found = measure(
+                stream, state, topology_with(topology, cores, **options), threads=threads, algorithm=algorithm,
+                seconds=self._seconds,
+            )  # fmt: skip
+            others = [(one, said) for one, said in self._found.items() if one[0] == stream]
+            for one, said in others[:1]:
+                if said.matches != found.matches:
+                    msg = f"{topology} found {found.matches:,} pairs, {one[1]} {said.matches:,}; please report it"
+                    raise SlideJoinError(msg)
+            self._found[key] = found
+        return self._found[key]
+
+    def stages(self, stream: BandStream, topology: str, cores: int, **options: Any) -> StageTimes:
+        """Return the stages of a push in a topology with so many cores, measured on one thread."""
+        return stage_times(self.pushes(stream, topology, cores, 1, **options), cores, self.passing)
