@@ -12,7 +12,17 @@ from typing import ClassVar
 from slidejoin.arguments import one_of, shown, truth_value, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["ORDERINGS", "TOPOLOGIES", "Shared", "SplitJoin", "Topology", "topologies", "topology_of"]
+__all__ = [
+    "ORDERINGS",
+    "TOPOLOGIES",
+    "HandshakeLowLatency",
+    "RoundRobin",
+    "Shared",
+    "SplitJoin",
+    "Topology",
+    "topologies",
+    "topology_of",
+]
 
 MOST_CORES = 1024
 
@@ -137,7 +147,67 @@ class SplitJoin(Topology):
             raise ArgumentError(msg)
 
 
-TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared, SplitJoin)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeLowLatency(Topology):
+    """A chain of join cores that both streams pass in opposite directions (low-latency handshake join).
+
+    The baseline of SplitJoin: every row passes every core, which hands it on before it compares it with what it stores;
+    a row is stored at its home core; a coordinator sends a message for each row that expires.
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "handshake_low_latency"
+    what: ClassVar[str] = (
+        "a chain of join cores that both streams pass, each row with a home core (SplitJoin, section 6)"
+    )
+    home: ClassVar[tuple[str, str]] = (
+        "slidejoin.operator.topology.handshake_low_latency",
+        "HandshakeLowLatencyTopology",
+    )
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRobin(Topology):
+    """Cores that each have the whole windows and take the probes in turn (CellJoin, section 3, option b).
+
+    A baseline: every core stores all rows, so that memory and insertion grow with the cores.
+
+    Attributes
+    ----------
+    cores : int, optional
+        How many. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "round_robin"
+    what: ClassVar[str] = "whole windows in every core, probes dealt to cores in turn (CellJoin, section 3)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.round_robin", "RoundRobinTopology")
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+
+
+TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared, SplitJoin, HandshakeLowLatency, RoundRobin)}
 """Every topology that ``topology=`` names."""
 
 
