@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from slidejoin.operator.candidates import RangeCandidates
@@ -30,7 +31,7 @@ class GeneralPath:
     def __init__(self, parts: JoinParts) -> None:
         self._parts = parts
 
-    def run(self, part: Push, first: dict[Side, int]) -> Iterator[pa.Table]:
+    def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
         """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
         parts, plan = self._parts, self._parts.plan
         found, inexact = parts.topology.run(part, first)
@@ -40,9 +41,14 @@ class GeneralPath:
         output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
-        else:
+            return
+        try:
             for candidates in found:
                 yield from output.pairs(candidates)
+        finally:
+            # Threads may look for further candidates, also where the reader of the tables stops early.
+            if isinstance(found, Generator):
+                found.close()
 
     def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: their results are no longer needed."""

@@ -6,6 +6,7 @@ expires rows, replaces the index and counts rows.
 
 from __future__ import annotations
 
+from contextlib import closing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -162,9 +163,10 @@ class JoinOperator:
         slices, begin = slices_of(self.plan, push), {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
-                for table in self.general.run(part, self._give_ordinals_of(part)):
-                    self._count_pairs(table)
-                    yield table
+                with closing(self.general.run(part, self._give_ordinals_of(part))) as tables:
+                    for table in tables:
+                        self._count_pairs(table)
+                        yield table
                 self._expire_counted()
         finally:
             for part in slices:
