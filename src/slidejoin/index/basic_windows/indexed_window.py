@@ -175,7 +175,9 @@ class IndexedWindow(DividedIndex):
                 if low < high and window.taken <= low:
                     parts.append(self._portion(window, rows, first, low, high))
         at, live = max(first, self._end), sum(window.rows for window in self._windows)
-        window, room = (self._windows[-1], self._windows[-1].size - self._windows[-1].rows) if self._windows else (None, 0)
+        window, room = (
+            (self._windows[-1], self._windows[-1].size - self._windows[-1].rows) if self._windows else (None, 0)
+        )
         while at < end:
             fresh = None
             if window is None or room <= 0:

@@ -22,7 +22,18 @@ from slidejoin.kernels.common.word_lanes import (
     any_word_in_ranges,
     words_inside,
 )
-from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I32, OUT_I64, OUT_I64_2D, OUT_U32, U32, U64, inlined, kernel
+from slidejoin.kernels.jit.compiling import (
+    I64,
+    I64_2D,
+    OUT_I32,
+    OUT_I64,
+    OUT_I64_2D,
+    OUT_U32,
+    U32,
+    U64,
+    inlined,
+    kernel,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
