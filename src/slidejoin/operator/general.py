@@ -15,7 +15,6 @@ from slidejoin.operator.output import PairOutput
 from slidejoin.operator.punctuation import punctuated
 
 if TYPE_CHECKING:
-
     import pyarrow as pa
 
     from slidejoin.operator.ingest.ingest import Push
