@@ -143,7 +143,7 @@ class JoinCore:
     def take(self, message: CoreMessage) -> dict[Side, Found]:
         """Expire, store and process, and count the time."""
         start = perf_counter()
-        if self._alone:
+        if self._alone and message.rows:
             self.expire(message)
         self.store(message)
         found = self.process(message)
