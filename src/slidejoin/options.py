@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
 from slidejoin.spec.options import __all__ as _structures
-from slidejoin.spec.topologies import TOPOLOGIES, Shared, Topology
+from slidejoin.spec.topologies import (
+    TOPOLOGIES,
+    CellJoin,
+    HandshakeLowLatency,
+    RoundRobin,
+    ScanCosts,
+    Shared,
+    SplitJoin,
+    Topology,
+)
 
-__all__ = [*_structures, "TOPOLOGIES", "Shared", "Topology"]  # noqa: PLE0604 - names all
+__all__ = [  # noqa: PLE0604 - names all
+    *_structures,
+    "TOPOLOGIES",
+    "CellJoin",
+    "HandshakeLowLatency",
+    "RoundRobin",
+    "ScanCosts",
+    "Shared",
+    "SplitJoin",
+    "Topology",
+]

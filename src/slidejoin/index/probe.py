@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.kernels.common.view import ARRIVED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,6 +44,14 @@ class KeyRanges:
     aux_dims: NDArray[np.int64]
     inexact: frozenset[int]
     branches: tuple[KeyRanges, ...] = ()
+
+    def part(self, first: int, last: int) -> KeyRanges:
+        """Return those of probes first…last-1."""
+        lo, hi, aux_lo, aux_hi = (
+            np.ascontiguousarray(ends[:, first:last]) for ends in (self.lo, self.hi, self.aux_lo, self.aux_hi)
+        )
+        branches = tuple(branch.part(first, last) for branch in self.branches)
+        return KeyRanges(lo, hi, aux_lo, aux_hi, self.aux_dims, self.inexact, branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +198,19 @@ class ProbeBatch:
         return ProbeBatch(
             first=self.first, arrived=self.arrived, rank=self.rank, view=self.view, self_join=self.self_join,
             seen_from=self._seen_from, ranges=lambda: ranges,
+        )  # fmt: skip
+
+    def part(self, first: int, last: int) -> ProbeBatch:
+        """Return probes first…last-1 as a batch of their own."""
+        if (first, last) == (0, len(self)):
+            return self
+        ranges, view = self.ranges.part(first, last), self.view.copy()
+        # Ranks count the probes before these as well, which are no stored rows, except in a self-join.
+        arrived = self.arrived if self.self_join else self.arrived - first
+        view[ARRIVED] = arrived
+        return ProbeBatch(
+            first=self.first + first, arrived=arrived, rank=self.rank[first:last], view=view,
+            self_join=self.self_join, seen_from=self._seen_from, ranges=lambda: ranges,
         )  # fmt: skip
 
     def seen_by_ends(self) -> tuple[int, int, int, int]:

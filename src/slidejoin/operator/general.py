@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.output import PairOutput
+from slidejoin.operator.punctuation import punctuated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from slidejoin.operator.ingest.ingest import Push
@@ -30,7 +30,7 @@ class GeneralPath:
     def __init__(self, parts: JoinParts) -> None:
         self._parts = parts
 
-    def run(self, part: Push, first: dict[Side, int]) -> Iterator[pa.Table]:
+    def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
         """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
         parts, plan = self._parts, self._parts.plan
         found, inexact = parts.topology.run(part, first)
@@ -38,11 +38,17 @@ class GeneralPath:
             slots = part.rows * (2 if plan.config.self_join else 1)
             found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
         output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
+        stars = parts.topology.punctuation(part, first) if plan.layout.punctuated else None
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
-        else:
+            return
+        try:
             for candidates in found:
-                yield from output.pairs(candidates)
+                yield from output.pairs(candidates) if stars is None else punctuated(output, candidates, stars)
+        finally:
+            # Threads may look for further candidates, also where the reader of the tables stops early.
+            if isinstance(found, Generator):
+                found.close()
 
     def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: their results are no longer needed."""

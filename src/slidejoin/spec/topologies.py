@@ -9,9 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slidejoin.arguments import one_of
+from slidejoin.arguments import one_of, shown, truth_value, whole_number
+from slidejoin.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["TOPOLOGIES", "Shared", "Topology", "topologies", "topology_of"]
+__all__ = [
+    "ORDERINGS",
+    "TOPOLOGIES",
+    "CellJoin",
+    "HandshakeLowLatency",
+    "RoundRobin",
+    "ScanCosts",
+    "Shared",
+    "SplitJoin",
+    "Topology",
+    "topologies",
+    "topology_of",
+]
+
+MOST_CORES = MOST_WORKERS = 1024
+
+ORDERINGS = ("none", "outer", "probe", "inner", "strict")
+"""How precisely join cores punctuate what they find, see `SplitJoin`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +50,34 @@ class Topology:
     what: ClassVar[str]
     home: ClassVar[tuple[str, str]]
 
+    @property
+    def punctuates(self) -> bool:
+        """Whether the output carries punctuations."""
+        return False
+
+    def check_join(self, order: str, output: str) -> None:
+        """Refuse a join that the topology cannot do.
+
+        Raises
+        ------
+        ArgumentError
+            If it cannot promise that order, or has no such output.
+        """
+
+    def _check(self, field: str, least: int, most: int, *, optional: bool = False) -> None:
+        """Refuse a value out of its range; None, where it may be, leaves the choice to the topology."""
+        value = getattr(self, field)
+        if value is None and optional:
+            return
+        number = whole_number(value)
+        if number is None or not least <= number <= most:
+            or_none = ", or None" if optional else ""
+            msg = (
+                f"{field} of {self.name} must be a whole number from {least:,} to {most:,}{or_none}; got {shown(value)}"
+            )
+            raise (ArgumentTypeError if number is None else ArgumentError)(msg)
+        object.__setattr__(self, field, number)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared(Topology):
@@ -42,7 +88,225 @@ class Shared(Topology):
     home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.shared", "SharedTopology")
 
 
-TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared,)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitJoin(Topology):
+    """Join cores that each store their share of the rows and compare all rows with it (SplitJoin).
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+    fan_out : int
+        Branches of a distributor, the paper's b: more cores make the distribution tree deeper.
+    fan_in : int
+        Inputs of a merger, the paper's c.
+    ordering : {"outer", "none", "probe", "inner", "strict"}
+        Where cores punctuate their results: ``"outer"`` behind every `every` probes of a side, ``"probe"`` behind each,
+        ``"inner"`` also behind every `every` rows of a core that a probe was compared with, ``"strict"`` behind each of
+        these, ``"none"`` nowhere. Results leave the join at punctuations. What `order` promises holds always.
+    every : int
+        See `ordering`; it has no meaning for the others.
+    adaptive : bool
+        Whether the precision is lowered while rows arrive faster than they are joined, and raised again later.
+    punctuation : bool
+        Whether the output carries punctuations: rows of NULLs but for the last columns, ``punctuation``, the side
+        whose probes they are about, ``rows_done``, so many rows of that side have produced all of their pairs, and
+        ``stored_done``, so many rows of the other side have been compared with the next one of them, or NULL.
+
+    Raises
+    ------
+    ArgumentError
+        For a value out of its range.
+
+    Examples
+    --------
+    >>> SplitJoin(cores=4, ordering="outer", every=100)
+    SplitJoin(cores=4, fan_out=8, fan_in=8, ordering='outer', every=100, adaptive=False, punctuation=False)
+    """
+
+    name: ClassVar[str] = "split_join"
+    what: ClassVar[str] = "join cores between a distribution and a gathering tree (SplitJoin, sections 3 to 5)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.split_join", "SplitJoinTopology")
+
+    cores: int | None = None
+    fan_out: int = 8
+    fan_in: int = 8
+    ordering: str = "outer"
+    every: int = 1
+    adaptive: bool = False
+    punctuation: bool = False
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+        self._check("fan_out", 2, MOST_CORES)
+        self._check("fan_in", 2, MOST_CORES)
+        self._check("every", 1, 1 << 40)
+        one_of("ordering", self.ordering, ORDERINGS)
+        truth_value("adaptive", self.adaptive)
+        truth_value("punctuation", self.punctuation)
+        if self.punctuation and self.ordering == "none":
+            msg = "punctuation=True needs punctuations, but ordering='none' makes none; use ordering='outer' or another"
+            raise ArgumentError(msg)
+
+    @property
+    def punctuates(self) -> bool:
+        """Whether the output carries punctuations."""
+        return self.punctuation
+
+    def check_join(self, order: str, output: str) -> None:  # noqa: ARG002 - any order can be promised
+        """Refuse punctuation among counts, see `Topology`."""
+        if self.punctuation and output == "count":
+            msg = "punctuation=True is about pairs, and output='count' has none; use output='pairs' or 'positions'"
+            raise ArgumentError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeLowLatency(Topology):
+    """A chain of join cores that both streams pass in opposite directions (low-latency handshake join).
+
+    The baseline of SplitJoin: every row passes every core, which hands it on before it compares it with what it stores;
+    a row is stored at its home core; a coordinator sends a message for each row that expires.
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "handshake_low_latency"
+    what: ClassVar[str] = (
+        "a chain of join cores that both streams pass, each row with a home core (SplitJoin, section 6)"
+    )
+    home: ClassVar[tuple[str, str]] = (
+        "slidejoin.operator.topology.handshake_low_latency",
+        "HandshakeLowLatencyTopology",
+    )
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRobin(Topology):
+    """Cores that each have the whole windows and take the probes in turn (CellJoin, section 3, option b).
+
+    A baseline: every core stores all rows, so that memory and insertion grow with the cores.
+
+    Attributes
+    ----------
+    cores : int, optional
+        How many. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "round_robin"
+    what: ClassVar[str] = "whole windows in every core, probes dealt to cores in turn (CellJoin, section 3)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.round_robin", "RoundRobinTopology")
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCosts:
+    """The constants of CellJoin's cost model (section 6), from which the size of basic windows follows.
+
+    Attributes
+    ----------
+    issue : float
+        Nanoseconds to begin reading a basic window from memory, the paper's alpha_m.
+    move : float
+        Nanoseconds to read a byte from memory, the paper's beta_m; above 0.
+    begin : float
+        Nanoseconds that a batch of one unit block costs in a basic window whatever its size, the paper's alpha_n.
+    compare : float
+        Nanoseconds to compare such a batch with a byte of a basic window, the paper's beta_n.
+
+    Raises
+    ------
+    ArgumentError
+        For what is no number, or too small.
+    """
+
+    issue: float
+    move: float
+    begin: float
+    compare: float
+
+    def __post_init__(self) -> None:
+        for field in ("issue", "move", "begin", "compare"):
+            value = getattr(self, field)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not (value > 0 if field == "move" else value >= 0) or value == float("inf"):
+                least = "above 0" if field == "move" else "of at least 0"
+                msg = f"{field} of the scan's costs must be a number of nanoseconds {least}; got {shown(value)}"
+                raise ArgumentError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellJoin(Topology):
+    """Windows of basic windows that are divided among workers, each of which compares every row with its part (CellJoin).
+
+    ``algorithm="nested_loop"`` scans basic windows as in the paper. With any other algorithm each basic window has an
+    index of that kind.
+
+    Attributes
+    ----------
+    workers : int, optional
+        The paper's N. Default: as many as the join has threads.
+    adaptive : bool
+        Whether to begin with one worker, and add and free workers with the load, up to `workers`.
+    batch : int, optional
+        Unit blocks of 8 rows in a batch at most, the paper's l. A batch has as many whole unit blocks as have arrived.
+        Default: as many as take all workers together some 2 ms.
+    basic_window : int, optional
+        Unit blocks in a basic window, the paper's d. Default: for scans by the cost model, else two basic windows for
+        each worker.
+    costs : ScanCosts, optional
+        Constants of the cost model. Default: measured once a process.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "cell_join"
+    what: ClassVar[str] = "windows divided among workers by basic windows (CellJoin, sections 3 to 7)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.cell_join", "CellJoinTopology")
+
+    workers: int | None = None
+    adaptive: bool = False
+    batch: int | None = None
+    basic_window: int | None = None
+    costs: ScanCosts | None = None
+
+    def __post_init__(self) -> None:
+        self._check("workers", 1, MOST_WORKERS, optional=True)
+        self._check("batch", 1, 1 << 20, optional=True)
+        self._check("basic_window", 1, 1 << 20, optional=True)
+        truth_value(f"adaptive of {self.name}", self.adaptive)
+        if self.costs is not None and not isinstance(self.costs, ScanCosts):
+            msg = f"costs of {self.name} must be a slidejoin.options.ScanCosts, or None to measure them; got {shown(self.costs)}"
+            raise ArgumentTypeError(msg)
+
+
+TOPOLOGIES: dict[str, type[Topology]] = {
+    one.name: one for one in (Shared, SplitJoin, HandshakeLowLatency, RoundRobin, CellJoin)
+}
 """Every topology that ``topology=`` names."""
 
 

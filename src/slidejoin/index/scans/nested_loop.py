@@ -3,8 +3,9 @@
 A window is a row of *basic windows* (section 4.1), and a basic window a whole number of *unit blocks* (3.3): as many
 keys as a vector has. Rows are inserted into the newest basic window, and whole basic windows expire, so only the newest
 is partly full, and only the oldest holds rows that some probe does not see. Keys and ordinals are columns (3.2), so a
-comparison reads keys alone. A batch of probes (4.2) is compared with one basic window after the other, eight vectors at
-a time and without a branch for each key (5.2 and 5.3); each match is written as a match entry of probe and row (4.3).
+comparison reads keys alone, narrowed to 32 bits. A batch of probes (4.2) is compared with one basic window after the
+other, four probes with sixteen vectors at a time and without a branch for each key (5.2 and 5.3); each match is written
+as a match entry of probe and row (4.3).
 
 The paper's processors fetch the next basic window while they compare one; a processor with caches does that by itself,
 since keys are contiguous. What remains of the model of section 6 is its shape: small basic windows have a start-up cost
@@ -21,7 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.structure import AT_FIRST, Structure
-from slidejoin.kernels.scans.comparing import UNIT_BLOCK, UNROLLED, compare_blocks, group_matches
+from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE
+from slidejoin.kernels.scans.comparing import UNIT_BLOCK, group_matches
+from slidejoin.kernels.scans.narrowed import FRAME, compare_narrowed, narrow_keys
 from slidejoin.spec.options import NestedLoop
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ MOVE_COST = 0.04
 """Nanoseconds that a byte takes from memory, the model's beta: measured, 25 GB a second."""
 
 KEY_BYTES = 8
+
+ROW_BYTES = 2 * KEY_BYTES + 4
+"""Of a key, its ordinal and its word."""
 
 SMALLEST, LARGEST = 16, 1 << 8
 """Unit blocks of a basic window: keys of 1 KiB to 16 KiB, half of the L1 cache."""
@@ -64,6 +70,8 @@ class NestedLoopIndex(Structure):
 
     name = "nested_loop"
 
+    dear_probes = True
+
     def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
         if not isinstance(options, NestedLoop):
@@ -76,13 +84,14 @@ class NestedLoopIndex(Structure):
     def _layout(self, rows: int) -> tuple[int, int]:
         """Return how many rows a basic window has in a window of so many, and how many places there are."""
         size = (self._blocks or best_basic_window(rows)) * UNIT_BLOCK
-        size = -(-size // UNROLLED) * UNROLLED
+        size = -(-size // WORDS_AT_ONCE) * WORDS_AT_ONCE
         return size, (-(-rows // size) + 2) * size  # the newest and the oldest are partly full
 
     def _make(self, rows: int) -> None:
         """Make room for so many rows, in empty basic windows."""
         self.size, places = self._layout(rows)
         self._keys, self._ordinals = (np.zeros(places, np.int64) for _ in range(2))
+        self._words, self._frames = np.zeros(places, np.uint32), np.zeros((places // self.size, FRAME), np.int64)
         # A ring: rows _begin…_end-1 are here, each at its number modulo the places, and _begin is a basic window's.
         self._begin = self._end = 0
 
@@ -103,6 +112,7 @@ class NestedLoopIndex(Structure):
             self._ordinals[at : at + some] = ordinals[done : done + some]
             self._end += some
             done += some
+        narrow_keys(self._keys, self._words, self._frames, self._end - done, self._end, self.size)
 
     def _enlarge(self, more: int) -> None:
         """Make room for more rows, with larger basic windows if the model says so; stored rows are kept."""
@@ -125,13 +135,26 @@ class NestedLoopIndex(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Compare batch after batch with all basic windows, see `Structure.walk`."""
+        return self.walk_rows(self._begin, self._end, probes, begin, end, counts, found)
+
+    def walk_rows(
+        self,
+        oldest: int,
+        newest: int,
+        probes: Probes,
+        begin: int,
+        end: int,
+        counts: NDArray[np.int64],
+        found: NDArray[np.int64],
+    ) -> tuple[int, int]:
+        """Do so with the basic windows of rows oldest…newest-1 alone; the first is at the beginning of one."""
         room = found.size
         entries, which, total = np.empty(room, np.int64), np.empty(room, np.int32), 0
         done, batch = begin, self._batch
         while done < end:
             last = min(done + batch, end)
-            matches = compare_blocks(
-                self._keys, self._ordinals, self._begin, self._end, self.size, probes.lo, probes.hi,
+            matches = compare_narrowed(
+                self._words, self._frames, self._keys, self._ordinals, oldest, newest, self.size, probes.lo, probes.hi,
                 probes.seen_from, probes.seen_to, done, last, room - total, entries, which,
             )  # fmt: skip
             if matches >= 0:
@@ -145,11 +168,12 @@ class NestedLoopIndex(Structure):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of both columns."""
-        return self._keys.nbytes + self._ordinals.nbytes
+        """Bytes of all columns, and of the frames."""
+        return sum(array.nbytes for array in (self._keys, self._ordinals, self._words, self._frames))
 
     def held_growth(self, rows: int) -> int:
         """Return the bytes of larger columns if the rows do not fit; the old ones are there until they are filled."""
         if self.count + rows <= self._keys.size:
             return 0
-        return self._layout(self.made_for(self.count + rows))[1] * 2 * KEY_BYTES
+        size, places = self._layout(self.made_for(self.count + rows))
+        return places * ROW_BYTES + places // size * FRAME * KEY_BYTES

@@ -14,29 +14,28 @@ import numpy as np
 
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
-from slidejoin.operator.probe_batch import probe_batch, slots_of
-from slidejoin.operator.topology.protocol import JoinTopology
-from slidejoin.runtime.threads import Workers
+from slidejoin.operator.probe_batch import slots_of
+from slidejoin.operator.topology.steps import TopologySteps, task
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.topologies import Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
 
     from slidejoin.index.answer import Answer, FoundPositions
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.operator.ingest.ingest import Push
-    from slidejoin.operator.stats import Stats
-    from slidejoin.operator.window.side import SideWindow
-    from slidejoin.plan.plan import Plan
-    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
 __all__ = ["SMALLEST_SPREAD", "SharedTopology"]
 
 SMALLEST_SPREAD = 1 << 13
 """Rows of a push from which on a second thread pays: they take 0.4 ms, handing over 60 µs."""
+
+SMALLEST_DEAR_SPREAD = 1 << 10
+"""The same where probes are dear: as many rows take 0.7 ms and more."""
 
 SMALLEST_SEARCH = 1 << 11
 """Probes from which on a further thread pays, once threads are at work."""
@@ -50,35 +49,10 @@ LONGEST_WAIT = 1.0
 has failed then."""
 
 
-class SharedTopology(JoinTopology):
-    """Takes one slice of arrivals after the other into both windows, and finds candidates: the shared topology.
-
-    Parameters
-    ----------
-    plan : Plan
-    windows : dict from side to SideWindow
-        Still empty when this is made.
-    workers : Workers
-        The threads among which work is spread.
-    stats : Stats
-        Where the seconds of each step are counted.
-    memory : ArrayPool
-        What pairs are written into.
-    """
-
-    def __init__(
-        self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
-    ) -> None:
-        self._plan, self._windows, self._stats = plan, windows, stats
-        self._workers, self._alone = workers, Workers(1)
-        self._memory = memory
+class SharedTopology(TopologySteps):
+    """Takes one slice of arrivals after the other into both windows, and finds candidates: the shared topology."""
 
     fuses = True
-
-    def insert(self, part: Push, first: dict[Side, int]) -> None:
-        """Only insert the rows, with ordinals from `first` on."""
-        for side in SIDES:
-            self._append(side, part, first, None)
 
     def run(
         self, part: Push, first: dict[Side, int]
@@ -113,11 +87,12 @@ class SharedTopology(JoinTopology):
             answers.update(self._answer({role: batches[role]}, {role: 0}, self._workers if several else self._alone))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
-        alone = self._workers.threads == 1 or part.rows < SMALLEST_SPREAD
+        dear = any(window.index.dear_probes for window in self._windows.values())
+        alone = self._workers.threads == 1 or part.rows < (SMALLEST_DEAR_SPREAD if dear else SMALLEST_SPREAD)
         if self._plan.config.self_join or not (alone or (self._workers.threads == len(SIDES) and many <= EVEN * few)):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or self._plan.config.self_join else self._workers
-            spread.run([_task(self._append, side, part, first, None) for side in SIDES])
+            spread.run([task(self._append, side, part, first, None) for side in SIDES])
             batches |= {role: self._batch(role, part, first) for role in SIDES}
             answers |= self._answer(batches, dict.fromkeys(SIDES, 0), self._alone if alone else self._workers)
         elif alone:
@@ -126,7 +101,7 @@ class SharedTopology(JoinTopology):
             for side in SIDES:
                 own(side)
         else:
-            self._workers.run([_task(own, side) for side in SIDES])
+            self._workers.run([task(own, side) for side in SIDES])
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
         return self._candidates(batches, answers, inexact), inexact
@@ -148,34 +123,10 @@ class SharedTopology(JoinTopology):
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    def _append(self, side: Side, part: Push, first: dict[Side, int], prepared: Prepared | None) -> None:
-        start, source = perf_counter(), self._source(side)
-        self._windows[side].append(part.tables[source], part.times[source], first[side], prepared)
-        self._stats.since("insert", start)
-
     def _takes_order(self, stored: Side) -> bool:
         """Whether the index of that side is better probed in the order of the probes' own keys."""
         counts = self._plan.config.output == "count"
         return self._windows[stored].index.takes_order(counts=counts, only_counts=self._only_counts(self._plan.loose))
-
-    def _batch(self, role: Side, part: Push, first: dict[Side, int], prepared: Prepared | None = None) -> ProbeBatch:
-        """Return the probes of one side; their ranges are computed now, unless own keys are sufficient."""
-        start, source = perf_counter(), self._source(role)
-        batch = probe_batch(
-            self._plan, role, part.tables[source], part.arrivals.rank(source),
-            layout=self._windows[other(role)].layout, first=first[role], arrived=first[other(role)], prepared=prepared,
-        )  # fmt: skip
-        if batch.own is None:
-            _ = batch.ranges
-        self._stats.since("keys", start)
-        return batch
-
-    def _source(self, role: Side) -> Side:
-        return "left" if self._plan.config.self_join else role
-
-    def _only_counts(self, inexact: Collection[int]) -> bool:
-        """Whether only numbers of candidates are needed: the output is counts, and no candidate is rechecked."""
-        return self._plan.config.output == "count" and self._plan.filter(inexact) is None
 
     def _answer(
         self,
@@ -242,7 +193,3 @@ class SharedTopology(JoinTopology):
     ) -> dict[Side, FoundPositions]:
         again = self._answer(batches, starts, self._workers, inexact)
         return {role: one.positions for role, one in again.items() if one.positions is not None}
-
-
-def _task(function: Callable[..., None], *args: object) -> Callable[[], None]:
-    return lambda: function(*args)

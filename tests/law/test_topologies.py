@@ -1,0 +1,249 @@
+"""Every topology obeys the law, whichever index is inside its cores: against the oracle, through the public API.
+
+Whoever adds a topology adds it to `TOPOLOGIES`, with options that make its parts many and its blocks small.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slidejoin as sj
+from slidejoin.index.cores.cores_index import Region
+from slidejoin.options import HandshakeLowLatency, RoundRobin, SplitJoin, Topology
+from slidejoin.spec.options import STRUCTURES
+from tests.law.checks import (
+    ORDERS,
+    assert_counts,
+    assert_groups,
+    assert_pairs,
+    assert_stats,
+    count_lines,
+    examples,
+    lines,
+    pair_lines,
+)
+from tests.narrow import narrow_cases, set_limits
+from tests.strategies import Case, cases
+
+TOPOLOGIES: dict[str, list[Topology]] = {
+    "split_join": [
+        SplitJoin(),
+        SplitJoin(cores=1),
+        SplitJoin(cores=2, ordering="none"),
+        SplitJoin(cores=3, ordering="probe"),
+        SplitJoin(cores=5, fan_out=2, fan_in=2, ordering="outer", every=3),
+        SplitJoin(cores=3, ordering="inner", every=2, adaptive=True),
+    ],
+    "handshake_low_latency": [HandshakeLowLatency(), HandshakeLowLatency(cores=1), HandshakeLowLatency(cores=3)],
+    "round_robin": [RoundRobin(), RoundRobin(cores=3)],
+}
+ALL = [one for several in TOPOLOGIES.values() for one in several]
+NAMES = list(TOPOLOGIES)
+ALGORITHMS = ("auto", "bi_sort", "nested_loop", "bplus_tree", "pim_tree", "planar", "po_join", "wib_tree")
+LIMITS = {
+    "SMALLEST_SPREAD": st.sampled_from([1, 1 << 13]),
+    "SMALLEST_SLICE": st.sampled_from([1, 3, 1 << 11]),
+    "MOST_KEPT": st.sampled_from([0, 2, 1 << 22]),
+    "MOST_FOUND": st.sampled_from([1, 9, 1 << 22]),
+    "FIRST_ROOM": st.sampled_from([1, 1 << 12]),
+}
+limits = st.fixed_dictionaries(LIMITS)
+
+
+def promised(topology: Topology) -> tuple[str, ...]:
+    """The orders that a topology can promise."""
+    orders = []
+    for order in ORDERS:
+        try:
+            topology.check_join(order, "pairs")
+        except sj.ArgumentError:
+            continue
+        orders.append(order)
+    return tuple(orders)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(40)
+@given(data=st.data(), given_limits=limits, threads=st.sampled_from([1, 2]))
+def test_against_the_oracle(
+    topology: Topology, data: st.DataObject, given_limits: dict[str, int], threads: int
+) -> None:
+    case = data.draw(cases(most=16, self_join=data.draw(st.booleans())))
+    options: dict[str, Any] = {"algorithm": data.draw(st.sampled_from(ALGORITHMS)), "threads": threads}
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        assert_pairs(case, data.draw(st.sampled_from(promised(topology))), topology=topology, **options)
+        assert_counts(case, topology=topology, order=promised(topology)[-1], **options)
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(30)
+@given(data=st.data(), given_limits=limits, threads=st.sampled_from([1, 2]))
+def test_cells_inside(topology: Topology, data: st.DataObject, given_limits: dict[str, int], threads: int) -> None:
+    case = data.draw(narrow_cases(self_join=data.draw(st.booleans())))
+    options: dict[str, Any] = {"algorithm": "band_cells", "threads": threads}
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        assert_pairs(case, data.draw(st.sampled_from(promised(topology))), topology=topology, **options)
+        assert_counts(case, topology=topology, order=promised(topology)[-1], **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@examples(60)
+@given(data=st.data())
+def test_restarts_between_topologies(name: str, data: st.DataObject) -> None:
+    case: Case = data.draw(cases(most=16, self_join=data.draw(st.booleans())))
+    topologies = st.sampled_from([*TOPOLOGIES[name], "shared"])
+    first = data.draw(topologies)
+    order = data.draw(st.sampled_from([one for one in ORDERS if all(one in promised(t) for t in TOPOLOGIES[name])]))
+    output = data.draw(st.sampled_from(["pairs", "count"]))
+    join, oracle = case.join(order=order, output=output, topology=first), case.oracle()
+    for push, steps in zip(case.pushes, case.steps(oracle), strict=True):
+        if data.draw(st.booleans()):
+            algorithm = data.draw(st.sampled_from(["auto", "bi_sort", "im_tree"]))
+            join = sj.StreamJoin.restore(join.snapshot(), algorithm=algorithm, topology=data.draw(topologies))
+        got = lines(join.push(**push.arguments(self_join=case.self_join)))
+        if output == "count":
+            assert got == count_lines(case, steps)
+        else:
+            assert_groups(got, pair_lines(steps), order)
+    assert_stats(join, oracle)
+
+
+def batches(rows: int, at: int, rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
+    """Rows of both sides."""
+    return [
+        {
+            "a": rng.integers(0, 300, rows),
+            "b": rng.integers(0, 4, rows),
+            "ts": np.arange(at, at + rows) // 2 + rng.integers(0, 5, rows),
+        }
+        for _ in ("left", "right")
+    ]
+
+
+ON = {
+    "equality": "l.a = r.a",
+    "band": "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.b <> r.b",
+    "composite": "l.a = r.a AND l.b <= r.b",
+    "filter": "l.a = r.a AND (l.b + r.b) % 3 = 1",
+    "branches": "l.a = r.a OR l.a BETWEEN r.a + 7 AND r.a + 8",
+    "two terms": "l.a < r.a - 250 AND l.b > r.b",
+}
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@pytest.mark.parametrize("on", ON)
+def test_pushes_of_all_sizes(topology: Topology, on: str) -> None:
+    windows = (sj.CountWindow(left=301, right=500, slide=3), sj.TimeWindow(200, on="ts", lateness=3))
+    order = promised(topology)[-1] if "strict" not in promised(topology) else "strict"
+    for window in windows:
+        rng, at, pairs = np.random.default_rng(7), 0, 0
+        joins = [
+            sj.StreamJoin(on=ON[on], window=window, order=order, output="positions", topology=one, threads=2)
+            for one in (topology, "shared")
+        ]
+        for rows in (1, 7, 100, 5_000, 1, 999, 3):
+            left, right = batches(rows, at, rng)
+            at += rows
+            one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
+            pairs += two.num_rows
+            if order == "none":
+                one, two = (table.sort_by([("left", "ascending"), ("right", "ascending")]) for table in (one, two))
+            assert one.equals(two)
+        assert pairs > 1000
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@pytest.mark.parametrize("algorithm", ["auto", *STRUCTURES])
+def test_any_index_inside(topology: Topology, algorithm: str) -> None:
+    rng, at = np.random.default_rng(3), 0
+    window = random.Random(f"{topology} {algorithm}").choice(
+        [sj.CountWindow(250, slide=2), sj.TimeWindow(100, on="ts", lateness=2)]
+    )
+    joins = [
+        sj.StreamJoin(on="l.a = r.a AND l.b <> r.b", window=window, topology=one, algorithm=algorithm, output="count")
+        for one in (topology, "shared")
+    ]
+    for rows in (1, 300, 7, 50, 2, 1000, 90):
+        left, right = batches(rows, at, rng)
+        at += rows
+        one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
+        assert one.equals(two)
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+def test_rows_that_left_take_no_room(topology: Topology) -> None:
+    rng = np.random.default_rng(1)
+    for window in (sj.CountWindow(500), sj.TimeWindow(250, on="ts")):
+        join, sizes = sj.StreamJoin(on="l.a = r.a AND l.b <> r.b", window=window, topology=topology), []
+        for at in range(0, 20_000, 200):
+            left, right = batches(200, at, rng)
+            join.push(left=left, right=right)
+            sizes.append(join.stats.window_bytes)
+        assert max(sizes[50:]) <= 1.1 * max(sizes[:50])
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+def test_a_limit_of_memory_is_kept(topology: Topology) -> None:
+    rng, limit = np.random.default_rng(2), 600_000
+    join = sj.StreamJoin(
+        on="l.a = r.a AND l.b <> r.b", window=sj.CountWindow(50_000), topology=topology, memory_limit=limit
+    )
+    for _ in range(1000):
+        left, right = batches(50, 0, rng)
+        try:
+            join.push(left=left, right=right)
+        except sj.MemoryLimitError:
+            break
+        assert join.stats.window_bytes <= limit
+    assert 0 < join.stats.rows_left < 50_000
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("step", ["store", "process"])
+@pytest.mark.parametrize("failure", [ValueError("a core fails"), SystemExit("a core dies")], ids=repr)
+@pytest.mark.parametrize("name", ["split_join", "handshake_low_latency", "round_robin"])
+def test_a_core_that_fails_ends_the_push(
+    name: str, failure: BaseException, step: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, calls, whole = np.random.default_rng(5), [0], getattr(Region, step)
+
+    def fails(self: Region, *arguments: object) -> object:
+        calls[0] += 1
+        if calls[0] == 25:
+            raise failure
+        return whole(self, *arguments)
+
+    set_limits(monkeypatch, SMALLEST_SPREAD=1)
+    topology = TOPOLOGIES[name][-1]
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(100), topology=topology, threads=threads)
+    other = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(100), topology=topology, threads=threads)
+    monkeypatch.setattr(Region, step, fails)
+    rows = [batches(20, 0, rng) for _ in range(10)]
+    with pytest.raises(type(failure), match="a core"):
+        [join.push(*both) for both in rows]
+    assert calls[0] >= 25
+    with pytest.raises(sj.JoinClosedError, match="a core"):
+        join.push(*batches(20, 0, rng))
+    # Nobody waits for the one that failed: other joins go on.
+    for _ in range(3):
+        other.push(*batches(20, 0, rng))
+    assert other.stats.rows_left == 60
+
+
+def test_topologies_are_listed() -> None:
+    assert set(TOPOLOGIES) <= set(sj.topologies())
+    for name in TOPOLOGIES:
+        order = "probe" if "probe" in promised(TOPOLOGIES[name][0]) else "none"
+        join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(3), topology=name, order=order)
+        join.push(left=pa.table({"a": [1]}), right=pa.table({"a": [1]}))
+        assert f"topology='{name}' was set" in join.explain()
