@@ -42,7 +42,7 @@ def cell_join(cores: int, draw: random.Random) -> Topology:
         workers=cores,
         batch=draw.choice([None, 1]),
         basic_window=draw.choice([None, 1]),
-        adaptive=draw.random() < 0.2,  # noqa: PLR2004 - one in five
+        adaptive=draw.random() < 0.2,
     )
 
 
@@ -192,7 +192,7 @@ WINDOWS = [
 def stream(rows: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     """Rows whose times go on, with one far ahead now and then."""
     draw = np.random.default_rng(seed)
-    ahead = np.where(draw.random(rows) < 0.002, 10**7, 0)  # noqa: PLR2004 - one row in 500
+    ahead = np.where(draw.random(rows) < 0.002, 10**7, 0)
     return {
         "a": draw.integers(0, 2000, rows),
         "b": draw.integers(-(2**62), 2**62, rows) // 2**55,
@@ -212,7 +212,13 @@ def test_long_streams(on: str, window: sj.CountWindow | sj.TimeWindow, cores: in
             set_limits(patch, HANDOVER=0, FEWEST_ROWS=50)
             joins = [
                 sj.StreamJoin(
-                    on=on, window=window, order="strict", output="positions", algorithm=algorithm, threads=2, topology=one
+                    on=on,
+                    window=window,
+                    order="strict",
+                    output="positions",
+                    algorithm=algorithm,
+                    threads=2,
+                    topology=one,
                 )
                 for one in ("shared", topology)
             ]
@@ -258,7 +264,7 @@ def fail_at(patch: pytest.MonkeyPatch, algorithm: str, call: int, error: BaseExc
     owner, method = (NestedLoopIndex, "walk_rows") if algorithm == "nested_loop" else (BiSortIndex, "probe")
     whole = getattr(owner, method)
 
-    def failing(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as the method
+    def failing(*args: Any, **keywords: Any) -> Any:
         calls.append(None)
         if len(calls) > call:
             raise error

@@ -14,7 +14,6 @@ from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.output import PairOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     import pyarrow as pa
 
