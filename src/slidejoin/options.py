@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
 from slidejoin.spec.options import __all__ as _structures
-from slidejoin.spec.topologies import TOPOLOGIES, CellJoin, ScanCosts, Shared, Topology
+from slidejoin.spec.topologies import TOPOLOGIES, CellJoin, ScanCosts, Shared, SplitJoin, Topology
 
-__all__ = [*_structures, "TOPOLOGIES", "CellJoin", "ScanCosts", "Shared", "Topology"]  # noqa: PLE0604 - names all
+__all__ = [  # noqa: PLE0604 - names all
+    *_structures,
+    "TOPOLOGIES",
+    "CellJoin",
+    "ScanCosts",
+    "Shared",
+    "SplitJoin",
+    "Topology",
+]

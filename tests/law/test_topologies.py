@@ -1,19 +1,25 @@
-"""Every topology obeys the law, whatever index is inside its cores and however many cores there are."""
+"""Every topology obeys the law, whichever index is inside its cores: against the oracle, through the public API.
+
+Whoever adds a topology adds it to `TOPOLOGIES`, with options that make its parts many and its blocks small.
+"""
 
 from __future__ import annotations
 
 import random
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.index.cores.cores_index import Region
 from slidejoin.options import TOPOLOGIES as KNOWN
-from slidejoin.options import CellJoin, Shared, Topology
+from slidejoin.options import CellJoin, SplitJoin, Topology
+from slidejoin.spec.options import STRUCTURES
 from tests.law.checks import (
     ORDERS,
     assert_counts,
@@ -28,141 +34,249 @@ from tests.law.checks import (
 from tests.law.test_branches import unions
 from tests.law.test_composite_keys import composites, served
 from tests.law.test_positions import assert_positions
-from tests.narrow import set_limits
-from tests.strategies import cases
+from tests.narrow import narrow_cases, set_limits
+from tests.strategies import Case, cases
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.strategies import Case
-
-
-def cell_join(cores: int, draw: random.Random) -> Topology:
-    return CellJoin(
-        workers=cores,
-        batch=draw.choice([None, 1]),
-        basic_window=draw.choice([None, 1]),
-        adaptive=draw.random() < 0.2,
-    )
-
-
-TOPOLOGIES: dict[str, Callable[[int, random.Random], Topology]] = {"cell_join": cell_join}
-"""How to make each topology with so many cores; what else it has is drawn."""
-
-for each in TOPOLOGIES:
-    import_module(KNOWN[each].home[0])  # so that its limits can be set
-
-LIMITS: dict[str, list[int]] = {
-    "FEWEST_ROWS": [1, 3, 1 << 10],  # rows of a basic window
-    "UNIT_BLOCK": [1, 3, 8],  # rows of a batch
-    "HANDOVER": [0, 200_000],  # threads
-    "SMALLEST_SPREAD": [1, 1 << 13],
-    "SMALLEST_SLICE": [1, 3, 1 << 11],
-    "FIRST_ROOM": [1, 1 << 12],
-    "KEPT_A_PROBE": [0, 1, 32],
-    "MOST_KEPT": [0, 5, 1 << 22],
-    "PUSHES": [1, 8],
+TOPOLOGIES: dict[str, list[Topology]] = {
+    "cell_join": [
+        CellJoin(),
+        CellJoin(workers=1, basic_window=1),
+        CellJoin(workers=3, basic_window=1, batch=1),
+        CellJoin(workers=5, adaptive=True),
+    ],
+    "split_join": [
+        SplitJoin(),
+        SplitJoin(cores=1),
+        SplitJoin(cores=2, ordering="none"),
+        SplitJoin(cores=3, ordering="probe"),
+        SplitJoin(cores=5, fan_out=2, fan_in=2, ordering="outer", every=3),
+    ],
 }
-ALGORITHMS = (
-    "auto",
-    "auto",
-    "nested_loop",
-    "nested_loop",
-    "band_cells",
-    "bi_sort",
-    "planar",
-    "po_join",
-    "pim_tree",
-    "chained_css_tree",
-    "wib_tree",
-    "hash",
-)
-names = pytest.mark.parametrize("name", list(TOPOLOGIES))
-limits = st.one_of(
-    st.fixed_dictionaries({name: st.just(values[0]) for name, values in LIMITS.items()}),
-    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in LIMITS.items()}),
-)
-orders, algorithms, threads = st.sampled_from(ORDERS), st.sampled_from(ALGORITHMS), st.sampled_from([1, 2])
-any_case = st.one_of(
-    cases(most=16), cases(most=16), cases(most=12, self_join=True), composites(), unions(most=12)
-)  # fmt: skip
+for one in TOPOLOGIES:
+    import_module(KNOWN[one].home[0])  # so that its limits can be set
+ALL = [one for several in TOPOLOGIES.values() for one in several]
+NAMES = list(TOPOLOGIES)
+ALGORITHMS = ("auto", "bi_sort", "nested_loop", "bplus_tree", "pim_tree", "planar", "po_join", "wib_tree")
+LIMITS = {
+    "SMALLEST_SPREAD": st.sampled_from([1, 1 << 13]),
+    "SMALLEST_SLICE": st.sampled_from([1, 3, 1 << 11]),
+    "MOST_KEPT": st.sampled_from([0, 2, 1 << 22]),
+    "MOST_FOUND": st.sampled_from([1, 9, 1 << 22]),
+    "FIRST_ROOM": st.sampled_from([1, 1 << 12]),
+    # Of cell_join: rows of a basic window and of a batch, and when threads take part.
+    "FEWEST_ROWS": st.sampled_from([1, 3, 1 << 10]),
+    "UNIT_BLOCK": st.sampled_from([1, 3, 8]),
+    "HANDOVER": st.sampled_from([0, 200_000]),
+}
+limits = st.fixed_dictionaries(LIMITS)
 
 
-@st.composite
-def topologies(draw: st.DrawFn, name: str) -> Topology:
-    """A topology of that name, with one to five cores."""
-    return TOPOLOGIES[name](draw(st.integers(1, 5)), random.Random(draw(st.integers(0, 1 << 16))))
+def promised(topology: Topology) -> tuple[str, ...]:
+    """The orders that a topology can promise."""
+    orders = []
+    for order in ORDERS:
+        try:
+            topology.check_join(order, "pairs")
+        except sj.ArgumentError:
+            continue
+        orders.append(order)
+    return tuple(orders)
 
 
-def options_of(data: st.DataObject, name: str, case: Case) -> dict[str, Any]:
-    """What a join is made with."""
-    return {
-        "topology": data.draw(topologies(name)),
-        "algorithm": served(case, data.draw(algorithms)),
-        "threads": data.draw(threads),
-    }
-
-
-@names
-@examples(70)
-@given(data=st.data(), case=any_case, order=orders, given_limits=limits)
-def test_pairs(name: str, data: st.DataObject, case: Case, order: str, given_limits: dict[str, int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        set_limits(patch, **given_limits)
-        assert_pairs(case, order, **options_of(data, name, case))
-
-
-@names
+@pytest.mark.nojit
+@pytest.mark.parametrize("topology", ALL, ids=repr)
 @examples(40)
-@given(data=st.data(), case=any_case, given_limits=limits)
-def test_counts(name: str, data: st.DataObject, case: Case, given_limits: dict[str, int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        set_limits(patch, **given_limits)
-        assert_counts(case, **options_of(data, name, case))
-
-
-@names
-@examples(25)
-@given(data=st.data(), case=any_case, order=orders, given_limits=limits)
-def test_positions(name: str, data: st.DataObject, case: Case, order: str, given_limits: dict[str, int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        set_limits(patch, **given_limits)
-        assert_positions(case, order, **options_of(data, name, case))
-
-
-@names
-@examples(40)
-@given(data=st.data(), case=st.one_of(cases(most=14), cases(most=12, self_join=True)), given_limits=limits)
-def test_restarts_with_other_topologies(
-    name: str, data: st.DataObject, case: Case, given_limits: dict[str, int]
+@given(data=st.data(), given_limits=limits, threads=st.sampled_from([1, 2]))
+def test_against_the_oracle(
+    topology: Topology, data: st.DataObject, given_limits: dict[str, int], threads: int
 ) -> None:
+    case = data.draw(cases(most=16, self_join=data.draw(st.booleans())))
+    options: dict[str, Any] = {"algorithm": data.draw(st.sampled_from(ALGORITHMS)), "threads": threads}
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits)
-        output = data.draw(st.sampled_from(["pairs", "count"]))
-        join, oracle = case.join(order="strict", output=output, **options_of(data, name, case)), case.oracle()
-        for push, steps in zip(case.pushes, case.steps(oracle), strict=True):
-            if data.draw(st.booleans()):
-                others = options_of(data, name, case)
-                if data.draw(st.booleans()):
-                    others["topology"] = data.draw(st.sampled_from(["auto", Shared()]))
-                join = sj.StreamJoin.restore(join.snapshot(), **others)
-            got = lines(join.push(**push.arguments(self_join=case.self_join)))
-            if output == "count":
-                assert got == count_lines(case, steps)
-            else:
-                assert_groups(got, pair_lines(steps), "strict")
-        assert_stats(join, oracle)
+        assert_pairs(case, data.draw(st.sampled_from(promised(topology))), topology=topology, **options)
+        assert_counts(case, topology=topology, order=promised(topology)[-1], **options)
 
 
-@names
-@examples(25)
-@given(data=st.data(), case=any_case, order=orders, given_limits=limits)
-def test_tables_of_a_push_that_is_closed_early(
-    name: str, data: st.DataObject, case: Case, order: str, given_limits: dict[str, int]
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(30)
+@given(data=st.data(), given_limits=limits, threads=st.sampled_from([1, 2]))
+def test_cells_inside(topology: Topology, data: st.DataObject, given_limits: dict[str, int], threads: int) -> None:
+    case = data.draw(narrow_cases(self_join=data.draw(st.booleans())))
+    options: dict[str, Any] = {"algorithm": "band_cells", "threads": threads}
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        assert_pairs(case, data.draw(st.sampled_from(promised(topology))), topology=topology, **options)
+        assert_counts(case, topology=topology, order=promised(topology)[-1], **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@examples(60)
+@given(data=st.data())
+def test_restarts_between_topologies(name: str, data: st.DataObject) -> None:
+    case: Case = data.draw(cases(most=16, self_join=data.draw(st.booleans())))
+    topologies = st.sampled_from([*TOPOLOGIES[name], "shared"])
+    first = data.draw(topologies)
+    order = data.draw(st.sampled_from([one for one in ORDERS if all(one in promised(t) for t in TOPOLOGIES[name])]))
+    output = data.draw(st.sampled_from(["pairs", "count"]))
+    join, oracle = case.join(order=order, output=output, topology=first), case.oracle()
+    for push, steps in zip(case.pushes, case.steps(oracle), strict=True):
+        if data.draw(st.booleans()):
+            algorithm = data.draw(st.sampled_from(["auto", "bi_sort", "im_tree"]))
+            join = sj.StreamJoin.restore(join.snapshot(), algorithm=algorithm, topology=data.draw(topologies))
+        got = lines(join.push(**push.arguments(self_join=case.self_join)))
+        if output == "count":
+            assert got == count_lines(case, steps)
+        else:
+            assert_groups(got, pair_lines(steps), order)
+    assert_stats(join, oracle)
+
+
+def batches(rows: int, at: int, rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
+    """Rows of both sides."""
+    return [
+        {
+            "a": rng.integers(0, 300, rows),
+            "b": rng.integers(0, 4, rows),
+            "ts": np.arange(at, at + rows) // 2 + rng.integers(0, 5, rows),
+        }
+        for _ in ("left", "right")
+    ]
+
+
+ON = {
+    "equality": "l.a = r.a",
+    "band": "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.b <> r.b",
+    "composite": "l.a = r.a AND l.b <= r.b",
+    "filter": "l.a = r.a AND (l.b + r.b) % 3 = 1",
+    "branches": "l.a = r.a OR l.a BETWEEN r.a + 7 AND r.a + 8",
+    "two terms": "l.a < r.a - 250 AND l.b > r.b",
+}
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@pytest.mark.parametrize("on", ON)
+def test_pushes_of_all_sizes(topology: Topology, on: str) -> None:
+    windows = (sj.CountWindow(left=301, right=500, slide=3), sj.TimeWindow(200, on="ts", lateness=3))
+    order = promised(topology)[-1] if "strict" not in promised(topology) else "strict"
+    for window in windows:
+        rng, at, pairs = np.random.default_rng(7), 0, 0
+        joins = [
+            sj.StreamJoin(on=ON[on], window=window, order=order, output="positions", topology=one, threads=2)
+            for one in (topology, "shared")
+        ]
+        for rows in (1, 7, 100, 5_000, 1, 999, 3):
+            left, right = batches(rows, at, rng)
+            at += rows
+            one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
+            pairs += two.num_rows
+            if order == "none":
+                one, two = (table.sort_by([("left", "ascending"), ("right", "ascending")]) for table in (one, two))
+            assert one.equals(two)
+        assert pairs > 1000
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@pytest.mark.parametrize("algorithm", ["auto", *STRUCTURES])
+def test_any_index_inside(topology: Topology, algorithm: str) -> None:
+    rng, at = np.random.default_rng(3), 0
+    window = random.Random(f"{topology} {algorithm}").choice(
+        [sj.CountWindow(250, slide=2), sj.TimeWindow(100, on="ts", lateness=2)]
+    )
+    joins = [
+        sj.StreamJoin(on="l.a = r.a AND l.b <> r.b", window=window, topology=one, algorithm=algorithm, output="count")
+        for one in (topology, "shared")
+    ]
+    for rows in (1, 300, 7, 50, 2, 1000, 90):
+        left, right = batches(rows, at, rng)
+        at += rows
+        one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
+        assert one.equals(two)
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+def test_rows_that_left_take_no_room(topology: Topology) -> None:
+    rng = np.random.default_rng(1)
+    for window in (sj.CountWindow(500), sj.TimeWindow(250, on="ts")):
+        join, sizes = sj.StreamJoin(on="l.a = r.a AND l.b <> r.b", window=window, topology=topology), []
+        for at in range(0, 20_000, 200):
+            left, right = batches(200, at, rng)
+            join.push(left=left, right=right)
+            sizes.append(join.stats.window_bytes)
+        assert max(sizes[50:]) <= 1.1 * max(sizes[:50])
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+def test_a_limit_of_memory_is_kept(topology: Topology) -> None:
+    rng, limit = np.random.default_rng(2), 600_000
+    join = sj.StreamJoin(
+        on="l.a = r.a AND l.b <> r.b", window=sj.CountWindow(50_000), topology=topology, memory_limit=limit
+    )
+    for _ in range(1000):
+        left, right = batches(50, 0, rng)
+        try:
+            join.push(left=left, right=right)
+        except sj.MemoryLimitError:
+            break
+        assert join.stats.window_bytes <= limit
+    assert 0 < join.stats.rows_left < 50_000
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("step", ["store", "process"])
+@pytest.mark.parametrize("failure", [ValueError("a core fails"), SystemExit("a core dies")], ids=repr)
+@pytest.mark.parametrize("name", ["split_join"])
+def test_a_core_that_fails_ends_the_push(
+    name: str, failure: BaseException, step: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rng, calls, whole = np.random.default_rng(5), [0], getattr(Region, step)
+
+    def fails(self: Region, *arguments: object) -> object:
+        calls[0] += 1
+        if calls[0] == 25 and self.cores > 1:
+            raise failure
+        return whole(self, *arguments)
+
+    set_limits(monkeypatch, SMALLEST_SPREAD=1)
+    topology = TOPOLOGIES[name][-1]
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(100), topology=topology, threads=threads)
+    other = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(100), topology=topology, threads=threads)
+    monkeypatch.setattr(Region, step, fails)
+    rows = [batches(20, 0, rng) for _ in range(10)]
+    with pytest.raises(type(failure), match="a core"):
+        [join.push(*both) for both in rows]
+    assert calls[0] >= 25
+    with pytest.raises(sj.JoinClosedError, match="a core"):
+        join.push(*batches(20, 0, rng))
+    # Nobody waits for the one that failed: other joins go on.
+    for _ in range(3):
+        other.push(*batches(20, 0, rng))
+    assert other.stats.rows_left == 60
+
+
+def test_topologies_are_listed() -> None:
+    assert set(TOPOLOGIES) <= set(sj.topologies())
+    for name in TOPOLOGIES:
+        order = "probe" if "probe" in promised(TOPOLOGIES[name][0]) else "none"
+        join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(3), topology=name, order=order)
+        join.push(left=pa.table({"a": [1]}), right=pa.table({"a": [1]}))
+        assert f"topology='{name}' was set" in join.explain()
+
+
+any_case = st.one_of(cases(most=16), cases(most=12, self_join=True), composites(), unions(most=12))
+"""With filters, composite keys, branches of OR, strings, and all kinds of windows."""
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(30)
+@given(data=st.data(), case=any_case, given_limits=limits, threads=st.sampled_from([1, 2]))
+def test_tables_of_a_push_that_may_be_closed_early(
+    topology: Topology, data: st.DataObject, case: Case, given_limits: dict[str, int], threads: int
+) -> None:
+    order, algorithm = data.draw(st.sampled_from(promised(topology))), data.draw(st.sampled_from([*ALGORITHMS, "hash"]))
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits)
-        join = case.join(order=order, **options_of(data, name, case))
+        join = case.join(order=order, algorithm=served(case, algorithm), topology=topology, threads=threads)
         for push, steps in zip(case.pushes, case.steps(case.oracle()), strict=True):
             tables = join.push_iter(**push.arguments(self_join=case.self_join))
             if data.draw(st.integers(0, 3)) == 0:
@@ -173,102 +287,15 @@ def test_tables_of_a_push_that_is_closed_early(
                 assert_groups(rows, pair_lines(steps), order)
 
 
-# -- larger streams, against the shared topology -----------------------------------------------------------------------
-
-PREDICATES = [
-    "l.a BETWEEN r.a - 3 AND r.a + 3",
-    "l.a = r.a AND l.b < r.b",
-    "l.a < r.a AND l.b > r.b AND l.b < r.b + 40",
-    "l.a = r.a OR l.b = r.b",
-    "l.s = r.s AND l.a <> r.a",
-]
-WINDOWS = [
-    sj.CountWindow(700),
-    sj.CountWindow(left=300, right=900, slide=7),
-    sj.TimeWindow(900, on="ts", lateness=10**7),
-]
-
-
-def stream(rows: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Rows whose times go on, with one far ahead now and then."""
-    draw = np.random.default_rng(seed)
-    ahead = np.where(draw.random(rows) < 0.002, 10**7, 0)
-    return {
-        "a": draw.integers(0, 2000, rows),
-        "b": draw.integers(-(2**62), 2**62, rows) // 2**55,
-        "s": draw.integers(0, 300, rows).astype(str),
-        "ts": seed * 200 + np.sort(draw.integers(0, 200, rows)) + ahead,
-    }
-
-
-@names
-@pytest.mark.parametrize("cores", [1, 2, 5])
-@pytest.mark.parametrize("window", WINDOWS, ids=["count", "slide", "time"])
-@pytest.mark.parametrize("on", PREDICATES)
-def test_long_streams(on: str, window: sj.CountWindow | sj.TimeWindow, cores: int, name: str) -> None:
-    topology = TOPOLOGIES[name](cores, random.Random(f"{on} {cores}"))
-    for algorithm in ("auto", "nested_loop"):
-        with pytest.MonkeyPatch.context() as patch:
-            set_limits(patch, HANDOVER=0, FEWEST_ROWS=50)
-            joins = [
-                sj.StreamJoin(
-                    on=on,
-                    window=window,
-                    order="strict",
-                    output="positions",
-                    algorithm=algorithm,
-                    threads=2,
-                    topology=one,
-                )
-                for one in ("shared", topology)
-            ]
-            for number, rows in enumerate((1, 300, 40, 2500, 7, 500, 500)):
-                left, right = stream(rows, 2 * number), stream(rows, 2 * number + 1)
-                one, two = (join.push(left, right, order_by="ts") for join in joins)
-                assert one.equals(two)
-            assert joins[0].stats.pairs > 0
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
-
-
-@names
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit("died")])
-@pytest.mark.parametrize("call", [0, 1, 5])
-@pytest.mark.parametrize("algorithm", ["bi_sort", "nested_loop"])
-def test_a_worker_that_fails_ends_the_push(
-    algorithm: str, call: int, error: BaseException, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(30)
+@given(data=st.data(), case=any_case, given_limits=limits)
+def test_positions_and_counts(
+    topology: Topology, data: st.DataObject, case: Case, given_limits: dict[str, int]
 ) -> None:
-    set_limits(monkeypatch, HANDOVER=0, FEWEST_ROWS=4, SMALLEST_SPREAD=1)
-    join = sj.StreamJoin(
-        on="l.a = r.a", window=sj.CountWindow(50), algorithm=algorithm, threads=2,
-        topology=TOPOLOGIES[name](3, random.Random(1)),
-    )  # fmt: skip
-    rows = {"a": list(range(60))}
-    join.push(left=rows, right=rows)
-    calls = fail_at(monkeypatch, algorithm, call, error)
-    with pytest.raises(type(error), match=str(error)):
-        join.push(left=rows, right=rows)
-    assert len(calls) > call
-    monkeypatch.undo()
-    with pytest.raises(sj.JoinClosedError, match=str(error)):
-        join.push(left=rows)
-
-
-def fail_at(patch: pytest.MonkeyPatch, algorithm: str, call: int, error: BaseException) -> list[None]:
-    """Let the index inside a core raise at its call of that number, when asked; return the list of calls."""
-    from slidejoin.index.scans.nested_loop import NestedLoopIndex
-    from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
-
-    calls: list[None] = []
-    owner, method = (NestedLoopIndex, "walk_rows") if algorithm == "nested_loop" else (BiSortIndex, "probe")
-    whole = getattr(owner, method)
-
-    def failing(*args: Any, **keywords: Any) -> Any:
-        calls.append(None)
-        if len(calls) > call:
-            raise error
-        return whole(*args, **keywords)
-
-    patch.setattr(owner, method, failing)
-    return calls
+    algorithm = served(case, data.draw(st.sampled_from([*ALGORITHMS, "hash"])))
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        orders = promised(topology)
+        assert_positions(case, data.draw(st.sampled_from(orders)), topology=topology, algorithm=algorithm)
+        assert_counts(case, topology=topology, order=orders[-1], algorithm=algorithm)

@@ -12,18 +12,19 @@ from slidejoin.runtime.cores import cores
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "pool_of"]
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def pool_of(threads: int) -> ThreadPoolExecutor:
+    """Return the threads of the process for joins of so many threads."""
     # One pool a size for the whole process: joins are many, cores are few. Threads start on first use.
     return ThreadPoolExecutor(threads, thread_name_prefix="slidejoin")
 
 
 if hasattr(os, "register_at_fork"):
     # The threads of a pool do not live on in a forked child, which would wait for them for ever.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=pool_of.cache_clear)
 
 
 class Workers:
@@ -38,7 +39,7 @@ class Workers:
             for task in tasks:
                 task()
             return
-        rest = [_pool(self.threads).submit(task) for task in tasks[1:]]
+        rest = [pool_of(self.threads).submit(task) for task in tasks[1:]]
         try:
             tasks[0]()
         finally:

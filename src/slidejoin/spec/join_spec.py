@@ -168,19 +168,22 @@ def make_join_spec(
         )
         raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
+    order, spread = one_of("order", order, ORDERS), topology_of(topology)
+    if spread is not None:
+        spread.check_join(order, output)
     return JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
         how="inner",
         output=output,
-        order=one_of("order", order, ORDERS),
+        order=order,
         select=chosen,
         suffix=suffix,
         self_join=self_join,
         aliases=(aliases[0], aliases[1]),
         algorithm=name,
         options=options,
-        topology=topology_of(topology),
+        topology=spread,
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
     )

@@ -12,9 +12,22 @@ from typing import ClassVar
 from slidejoin.arguments import one_of, shown, truth_value, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["TOPOLOGIES", "CellJoin", "ScanCosts", "Shared", "Topology", "topologies", "topology_of"]
+__all__ = [
+    "ORDERINGS",
+    "TOPOLOGIES",
+    "CellJoin",
+    "ScanCosts",
+    "Shared",
+    "SplitJoin",
+    "Topology",
+    "topologies",
+    "topology_of",
+]
 
-MOST_WORKERS = 1024
+MOST_CORES = 1024
+
+ORDERINGS = ("none", "outer", "probe", "inner", "strict")
+"""How precisely join cores punctuate what they find, see `SplitJoin`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +47,15 @@ class Topology:
     name: ClassVar[str]
     what: ClassVar[str]
     home: ClassVar[tuple[str, str]]
+
+    def check_join(self, order: str, output: str) -> None:
+        """Refuse a join that the topology cannot do.
+
+        Raises
+        ------
+        ArgumentError
+            If it cannot promise that order, or has no such output.
+        """
 
     def _check(self, field: str, least: int, most: int, *, optional: bool = False) -> None:
         """Refuse a value out of its range; None, where it may be, leaves the choice to the topology."""
@@ -134,7 +156,7 @@ class CellJoin(Topology):
     costs: ScanCosts | None = None
 
     def __post_init__(self) -> None:
-        self._check("workers", 1, MOST_WORKERS, optional=True)
+        self._check("workers", 1, MOST_CORES, optional=True)
         self._check("batch", 1, 1 << 20, optional=True)
         self._check("basic_window", 1, 1 << 20, optional=True)
         truth_value(f"adaptive of {self.name}", self.adaptive)
@@ -144,7 +166,73 @@ class CellJoin(Topology):
             raise ArgumentTypeError(msg)
 
 
-TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared, CellJoin)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitJoin(Topology):
+    """Join cores that each store their share of the rows and compare all rows with it (SplitJoin).
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+    fan_out : int
+        Branches of a distributor, the paper's b: more cores make the distribution tree deeper.
+    fan_in : int
+        Inputs of a merger, the paper's c.
+    ordering : {"outer", "none", "probe", "inner", "strict"}
+        Where cores punctuate their results: ``"outer"`` behind every `every` probes of a side, ``"probe"`` behind each,
+        ``"inner"`` also behind every `every` rows of a core that a probe was compared with, ``"strict"`` behind each of
+        these, ``"none"`` nowhere. Results leave the join at punctuations. What `order` promises holds always.
+    every : int
+        See `ordering`; it has no meaning for the others.
+    adaptive : bool
+        Whether the precision is lowered while rows arrive faster than they are joined, and raised again later.
+    punctuation : bool
+        Whether the output carries punctuations: rows of NULLs but for the last two columns, ``punctuation``, the side
+        whose probes they are about, and ``rows_done``, so many rows of that side have produced all of their pairs.
+
+    Raises
+    ------
+    ArgumentError
+        For a value out of its range.
+
+    Examples
+    --------
+    >>> SplitJoin(cores=4, ordering="outer", every=100)
+    SplitJoin(cores=4, fan_out=8, fan_in=8, ordering='outer', every=100, adaptive=False, punctuation=False)
+    """
+
+    name: ClassVar[str] = "split_join"
+    what: ClassVar[str] = "join cores between a distribution and a gathering tree (SplitJoin, sections 3 to 5)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.split_join", "SplitJoinTopology")
+
+    cores: int | None = None
+    fan_out: int = 8
+    fan_in: int = 8
+    ordering: str = "outer"
+    every: int = 1
+    adaptive: bool = False
+    punctuation: bool = False
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+        self._check("fan_out", 2, MOST_CORES)
+        self._check("fan_in", 2, MOST_CORES)
+        self._check("every", 1, 1 << 40)
+        one_of("ordering", self.ordering, ORDERINGS)
+        truth_value("adaptive", self.adaptive)
+        truth_value("punctuation", self.punctuation)
+        if self.punctuation and self.ordering == "none":
+            msg = "punctuation=True needs punctuations, but ordering='none' makes none; use ordering='outer' or another"
+            raise ArgumentError(msg)
+
+    def check_join(self, order: str, output: str) -> None:  # noqa: ARG002 - any order can be promised
+        """Refuse punctuation among counts, see `Topology`."""
+        if self.punctuation and output == "count":
+            msg = "punctuation=True is about pairs, and output='count' has none; use output='pairs' or 'positions'"
+            raise ArgumentError(msg)
+
+
+TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared, CellJoin, SplitJoin)}
 """Every topology that ``topology=`` names."""
 
 

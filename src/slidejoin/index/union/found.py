@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -73,6 +73,14 @@ def ranges_of_all(kept: KeptValues, ranges: Sequence[KeyRanges], columns: NDArra
     return Earlier(kept, np.concatenate(lo), np.concatenate(hi), np.concatenate(of), starts)
 
 
+class Dropping(Protocol):
+    """What tells which of the rows found are none of a branch's, see `Earlier`."""
+
+    def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:
+        """Drop them from what was found for probes begin…end-1; return how many rows are left."""
+        ...
+
+
 class BranchRows:
     """The rows that one branch finds and no earlier one.
 
@@ -86,12 +94,12 @@ class BranchRows:
     request : Request
     answer : Answer
         What the index has answered.
-    earlier : Earlier or None
-        Of the branches before; None for the first.
+    earlier : Dropping or None
+        Drops what the branches before find; None for the first.
     """
 
     def __init__(
-        self, branch: int, index: Index, batch: ProbeBatch, request: Request, answer: Answer, earlier: Earlier | None
+        self, branch: int, index: Index, batch: ProbeBatch, request: Request, answer: Answer, earlier: Dropping | None
     ) -> None:
         self._branch, self._index, self._batch, self._request, self._earlier = branch, index, batch, request, earlier
         n = len(batch)

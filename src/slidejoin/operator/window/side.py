@@ -153,12 +153,19 @@ class SideWindow:
         """
         if table.num_rows == 0:
             return
-        prepared = self.prepare(table, first) if prepared is None else prepared
-        self._replace(self.index.outgrown(self._occupancy(first), table.num_rows), first)
-        self.hold(table, first, None if times is None else int(times.max()))
+        prepared = self.take(table, times, first, prepared)
         # The right window of a self-join holds rows that the left one has taken.
         self.index.insert(prepared, self.payload.rows)
         self.refit()
+
+    def take(
+        self, table: pa.Table, times: NDArray[np.int64] | None, first: int, prepared: Prepared | None = None
+    ) -> Prepared:
+        """Do all of `append` but the insertion into the index, and return what has to be inserted; then `refit`."""
+        prepared = self.prepare(table, first) if prepared is None else prepared
+        self._replace(self.index.outgrown(self._occupancy(first), table.num_rows), first)
+        self.hold(table, first, None if times is None else int(times.max()))
+        return prepared
 
     def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
         """Load rows with their former ordinals: the first and the number of each stretch; the window is empty."""
@@ -211,13 +218,18 @@ class SideWindow:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
         if not self.shared:
             self.payload.expire_below(payload_oldest)
-        place = [term.shape for term in self.plan.terms].index("scope")
-        self.index.expire_below(self.layout.dims.index(place) if place in self.layout.dims else -1, oldest, self.first)
+        self.index.expire_below(self.time_dimension, oldest, self.first)
         old = self.index
         if (smaller := old.oversized(self._occupancy())) is not None:
             self._replace(smaller)
             if self.index.nbytes > old.nbytes:
                 self.index = old  # with fewer buckets, overflow lines took more than was saved
+
+    @property
+    def time_dimension(self) -> int:
+        """The further dimension of the index that event times are, -1 for the key; only in a time window."""
+        place = [term.shape for term in self.plan.terms].index("scope")
+        return self.layout.dims.index(place) if place in self.layout.dims else -1
 
     @property
     def borrows(self) -> bool:

@@ -1,0 +1,138 @@
+"""What join cores found for a batch of probes, of each core and of all; see `slidejoin.index.answer`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.cores.mergers import GatheringTree
+from slidejoin.index.union.found import BranchRows
+from slidejoin.kernels.cores.gathering import drop_unseen, number_rows, put_positions
+from slidejoin.runtime.threads import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Answer, Found, FoundPositions
+    from slidejoin.index.probe import ProbeBatch
+    from slidejoin.index.protocol import Index, Request
+
+__all__ = ["FoundInCore", "FoundInCores", "found_in_core"]
+
+SMALLEST_WRITE = 1 << 17
+"""Pairs from which on each core writes its own by a thread of its own: as many take 0.2 ms, handing over 60 µs."""
+
+ALONE = Workers(1)
+
+
+class Unseen:
+    """Drops the rows that a core's probes do not see: those of a view that shows too many, see `core_probes`."""
+
+    def __init__(self, seen_from: NDArray[np.int64]) -> None:
+        self._seen_from = seen_from
+
+    def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:  # noqa: ARG002 - as `Earlier`
+        """Drop them from what was found for probes begin…end-1; return how many rows are left."""
+        left = drop_unseen(self._seen_from, begin, end, rows, counts)
+        return int(left)
+
+
+class FoundInCore:
+    """What one core found; pairs are written with the ordinals of the stream.
+
+    Parameters
+    ----------
+    found : Found or BranchRows
+        With the core's own numbers of rows.
+    core, cores : int
+        Which of how many.
+    """
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which further parts of the answer begin: none."""
+
+    in_ranges = None
+    """The rows of a core are not contiguous in the stream."""
+
+    def __init__(self, found: Found | BranchRows, core: int, cores: int) -> None:
+        self._found, self._core, self._cores = found, core, cores
+        self.counts: NDArray[np.int64] = found.counts
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        self._found.fill(first, last, places, probes, stored)
+        number_rows(places, self.counts, first, last, self._cores, self._core, stored)
+
+
+class PositionsInCore(FoundInCore):
+    """The same where all rows are there by their positions."""
+
+    def __init__(self, positions: FoundPositions, batch: ProbeBatch, floor: int, core: int, cores: int) -> None:
+        self._positions, self._floor, self._first = positions, floor, batch.first
+        self._core, self._cores = core, cores
+        self.counts = positions.counts[: len(batch)].astype(np.int64)
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        one = self._positions
+        put_positions(
+            one.found, int(self.counts[:first].sum()), one.counts, first, last, self._floor, self._first,
+            self._cores, self._core, places, probes, stored,
+        )  # fmt: skip
+
+
+def found_in_core(
+    index: Index, batch: ProbeBatch, request: Request, core: int, cores: int, *, exact: bool
+) -> FoundInCore:
+    """Answer a batch by the index of one core; with `exact` its view shows no row too many."""
+    if not exact:
+        # Rows that are not seen can be told apart only where they are listed.
+        request = request._replace(only_counts=False)
+    probing = index.probe(batch, request)
+    for task in probing.tasks:
+        task()
+    answer: Answer = probing.answer()
+    positions = answer.positions
+    if positions is None and answer.ranges is not None:
+        return FoundInCore(answer.ranges, core, cores)
+    if exact and positions is not None and positions.begin == 0 and positions.done == len(batch):
+        return PositionsInCore(positions, batch, index.floor, core, cores)
+    unseen = None if exact else Unseen(batch.probes.seen_from)
+    return FoundInCore(BranchRows(0, index, batch, request, answer, unseen), core, cores)
+
+
+class FoundInCores:
+    """What all cores found, merged: probes in order, of each the rows of one core after the other.
+
+    Parameters
+    ----------
+    parts : sequence of FoundInCore
+    workers : Workers
+        The threads that write pairs.
+    fan_in : int
+        Inputs of a merger, see `GatheringTree`.
+    """
+
+    bounds: tuple[int, ...] = ()
+    in_ranges = None
+
+    def __init__(self, parts: Sequence[FoundInCore], workers: Workers, fan_in: int) -> None:
+        self._parts, self._workers = parts, workers
+        self._tree = GatheringTree([part.counts for part in parts], fan_in)
+        self.counts: NDArray[np.int64] = self._tree.total
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, each core its own, see `slidejoin.index.answer.Found`."""
+        each = zip(self._parts, self._tree.places(places), strict=True)
+        tasks: list[Callable[[], None]] = [partial(part.fill, first, last, own, probes, stored) for part, own in each]
+        (self._workers if int(self.counts[first:last].sum()) >= SMALLEST_WRITE else ALONE).run(tasks)

@@ -1,0 +1,1 @@
+"""Loops of a window that is divided among join cores."""
