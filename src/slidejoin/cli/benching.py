@@ -39,14 +39,16 @@ def bench(
     case: Annotated[str, typer.Argument(metavar="CASE", help="One of the cases above.", show_default=False)],
     *,
     window: Annotated[
-        int | None, typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20 by default.")
+        int | None,
+        typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20, topologies: 2^18 by default."),
     ] = None,
     push: Annotated[
         int | None,
         typer.Option(
             parser=_number,
             metavar="ROWS",
-            help="Rows a push, half of them of each side; 2^15, latency, overload: 256, inequality: 2^12 by default.",
+            help="Rows a push, half of them of each side; 2^15, latency, overload: 256, inequality: 2^12, "
+            "topologies: 64 by default.",
         ),
     ] = None,
     match_rate: Annotated[float | None, typer.Option(help="Matches of a row, on average; 2 by default.")] = None,
@@ -120,11 +122,19 @@ def bench(
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Tasks, terms: seconds for each tool on each, 5 by default; inequality: each join, 3; overload: 1."
+            help="Tasks, terms: seconds for each tool on each, 5 by default; inequality: each join, 3; overload: 1; "
+            "topologies: each point, 0.5."
         ),
     ] = None,
     quick: Annotated[
-        bool | None, typer.Option("--quick", help="Inequality: one small window of each figure, in seconds.")
+        bool | None,
+        typer.Option("--quick", help="Inequality: one small window of each figure; topologies: all small; in seconds."),
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,…", help="Topologies: only these, by number or as split12, cell7; all by default."
+        ),
     ] = None,
     scale: Annotated[
         float | None, typer.Option(help="Tasks: rows, terms: rows of windows, in multiples of the default.")
@@ -164,6 +174,7 @@ def bench(
             only=None if only is None else tuple(one.strip() for one in only.split(",")),
             seconds=seconds,
             quick=quick or None,
+            figure=None if figure is None else tuple(one.strip() for one in figure.split(",")),
             scale=scale,
         )
         typer.echo(document(report.to_json()) if json else report.text())

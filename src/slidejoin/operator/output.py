@@ -33,6 +33,7 @@ __all__ = ["Candidates", "PairOutput"]
 
 T = TypeVar("T")
 
+NO_ROWS = np.empty(0, np.int64)
 
 COUNT_CHUNK = 1 << 20
 
@@ -41,6 +42,9 @@ POSITION_BYTES = 16
 
 SHARED = 1 << 13
 """Pairs from which on the two sides' columns are gathered by a thread each: handing over costs some 30 µs."""
+
+SMALLEST_FILTER = 1 << 12
+"""Pairs from which on a further thread pays for a filter: 0.2 ms or more, handing over costs some 30 µs."""
 
 
 class Candidates(Protocol):
@@ -100,9 +104,10 @@ class PairOutput:
     def pairs(self, found: Candidates) -> Iterator[pa.Table]:
         """Yield the output tables, within the limit, probes in arrival order."""
         plan = self.plan
+        strict = plan.config.order == "strict"
         for first, last in _chunks(found, self._limit.rows):
-            left, right, slots = self._pairs(found, first, last)
-            if plan.config.order == "strict" and left.size:
+            left, right, slots = self._pairs(found, first, last, with_slots=strict)
+            if strict and left.size:
                 with self.stats.step("write"):
                     stored = np.where(found.by_left()[slots], right, left)
                     order = in_strict_order(slots, stored)
@@ -133,14 +138,17 @@ class PairOutput:
         right: NDArray[np.int64],
         step: str,
         *,
+        limit: TableLimit | None = None,
         decoded: bool = False,
+        beside: bool = True,
     ) -> Iterator[tuple[slice, dict[Side, pa.Table]]]:
-        """Yield columns of both rows of pairs, (n,) int64 ordinals, within the limit, and which pairs these are.
+        """Yield columns of both rows of pairs, (n,) int64 ordinals, within a limit, and which pairs these are.
 
         The time counts as that of `step`, except between two tables, which is the reader's. For
-        `decoded` see `slidejoin.rows.gather.Located`.
+        `decoded` see `slidejoin.rows.gather.Located`. Without `beside`, both sides are gathered by the caller's thread.
         """
-        now, limit, several = perf_counter(), self._limit, all(names[side] for side in SIDES)
+        now, limit = perf_counter(), limit or self._limit
+        several = beside and all(names[side] for side in SIDES)
         most = limit.most_rows(sum(self.windows[side].payload.width(names[side]) for side in SIDES))
         for first in range(0, left.size, most):
             ordinals: dict[Side, NDArray[np.int64]] = {
@@ -148,7 +156,9 @@ class PairOutput:
                 "right": right[first : first + most],
             }
             rows = ordinals["left"].size
-            gathered = self._both(partial(self._gathered, names, ordinals, decoded), rows >= SHARED and several)
+            # If both sides have no more than that, they are one table.
+            fits = limit.nbytes // 2
+            gathered = self._both(partial(self._gathered, names, ordinals, decoded, fits), rows >= SHARED and several)
             start, nbytes = 0, sum(one.nbytes for one in gathered.values())
             for stop in [rows] if nbytes <= limit.nbytes else limit.stops(_widths(gathered)):
                 tables = self._both(partial(_table, gathered, start, stop), several and 2 * nbytes > limit.nbytes)
@@ -157,11 +167,15 @@ class PairOutput:
                 now, start = perf_counter(), stop
 
     def _gathered(
-        self, names: Mapping[Side, Sequence[str]], ordinals: Mapping[Side, NDArray[np.int64]], decoded: bool, side: Side
+        self,
+        names: Mapping[Side, Sequence[str]],
+        ordinals: Mapping[Side, NDArray[np.int64]],
+        decoded: bool,
+        fits: int,
+        side: Side,
     ) -> Gathered:
         gathered = self.windows[side].payload.gather(names[side], ordinals[side], decoded=decoded)
-        # If both sides have no more than that, they are one table.
-        gathered.complete(self._limit.nbytes // 2)
+        gathered.complete(fits)
         return gathered
 
     def _both(self, task: Callable[[Side], T], beside: bool) -> dict[Side, T]:
@@ -184,7 +198,7 @@ class PairOutput:
             return found.counts
         counts = np.zeros_like(found.counts)
         for first, last in _chunks(found, COUNT_CHUNK):
-            _, _, slots = self._pairs(found, first, last)
+            _, _, slots = self._pairs(found, first, last, with_slots=True)
             counts += np.bincount(slots, minlength=counts.size)
         return counts
 
@@ -202,23 +216,73 @@ class PairOutput:
             now = perf_counter()
 
     def _pairs(
-        self, found: Candidates, first: int, last: int
+        self, found: Candidates, first: int, last: int, *, with_slots: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Write the pairs of slots first…last-1 and keep those that pass the filter: (left, right) ordinals, slots."""
+        """Write the pairs of slots first…last-1 and keep those that pass the filter: (left, right) ordinals, slots.
+
+        Without `with_slots`, no slots are returned.
+        """
         with self.stats.step("write"):
             left, right = found.write(first, last)
-            needs_slots = self._filter is not None or self.plan.config.order == "strict"
-            slots = np.repeat(np.arange(first, last), found.counts[first:last]) if needs_slots else left
+            counts = found.counts[first:last] if with_slots else NO_ROWS
         if self._filter is not None and left.size:
-            kept = self._holds(self._filter, left, right)
-            left, right, slots = left[kept], right[kept], slots[kept]
-        return left, right, slots
+            return self._passing(self._filter, left, right, counts, first)
+        with self.stats.step("write"):
+            return left, right, np.repeat(np.arange(first, first + counts.size), counts)
 
-    def _holds(self, condition: BoundFilter, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Evaluate a condition on pairs, (n,) int64 ordinals, and return where it holds, (n,) bool."""
+    def _passing(
+        self,
+        condition: BoundFilter,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        slot: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the pairs, (n,) int64 ordinals, that fulfil a condition, and their slots.
+
+        The pairs of slot ``slot + i`` are ``counts[i]``; empty `counts` ask for no slots. No pair's answer depends on
+        another's, so each thread takes stretches of them: one of each half, since left probes may come before right
+        ones, and pairs of one side's probes cost more than the other's.
+        """
+        threads = max(1, min(self._workers.threads, left.size // SMALLEST_FILTER))
+        stretches = 1 if threads == 1 else 2 * threads
+        ends = np.cumsum(counts)
+        found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = [(NO_ROWS,) * 3] * stretches
+
+        def take(number: int) -> None:
+            first, last = (left.size * at // stretches for at in (number, number + 1))
+            kept = self._holds(condition, left[first:last], right[first:last], threads)
+            with self.stats.step("filter"):
+                slots = NO_ROWS
+                if counts.size:
+                    # Of the pairs before each slot's end, those of the stretch; a slot may reach over its bounds.
+                    upto = np.minimum(np.maximum(ends, first), last)
+                    slots = np.repeat(np.arange(slot, slot + counts.size), np.diff(upto, prepend=first))[kept]
+                found[number] = left[first:last][kept], right[first:last][kept], slots
+
+        def run(thread: int) -> None:
+            for number in range(thread, stretches, threads):
+                take(number)
+
+        self._workers.run([partial(run, thread) for thread in range(threads)])
+        if threads == 1:
+            return found[0]
+        with self.stats.step("filter"):
+            one, two, slots = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return one, two, slots
+
+    def _holds(
+        self, condition: BoundFilter, left: NDArray[np.int64], right: NDArray[np.int64], threads: int
+    ) -> NDArray[np.bool_]:
+        """Evaluate a condition on pairs, (n,) int64 ordinals, and return where it holds, (n,) bool.
+
+        So many `threads` do this at once, and hold as many rows together as one would alone.
+        """
         names = {side: list(condition.columns(side)) for side in SIDES}
+        limit = TableLimit(-(-self._limit.rows // threads), self._limit.nbytes // threads)
         kept = np.empty(left.size, np.bool_)
-        for pairs, rows in self._taken(names, left, right, "filter", decoded=True):
+        taken = self._taken(names, left, right, "filter", limit=limit, decoded=True, beside=threads == 1)
+        for pairs, rows in taken:
             with self.stats.step("filter"):
                 left_columns, right_columns = (by_name(rows[side]) if names[side] else {} for side in SIDES)
                 kept[pairs] = condition.holds(left_columns, right_columns, pairs.stop - pairs.start)

@@ -171,13 +171,13 @@ class CoresIndex(Index):
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Begin to answer a batch, a task for each core, see `Index`. All probes are answered, whichever is first."""
         _ = batch.probes  # all cores need them
-        found: dict[int, FoundInCore] = {}
+        found: dict[Region, FoundInCore] = {}
 
         def run(region: Region) -> None:
-            found[region.core] = region.process(batch, request)
+            found[region] = region.process(batch, request)
 
         def answer() -> Answer:
-            parts = [found[region.core] for region in self.regions]
+            parts = [found[region] for region in self.regions]
             return Answer(ranges=FoundInCores(parts, request.workers, self.fan_in))
 
         return Probing([partial(run, region) for region in self.regions], answer)
@@ -193,7 +193,7 @@ class CoresIndex(Index):
     @property
     def floor(self) -> int:
         """Ordinal of the oldest row that may be here."""
-        return min(region.index.floor * len(self.regions) + region.core for region in self.regions)
+        return min(region.index.floor * region.cores + region.core for region in self.regions)
 
     # -- size --------------------------------------------------------------------------------------------------------
 
@@ -204,16 +204,12 @@ class CoresIndex(Index):
 
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - of all cores
         """Return by how many bytes that many more rows make it grow at most."""
-        share = -(-rows // len(self.regions))
-        return sum(
-            region.index.growth(core_occupancy(window, region.core, region.cores), share, None)
-            for region in self.regions
-        )
+        return sum(one.index.growth(self._share(one, window), -(-rows // one.cores), None) for one in self.regions)
 
     def outgrown(self, window: Occupancy, coming: int) -> CoresIndex | None:
         """Return an index with larger cores where so many more rows need these, see `Index`."""
-        share = -(-coming // len(self.regions))
-        return self._replaced([one.index.outgrown(self._share(one, window), share) for one in self.regions], window)
+        larger = [one.index.outgrown(self._share(one, window), -(-coming // one.cores)) for one in self.regions]
+        return self._replaced(larger, window)
 
     def overtaxed(self, window: Occupancy) -> CoresIndex | None:
         """Return an index with other cores where rows must move, see `Index`."""
@@ -239,7 +235,7 @@ class CoresIndex(Index):
             one if index is None else Region(index, one.core, one.cores, self._share(one, window).first)
             for one, index in zip(self.regions, indexes, strict=True)
         ]
-        return CoresIndex(self.name, regions, self.fan_in, alone=self.alone)
+        return type(self)(self.name, regions, self.fan_in, alone=self.alone)
 
     # -- explanation -------------------------------------------------------------------------------------------------
 

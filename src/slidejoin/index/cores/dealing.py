@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.probe import ProbeBatch
+from slidejoin.index.probe import KeyRanges, ProbeBatch
 from slidejoin.index.protocol import Occupancy
 from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NO_END", "core_occupancy", "core_probes", "core_rows", "number_in_core"]
+__all__ = ["NO_END", "core_occupancy", "core_probes", "core_rows", "number_in_core", "probes_in_turn"]
 
 NO_END = 1 << 62
 """More rows than any window holds: the size in the view of a window of time."""
@@ -69,6 +69,25 @@ def core_probes(batch: ProbeBatch, core: int, cores: int) -> tuple[ProbeBatch, b
         seen_from=lambda _: seen_from, ranges=lambda: ranges,
     )  # fmt: skip
     return mine, exact
+
+
+def probes_in_turn(batch: ProbeBatch, core: int, cores: int) -> ProbeBatch:
+    """Return every k-th probe, which sees the same rows; they are numbered from 0 on."""
+    mine, whole, view = slice(core, None, cores), batch.probes, batch.view.copy()
+    view[[ARRIVED, OWN]] = 0, 1
+    seen_from, ranges = np.ascontiguousarray(whole.seen_from[mine]), _ranges_in_turn(batch.ranges, mine)
+    return ProbeBatch(
+        first=0, arrived=0, rank=np.ascontiguousarray(whole.seen_to[mine]), view=view, self_join=True,
+        seen_from=lambda _: seen_from, ranges=lambda: ranges,
+    )  # fmt: skip
+
+
+def _ranges_in_turn(ranges: KeyRanges, mine: slice) -> KeyRanges:
+    lo, hi, aux_lo, aux_hi = (
+        np.ascontiguousarray(ends[:, mine]) for ends in (ranges.lo, ranges.hi, ranges.aux_lo, ranges.aux_hi)
+    )
+    branches = tuple(_ranges_in_turn(branch, mine) for branch in ranges.branches)
+    return KeyRanges(lo, hi, aux_lo, aux_hi, ranges.aux_dims, ranges.inexact, branches)
 
 
 def core_occupancy(window: Occupancy, core: int, cores: int) -> Occupancy:

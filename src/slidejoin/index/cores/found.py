@@ -114,7 +114,8 @@ class FoundInCores:
 
     Parameters
     ----------
-    parts : sequence of FoundInCore
+    parts : sequence of Found
+        Of each core.
     workers : Workers
         The threads that write pairs.
     fan_in : int
@@ -124,7 +125,7 @@ class FoundInCores:
     bounds: tuple[int, ...] = ()
     in_ranges = None
 
-    def __init__(self, parts: Sequence[FoundInCore], workers: Workers, fan_in: int) -> None:
+    def __init__(self, parts: Sequence[Found], workers: Workers, fan_in: int) -> None:
         self._parts, self._workers = parts, workers
         self._tree = GatheringTree([part.counts for part in parts], fan_in)
         self.counts: NDArray[np.int64] = self._tree.total

@@ -70,6 +70,8 @@ class NestedLoopIndex(Structure):
 
     name = "nested_loop"
 
+    dear_probes = True
+
     def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
         if not isinstance(options, NestedLoop):

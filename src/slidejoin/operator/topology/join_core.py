@@ -11,10 +11,11 @@ from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
+    from slidejoin.index.answer import Found
     from slidejoin.index.cores.cores_index import CoresIndex, DealtRows, Region
-    from slidejoin.index.cores.found import FoundInCore
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Request
+    from slidejoin.operator.ingest.ingest import Push
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
@@ -31,6 +32,8 @@ class CoreMessage:
         The index of each side's window, of which each core has a region.
     before : dict
         How many rows of each side came before these.
+    part : Push
+        The arrivals.
     rows : dict
         Rows to store, of sides that have some.
     live : dict
@@ -41,10 +44,13 @@ class CoreMessage:
         The largest event time among the rows of each side that has some; nothing in a count window.
     time_dimension : dict
         In a time window, the dimension of event times in each index.
+    batches, requests : dict
+        The probes of each side, and how they are to be answered.
     """
 
     indexes: dict[Side, CoresIndex]
     before: dict[Side, int]
+    part: Push
     rows: dict[Side, DealtRows] = field(default_factory=dict)
     live: dict[Side, int] = field(default_factory=dict)
     kept: dict[Side, int] = field(default_factory=dict)
@@ -52,6 +58,11 @@ class CoreMessage:
     time_dimension: dict[Side, int] = field(default_factory=dict)
     batches: dict[Side, ProbeBatch] = field(default_factory=dict)
     requests: dict[Side, Request] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Rows and probes."""
+        return sum(one.rows for one in self.rows.values()) + sum(map(len, self.batches.values()))
 
 
 class JoinCore:
@@ -62,6 +73,8 @@ class JoinCore:
     plan : Plan
     core : int
         Its number.
+    alone : bool
+        Whether it expires its rows by itself.
 
     Attributes
     ----------
@@ -69,8 +82,8 @@ class JoinCore:
         How long it has worked so far.
     """
 
-    def __init__(self, plan: Plan, core: int) -> None:
-        self.core = core
+    def __init__(self, plan: Plan, core: int, *, alone: bool) -> None:
+        self.core, self._alone = core, alone
         self.seconds = 0.0
         self._plan = plan
         self._clock = Clock(plan.scope.lateness if plan.scope else 0)
@@ -109,17 +122,18 @@ class JoinCore:
         clock.left = max(clock.left, latest.get("left", clock.left))
         clock.right = max(clock.right, latest.get("right", clock.right))
 
-    def process(self, message: CoreMessage) -> dict[Side, FoundInCore]:
+    def process(self, message: CoreMessage) -> dict[Side, Found]:
         """Compare all probes with the rows that it stores: left probes in the right region, right ones in the left."""
         return {
             role: self.region(message, other(role)).process(batch, message.requests[role])
             for role, batch in message.batches.items()
         }
 
-    def take(self, message: CoreMessage) -> dict[Side, FoundInCore]:
+    def take(self, message: CoreMessage) -> dict[Side, Found]:
         """Expire, store and process, and count the time."""
         start = perf_counter()
-        self.expire(message)
+        if self._alone:
+            self.expire(message)
         self.store(message)
         found = self.process(message)
         self.seconds += perf_counter() - start

@@ -34,6 +34,9 @@ __all__ = ["SMALLEST_SPREAD", "SharedTopology"]
 SMALLEST_SPREAD = 1 << 13
 """Rows of a push from which on a second thread pays: they take 0.4 ms, handing over 60 µs."""
 
+SMALLEST_DEAR_SPREAD = 1 << 10
+"""The same where probes are dear: as many rows take 0.7 ms and more."""
+
 SMALLEST_SEARCH = 1 << 11
 """Probes from which on a further thread pays, once threads are at work."""
 
@@ -84,7 +87,8 @@ class SharedTopology(TopologySteps):
             answers.update(self._answer({role: batches[role]}, {role: 0}, self._workers if several else self._alone))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
-        alone = self._workers.threads == 1 or part.rows < SMALLEST_SPREAD
+        dear = any(window.index.dear_probes for window in self._windows.values())
+        alone = self._workers.threads == 1 or part.rows < (SMALLEST_DEAR_SPREAD if dear else SMALLEST_SPREAD)
         if self._plan.config.self_join or not (alone or (self._workers.threads == len(SIDES) and many <= EVEN * few)):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or self._plan.config.self_join else self._workers

@@ -23,6 +23,11 @@ __all__ = ["Piece", "Pieces", "Ranges", "apart", "finish", "intersect", "restric
 Piece: TypeAlias = tuple["NDArray[np.int64] | None", "NDArray[np.int64] | None"]
 
 
+FEW = 4
+"""Pieces of a row up to which they are sorted by exchanging neighbours, all rows at once: the keys of an `OR` of two
+sums then take 90 ns a row, with `lexsort`, which sorts each row by itself, 370 ns."""
+
+
 @dataclass(slots=True)
 class Ranges:
     """Ranges of the other side's keys in which the partners of each probe row lie.
@@ -120,9 +125,21 @@ def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Pieces:
 def _sorted(lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sort the pieces of each row by their ends, empty ones last and as (1, 0)."""
     empty = lo > hi
+    if len(lo) <= FEW:
+        for last in range(len(lo) - 1, 0, -1):
+            for one in range(last):
+                _swap(lo, hi, empty, one)
+        return np.where(empty, 1, lo), np.where(empty, 0, hi)
     rows = np.lexsort((lo, empty), axis=0)
     lo, hi = np.where(empty, 1, lo), np.where(empty, 0, hi)
     return np.take_along_axis(lo, rows, axis=0), np.take_along_axis(hi, rows, axis=0)
+
+
+def _swap(lo: NDArray[np.int64], hi: NDArray[np.int64], empty: NDArray[np.bool_], one: int) -> None:
+    """Exchange piece `one` of each row and the next one, in place, where they are not in order."""
+    swap = ~empty[one + 1] & (empty[one] | (lo[one] > lo[one + 1]))
+    for ends in (lo, hi, empty):
+        ends[one], ends[one + 1] = np.where(swap, ends[one + 1], ends[one]), np.where(swap, ends[one], ends[one + 1])
 
 
 def finish(found: Pieces, n: int) -> Ranges:

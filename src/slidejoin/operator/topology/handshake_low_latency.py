@@ -1,0 +1,188 @@
+"""Low-latency handshake join, the baseline of SplitJoin: a chain of cores, passed by both streams in two directions.
+
+::
+
+    left rows ──▶ core 0 ──▶ core 1 ──▶ … ──▶ core k-1
+                  core 0 ◀── core 1 ◀── … ◀── core k-1 ◀── right rows
+
+A core hands rows on to its neighbour before it joins them (fast-forwarding), stores those whose home it is, and
+compares all of them with what it stores. It may do so only when the rows of both streams have reached it, which takes
+up to k steps. A coordinator keeps account of the windows, and sends a message with each row that has expired, which
+passes the chain as rows do until its home core is found. (SplitJoin, sections 1 and 6, after Teubner, Roy and others.)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.operator.ingest.arrival import Clock
+from slidejoin.operator.topology.divided import DividedTopology
+from slidejoin.runtime.actors import Actor, Round
+from slidejoin.sides import SIDES
+from slidejoin.spec.topologies import HandshakeLowLatency
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Found
+    from slidejoin.operator.stats import Stats
+    from slidejoin.operator.topology.join_core import CoreMessage, JoinCore
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.runtime.threads import Workers
+    from slidejoin.sides import Side
+
+__all__ = ["Coordinator", "HandshakeLowLatencyTopology"]
+
+STEPS: dict[Side, int] = {"left": 1, "right": -1}
+"""The directions in which the rows of the sides pass the chain; what expires passes it the other way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Rows of one side that have left its window.
+
+    Attributes
+    ----------
+    ordinals : (n,) int64
+        Each of them.
+    oldest : int or None
+        In a time window, the event time from which on rows may still be seen.
+    """
+
+    ordinals: NDArray[np.int64]
+    oldest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What passes the chain: the rows of one side, or which of them have expired."""
+
+    side: Side
+    step: int
+    expired: Expired | None
+
+
+class Coordinator:
+    """Keeps account of both windows, and tells which rows have expired."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._clock = Clock(plan.scope.lateness if plan.scope else 0)
+        self._told: dict[Side, int] = {}
+        self._times: dict[Side, deque[tuple[int, NDArray[np.int64]]]] = {side: deque() for side in SIDES}
+
+    def expired(self, message: CoreMessage) -> dict[Side, Expired]:
+        """Return the rows that none of those of a message sees any more, and take account of these."""
+        scope, window = self._plan.scope, self._plan.config.window
+        gone: dict[Side, Expired] = {}
+        if scope is None and isinstance(window, CountWindow):
+            first = {side: window.first(side, message.before[side]) for side in SIDES}
+            if self._plan.config.self_join:
+                first = dict.fromkeys(SIDES, min(first.values()))
+            for side, ordinal in first.items():
+                told = self._told.get(side, message.kept[side])
+                if ordinal > told:
+                    gone[side] = Expired(np.arange(told, ordinal), None)
+                    self._told[side] = ordinal
+        elif scope is not None:
+            mark = self._clock.watermark
+            if mark is not None:
+                for side in SIDES:
+                    oldest = scope.oldest(side, mark)
+                    gone[side] = Expired(self._below(side, oldest), oldest)
+            for side in SIDES:
+                times = message.part.times["left" if self._plan.config.self_join else side]
+                if times is not None and times.size:
+                    self._times[side].append((message.before[side], times))
+                    setattr(self._clock, side, max(getattr(self._clock, side), int(times.max())))
+        return gone
+
+    def _below(self, side: Side, oldest: int) -> NDArray[np.int64]:
+        """Return the oldest rows up to the first one that is not below a time."""
+        found, chunks = [np.empty(0, np.int64)], self._times[side]
+        while chunks:
+            first, times = chunks[0]
+            young = times >= oldest
+            stop = int(young.argmax()) if young.any() else times.size
+            found.append(np.arange(first, first + stop))
+            if stop < times.size:
+                chunks[0] = (first + stop, times[stop:])
+                break
+            chunks.popleft()
+        return np.concatenate(found)
+
+
+@dataclass(slots=True)
+class Link:
+    """One core of the chain, for one message of both streams."""
+
+    core: JoinCore
+    cores: int
+    message: CoreMessage
+    waiting: int
+    expired: list[tuple[Side, Expired]] = field(default_factory=list)
+    found: dict[Side, Found] = field(default_factory=dict)
+    neighbours: dict[int, Actor] = field(default_factory=dict)
+
+    def handle(self, once: Round, passing: Passing) -> None:
+        """Hand on what comes to the neighbour; join once all has come."""
+        following = self.neighbours.get(passing.step)
+        if following is not None:
+            once.send(following, passing)
+        if passing.expired is not None:
+            self.expired.append((passing.side, passing.expired))
+        self.waiting -= 1
+        if self.waiting == 0:
+            for side, expired in self.expired:
+                self._expire(side, expired)
+            self.found = self.core.take(self.message)
+
+    def _expire(self, side: Side, expired: Expired) -> None:
+        mine = expired.ordinals[expired.ordinals % self.cores == self.core.core]
+        region = self.core.region(self.message, side)
+        if expired.oldest is not None:
+            region.expire_below(self.message.time_dimension[side], expired.oldest, self.message.kept[side])
+        elif mine.size:
+            region.expire(int(mine[-1]) + 1)
+
+
+class HandshakeLowLatencyTopology(DividedTopology):
+    """The topology of one join, see `TopologySteps`."""
+
+    expires_alone = False
+
+    def __init__(
+        self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
+    ) -> None:
+        options = plan.config.topology
+        cores = options.cores if isinstance(options, HandshakeLowLatency) else None
+        super().__init__(plan, windows, workers, stats, memory, cores)
+        self._coordinator = Coordinator(plan)
+        # Results are collected from all cores by one collector.
+        self.fan_in = max(2, len(self.cores))
+
+    def explain(self) -> str:
+        """Return what was chosen and why, in words."""
+        return f"{HandshakeLowLatency.what}; {len(self.cores)} cores; topology='handshake_low_latency' was set"
+
+    def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
+        storing = bool(message.rows)
+        flows = [Passing(side, STEPS[side], None) for side in SIDES]
+        if storing:
+            gone = self._coordinator.expired(message)
+            flows += [Passing(side, -STEPS[side], expired) for side, expired in gone.items()]
+        once = Round(self._threads(message.size))
+        links = [Link(core, len(self.cores), message, len(flows)) for core in self.cores]
+        actors = [Actor(partial(link.handle, once)) for link in links]
+        for number, link in enumerate(links):
+            link.neighbours = {step: actors[number + step] for step in (1, -1) if 0 <= number + step < len(links)}
+        once.run([(actors[0 if passing.step > 0 else -1], passing) for passing in flows])
+        return {role: [link.found[role] for link in links] for role in message.batches}
