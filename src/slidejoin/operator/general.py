@@ -14,8 +14,6 @@ from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.output import PairOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from slidejoin.operator.ingest.ingest import Push

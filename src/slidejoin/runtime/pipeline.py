@@ -80,7 +80,9 @@ class Pipeline(Generic[T]):
                     self._changed.wait()
                 if self._error is not None:
                     raise self._error
-                ready = [(worker, self._done.pop((worker, job))) for worker in sorted(left) if (worker, job) in self._done]
+                ready = [
+                    (worker, self._done.pop((worker, job))) for worker in sorted(left) if (worker, job) in self._done
+                ]
             for worker, part in ready:
                 left.remove(worker)
                 yield worker, part

@@ -16,8 +16,6 @@ __all__ = [
     "ORDERINGS",
     "TOPOLOGIES",
     "CellJoin",
-    "HandshakeLowLatency",
-    "RoundRobin",
     "ScanCosts",
     "Shared",
     "SplitJoin",
@@ -26,7 +24,7 @@ __all__ = [
     "topology_of",
 ]
 
-MOST_CORES = MOST_WORKERS = 1024
+MOST_CORES = 1024
 
 ORDERINGS = ("none", "outer", "probe", "inner", "strict")
 """How precisely join cores punctuate what they find, see `SplitJoin`."""
@@ -81,6 +79,91 @@ class Shared(Topology):
     name: ClassVar[str] = "shared"
     what: ClassVar[str] = "one index a side, shared by all threads"
     home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.shared", "SharedTopology")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCosts:
+    """The constants of CellJoin's cost model (section 6), from which the size of basic windows follows.
+
+    Attributes
+    ----------
+    issue : float
+        Nanoseconds to begin reading a basic window from memory, the paper's alpha_m.
+    move : float
+        Nanoseconds to read a byte from memory, the paper's beta_m; above 0.
+    begin : float
+        Nanoseconds that a batch of one unit block costs in a basic window whatever its size, the paper's alpha_n.
+    compare : float
+        Nanoseconds to compare such a batch with a byte of a basic window, the paper's beta_n.
+
+    Raises
+    ------
+    ArgumentError
+        For what is no number, or too small.
+    """
+
+    issue: float
+    move: float
+    begin: float
+    compare: float
+
+    def __post_init__(self) -> None:
+        for field in ("issue", "move", "begin", "compare"):
+            value = getattr(self, field)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not (value > 0 if field == "move" else value >= 0) or value == float("inf"):
+                least = "above 0" if field == "move" else "of at least 0"
+                msg = f"{field} of the scan's costs must be a number of nanoseconds {least}; got {shown(value)}"
+                raise ArgumentError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellJoin(Topology):
+    """Windows that are divided among workers by basic windows: each compares every row with its part (CellJoin).
+
+    ``algorithm="nested_loop"`` scans basic windows as in the paper. With any other algorithm each basic window has an
+    index of that kind.
+
+    Attributes
+    ----------
+    workers : int, optional
+        The paper's N. Default: as many as the join has threads.
+    adaptive : bool
+        Whether to begin with one worker, and add and free workers with the load, up to `workers`.
+    batch : int, optional
+        Unit blocks of 8 rows in a batch at most, the paper's l. A batch has as many whole unit blocks as have arrived.
+        Default: as many as take all workers together some 2 ms.
+    basic_window : int, optional
+        Unit blocks in a basic window, the paper's d. Default: for scans by the cost model, else two basic windows for
+        each worker.
+    costs : ScanCosts, optional
+        Constants of the cost model. Default: measured once a process.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "cell_join"
+    what: ClassVar[str] = "windows divided among workers by basic windows (CellJoin, sections 3 to 7)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.cell_join", "CellJoinTopology")
+
+    workers: int | None = None
+    adaptive: bool = False
+    batch: int | None = None
+    basic_window: int | None = None
+    costs: ScanCosts | None = None
+
+    def __post_init__(self) -> None:
+        self._check("workers", 1, MOST_CORES, optional=True)
+        self._check("batch", 1, 1 << 20, optional=True)
+        self._check("basic_window", 1, 1 << 20, optional=True)
+        truth_value(f"adaptive of {self.name}", self.adaptive)
+        costs: object = self.costs
+        if costs is not None and not isinstance(costs, ScanCosts):
+            msg = f"costs of {self.name} must be options.ScanCosts, or None to measure them; got {shown(costs)}"
+            raise ArgumentTypeError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,153 +232,7 @@ class SplitJoin(Topology):
             raise ArgumentError(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandshakeLowLatency(Topology):
-    """A chain of join cores that both streams pass in opposite directions (low-latency handshake join).
-
-    The baseline of SplitJoin: every row passes every core, which hands it on before it compares it with what it stores;
-    a row is stored at its home core; a coordinator sends a message for each row that expires.
-
-    Attributes
-    ----------
-    cores : int, optional
-        Join cores. Default: as many as the join has threads.
-
-    Raises
-    ------
-    ArgumentError
-        For a number out of its range.
-    """
-
-    name: ClassVar[str] = "handshake_low_latency"
-    what: ClassVar[str] = (
-        "a chain of join cores that both streams pass, each row with a home core (SplitJoin, section 6)"
-    )
-    home: ClassVar[tuple[str, str]] = (
-        "slidejoin.operator.topology.handshake_low_latency",
-        "HandshakeLowLatencyTopology",
-    )
-
-    cores: int | None = None
-
-    def __post_init__(self) -> None:
-        self._check("cores", 1, MOST_CORES, optional=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundRobin(Topology):
-    """Cores that each have the whole windows and take the probes in turn (CellJoin, section 3, option b).
-
-    A baseline: every core stores all rows, so that memory and insertion grow with the cores.
-
-    Attributes
-    ----------
-    cores : int, optional
-        How many. Default: as many as the join has threads.
-
-    Raises
-    ------
-    ArgumentError
-        For a number out of its range.
-    """
-
-    name: ClassVar[str] = "round_robin"
-    what: ClassVar[str] = "whole windows in every core, probes dealt to cores in turn (CellJoin, section 3)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.round_robin", "RoundRobinTopology")
-
-    cores: int | None = None
-
-    def __post_init__(self) -> None:
-        self._check("cores", 1, MOST_CORES, optional=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanCosts:
-    """The constants of CellJoin's cost model (section 6), from which the size of basic windows follows.
-
-    Attributes
-    ----------
-    issue : float
-        Nanoseconds to begin reading a basic window from memory, the paper's alpha_m.
-    move : float
-        Nanoseconds to read a byte from memory, the paper's beta_m; above 0.
-    begin : float
-        Nanoseconds that a batch of one unit block costs in a basic window whatever its size, the paper's alpha_n.
-    compare : float
-        Nanoseconds to compare such a batch with a byte of a basic window, the paper's beta_n.
-
-    Raises
-    ------
-    ArgumentError
-        For what is no number, or too small.
-    """
-
-    issue: float
-    move: float
-    begin: float
-    compare: float
-
-    def __post_init__(self) -> None:
-        for field in ("issue", "move", "begin", "compare"):
-            value = getattr(self, field)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not (value > 0 if field == "move" else value >= 0) or value == float("inf"):
-                least = "above 0" if field == "move" else "of at least 0"
-                msg = f"{field} of the scan's costs must be a number of nanoseconds {least}; got {shown(value)}"
-                raise ArgumentError(msg)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellJoin(Topology):
-    """Windows of basic windows that are divided among workers, each of which compares every row with its part (CellJoin).
-
-    ``algorithm="nested_loop"`` scans basic windows as in the paper. With any other algorithm each basic window has an
-    index of that kind.
-
-    Attributes
-    ----------
-    workers : int, optional
-        The paper's N. Default: as many as the join has threads.
-    adaptive : bool
-        Whether to begin with one worker, and add and free workers with the load, up to `workers`.
-    batch : int, optional
-        Unit blocks of 8 rows in a batch at most, the paper's l. A batch has as many whole unit blocks as have arrived.
-        Default: as many as take all workers together some 2 ms.
-    basic_window : int, optional
-        Unit blocks in a basic window, the paper's d. Default: for scans by the cost model, else two basic windows for
-        each worker.
-    costs : ScanCosts, optional
-        Constants of the cost model. Default: measured once a process.
-
-    Raises
-    ------
-    ArgumentError
-        For a number out of its range.
-    """
-
-    name: ClassVar[str] = "cell_join"
-    what: ClassVar[str] = "windows divided among workers by basic windows (CellJoin, sections 3 to 7)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.cell_join", "CellJoinTopology")
-
-    workers: int | None = None
-    adaptive: bool = False
-    batch: int | None = None
-    basic_window: int | None = None
-    costs: ScanCosts | None = None
-
-    def __post_init__(self) -> None:
-        self._check("workers", 1, MOST_WORKERS, optional=True)
-        self._check("batch", 1, 1 << 20, optional=True)
-        self._check("basic_window", 1, 1 << 20, optional=True)
-        truth_value(f"adaptive of {self.name}", self.adaptive)
-        if self.costs is not None and not isinstance(self.costs, ScanCosts):
-            msg = f"costs of {self.name} must be a slidejoin.options.ScanCosts, or None to measure them; got {shown(self.costs)}"
-            raise ArgumentTypeError(msg)
-
-
-TOPOLOGIES: dict[str, type[Topology]] = {
-    one.name: one for one in (Shared, SplitJoin, HandshakeLowLatency, RoundRobin, CellJoin)
-}
+TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared, CellJoin, SplitJoin)}
 """Every topology that ``topology=`` names."""
 
 

@@ -264,4 +264,6 @@ class CellJoinTopology(TopologySteps):
         options, count = self._options, self._count
         why = "added and freed with the load" if options.adaptive else "as set" if options.workers else "one a thread"
         batch = "by the time it takes" if options.batch is None else f"at most {options.batch:,} unit blocks"
-        return f"{CellJoin.what}; {count} worker{'s' * (count > 1)} ({why}); batches {batch}; topology='cell_join' was set"
+        return (
+            f"{CellJoin.what}; {count} worker{'s' * (count > 1)} ({why}); batches {batch}; topology='cell_join' was set"
+        )
