@@ -6,9 +6,9 @@
                   core 0 ◀── core 1 ◀── … ◀── core k-1 ◀── right rows
 
 A core hands rows on to its neighbour before it joins them (fast-forwarding), stores those whose home it is, and
-compares all of them with what it stores. It may do so only when the rows of both streams have reached it, which takes up to k
-steps. A coordinator keeps account of the windows, and sends a message with each row that has expired, which passes the
-chain as rows do until its home core is found. (SplitJoin, sections 1 and 6, after Teubner, Roy and others.)
+compares all of them with what it stores. It may do so only when the rows of both streams have reached it, which takes
+up to k steps. A coordinator keeps account of the windows, and sends a message with each row that has expired, which
+passes the chain as rows do until its home core is found. (SplitJoin, sections 1 and 6, after Teubner, Roy and others.)
 """
 
 from __future__ import annotations
@@ -94,9 +94,10 @@ class Coordinator:
                     self._told[side] = ordinal
         elif scope is not None:
             mark = self._clock.watermark
-            for side in SIDES if mark is not None else ():
-                oldest = scope.oldest(side, mark)
-                gone[side] = Expired(self._below(side, oldest), oldest)
+            if mark is not None:
+                for side in SIDES:
+                    oldest = scope.oldest(side, mark)
+                    gone[side] = Expired(self._below(side, oldest), oldest)
             for side in SIDES:
                 times = message.part.times["left" if self._plan.config.self_join else side]
                 if times is not None and times.size:
