@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
 from slidejoin.spec.options import __all__ as _structures
-from slidejoin.spec.topologies import TOPOLOGIES, CellJoin, ScanCosts, Shared, SplitJoin, Topology
+from slidejoin.spec.topologies import (
+    TOPOLOGIES,
+    CellJoin,
+    HandshakeLowLatency,
+    RoundRobin,
+    ScanCosts,
+    Shared,
+    SplitJoin,
+    Topology,
+)
 
 __all__ = [  # noqa: PLE0604 - names all
     *_structures,
     "TOPOLOGIES",
     "CellJoin",
+    "HandshakeLowLatency",
+    "RoundRobin",
     "ScanCosts",
     "Shared",
     "SplitJoin",

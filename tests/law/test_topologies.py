@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.cores.cores_index import Region
 from slidejoin.options import TOPOLOGIES as KNOWN
-from slidejoin.options import CellJoin, SplitJoin, Topology
+from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.spec.options import STRUCTURES
 from tests.law.checks import (
     ORDERS,
@@ -51,6 +51,8 @@ TOPOLOGIES: dict[str, list[Topology]] = {
         SplitJoin(cores=3, ordering="probe"),
         SplitJoin(cores=5, fan_out=2, fan_in=2, ordering="outer", every=3),
     ],
+    "handshake_low_latency": [HandshakeLowLatency(), HandshakeLowLatency(cores=1), HandshakeLowLatency(cores=3)],
+    "round_robin": [RoundRobin(), RoundRobin(cores=3)],
 }
 for one in TOPOLOGIES:
     import_module(KNOWN[one].home[0])  # so that its limits can be set
@@ -225,7 +227,7 @@ def test_a_limit_of_memory_is_kept(topology: Topology) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("step", ["store", "process"])
 @pytest.mark.parametrize("failure", [ValueError("a core fails"), SystemExit("a core dies")], ids=repr)
-@pytest.mark.parametrize("name", ["split_join"])
+@pytest.mark.parametrize("name", ["split_join", "handshake_low_latency", "round_robin"])
 def test_a_core_that_fails_ends_the_push(
     name: str, failure: BaseException, step: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +235,7 @@ def test_a_core_that_fails_ends_the_push(
 
     def fails(self: Region, *arguments: object) -> object:
         calls[0] += 1
-        if calls[0] == 25 and self.cores > 1:
+        if calls[0] == 25:
             raise failure
         return whole(self, *arguments)
 

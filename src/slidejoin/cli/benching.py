@@ -39,7 +39,8 @@ def bench(
     case: Annotated[str, typer.Argument(metavar="CASE", help="One of the cases above.", show_default=False)],
     *,
     window: Annotated[
-        int | None, typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20, topologies: 2^18 by default.")
+        int | None,
+        typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20 by default, topologies: 2^18."),
     ] = None,
     push: Annotated[
         int | None,

@@ -16,6 +16,8 @@ __all__ = [
     "ORDERINGS",
     "TOPOLOGIES",
     "CellJoin",
+    "HandshakeLowLatency",
+    "RoundRobin",
     "ScanCosts",
     "Shared",
     "SplitJoin",
@@ -24,7 +26,7 @@ __all__ = [
     "topology_of",
 ]
 
-MOST_CORES = 1024
+MOST_CORES = MOST_WORKERS = 1024
 
 ORDERINGS = ("none", "outer", "probe", "inner", "strict")
 """How precisely join cores punctuate what they find, see `SplitJoin`."""
@@ -79,6 +81,132 @@ class Shared(Topology):
     name: ClassVar[str] = "shared"
     what: ClassVar[str] = "one index a side, shared by all threads"
     home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.shared", "SharedTopology")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitJoin(Topology):
+    """Join cores that each store their share of the rows and compare all rows with it (SplitJoin).
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+    fan_out : int
+        Branches of a distributor, the paper's b: more cores make the distribution tree deeper.
+    fan_in : int
+        Inputs of a merger, the paper's c.
+    ordering : {"outer", "none", "probe", "inner", "strict"}
+        Where cores punctuate their results: ``"outer"`` behind every `every` probes of a side, ``"probe"`` behind each,
+        ``"inner"`` also behind every `every` rows of a core that a probe was compared with, ``"strict"`` behind each of
+        these, ``"none"`` nowhere. Results leave the join at punctuations. What `order` promises holds always.
+    every : int
+        See `ordering`; it has no meaning for the others.
+    adaptive : bool
+        Whether the precision is lowered while rows arrive faster than they are joined, and raised again later.
+    punctuation : bool
+        Whether the output carries punctuations: rows of NULLs but for the last two columns, ``punctuation``, the side
+        whose probes they are about, and ``rows_done``, so many rows of that side have produced all of their pairs.
+
+    Raises
+    ------
+    ArgumentError
+        For a value out of its range.
+
+    Examples
+    --------
+    >>> SplitJoin(cores=4, ordering="outer", every=100)
+    SplitJoin(cores=4, fan_out=8, fan_in=8, ordering='outer', every=100, adaptive=False, punctuation=False)
+    """
+
+    name: ClassVar[str] = "split_join"
+    what: ClassVar[str] = "join cores between a distribution and a gathering tree (SplitJoin, sections 3 to 5)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.split_join", "SplitJoinTopology")
+
+    cores: int | None = None
+    fan_out: int = 8
+    fan_in: int = 8
+    ordering: str = "outer"
+    every: int = 1
+    adaptive: bool = False
+    punctuation: bool = False
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+        self._check("fan_out", 2, MOST_CORES)
+        self._check("fan_in", 2, MOST_CORES)
+        self._check("every", 1, 1 << 40)
+        one_of("ordering", self.ordering, ORDERINGS)
+        truth_value("adaptive", self.adaptive)
+        truth_value("punctuation", self.punctuation)
+        if self.punctuation and self.ordering == "none":
+            msg = "punctuation=True needs punctuations, but ordering='none' makes none; use ordering='outer' or another"
+            raise ArgumentError(msg)
+
+    def check_join(self, order: str, output: str) -> None:  # noqa: ARG002 - any order can be promised
+        """Refuse punctuation among counts, see `Topology`."""
+        if self.punctuation and output == "count":
+            msg = "punctuation=True is about pairs, and output='count' has none; use output='pairs' or 'positions'"
+            raise ArgumentError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeLowLatency(Topology):
+    """A chain of join cores that both streams pass in opposite directions (low-latency handshake join).
+
+    The baseline of SplitJoin: every row passes every core, which hands it on before it compares it with what it stores;
+    a row is stored at its home core; a coordinator sends a message for each row that expires.
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "handshake_low_latency"
+    what: ClassVar[str] = (
+        "a chain of join cores that both streams pass, each row with a home core (SplitJoin, section 6)"
+    )
+    home: ClassVar[tuple[str, str]] = (
+        "slidejoin.operator.topology.handshake_low_latency",
+        "HandshakeLowLatencyTopology",
+    )
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRobin(Topology):
+    """Cores that each have the whole windows and take the probes in turn (CellJoin, section 3, option b).
+
+    A baseline: every core stores all rows, so that memory and insertion grow with the cores.
+
+    Attributes
+    ----------
+    cores : int, optional
+        How many. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "round_robin"
+    what: ClassVar[str] = "whole windows in every core, probes dealt to cores in turn (CellJoin, section 3)"
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.round_robin", "RoundRobinTopology")
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,73 +294,9 @@ class CellJoin(Topology):
             raise ArgumentTypeError(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitJoin(Topology):
-    """Join cores that each store their share of the rows and compare all rows with it (SplitJoin).
-
-    Attributes
-    ----------
-    cores : int, optional
-        Join cores. Default: as many as the join has threads.
-    fan_out : int
-        Branches of a distributor, the paper's b: more cores make the distribution tree deeper.
-    fan_in : int
-        Inputs of a merger, the paper's c.
-    ordering : {"outer", "none", "probe", "inner", "strict"}
-        Where cores punctuate their results: ``"outer"`` behind every `every` probes of a side, ``"probe"`` behind each,
-        ``"inner"`` also behind every `every` rows of a core that a probe was compared with, ``"strict"`` behind each of
-        these, ``"none"`` nowhere. Results leave the join at punctuations. What `order` promises holds always.
-    every : int
-        See `ordering`; it has no meaning for the others.
-    adaptive : bool
-        Whether the precision is lowered while rows arrive faster than they are joined, and raised again later.
-    punctuation : bool
-        Whether the output carries punctuations: rows of NULLs but for the last two columns, ``punctuation``, the side
-        whose probes they are about, and ``rows_done``, so many rows of that side have produced all of their pairs.
-
-    Raises
-    ------
-    ArgumentError
-        For a value out of its range.
-
-    Examples
-    --------
-    >>> SplitJoin(cores=4, ordering="outer", every=100)
-    SplitJoin(cores=4, fan_out=8, fan_in=8, ordering='outer', every=100, adaptive=False, punctuation=False)
-    """
-
-    name: ClassVar[str] = "split_join"
-    what: ClassVar[str] = "join cores between a distribution and a gathering tree (SplitJoin, sections 3 to 5)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.split_join", "SplitJoinTopology")
-
-    cores: int | None = None
-    fan_out: int = 8
-    fan_in: int = 8
-    ordering: str = "outer"
-    every: int = 1
-    adaptive: bool = False
-    punctuation: bool = False
-
-    def __post_init__(self) -> None:
-        self._check("cores", 1, MOST_CORES, optional=True)
-        self._check("fan_out", 2, MOST_CORES)
-        self._check("fan_in", 2, MOST_CORES)
-        self._check("every", 1, 1 << 40)
-        one_of("ordering", self.ordering, ORDERINGS)
-        truth_value("adaptive", self.adaptive)
-        truth_value("punctuation", self.punctuation)
-        if self.punctuation and self.ordering == "none":
-            msg = "punctuation=True needs punctuations, but ordering='none' makes none; use ordering='outer' or another"
-            raise ArgumentError(msg)
-
-    def check_join(self, order: str, output: str) -> None:  # noqa: ARG002 - any order can be promised
-        """Refuse punctuation among counts, see `Topology`."""
-        if self.punctuation and output == "count":
-            msg = "punctuation=True is about pairs, and output='count' has none; use output='pairs' or 'positions'"
-            raise ArgumentError(msg)
-
-
-TOPOLOGIES: dict[str, type[Topology]] = {one.name: one for one in (Shared, CellJoin, SplitJoin)}
+TOPOLOGIES: dict[str, type[Topology]] = {
+    one.name: one for one in (Shared, SplitJoin, HandshakeLowLatency, RoundRobin, CellJoin)
+}
 """Every topology that ``topology=`` names."""
 
 
