@@ -111,7 +111,9 @@ def test_batches_grow_with_the_queue(workers: int, most: int, parcels: int, apar
     stations = cell_join(workers, times, most=most, rows=1)
     together = simulate(stations, [1] * parcels, times=[apart * number for number in range(parcels)])
     assert together.rows == parcels
-    alone = simulate(cell_join(workers, times, rows=1), [1] * parcels, times=[apart * number for number in range(parcels)])
+    alone = simulate(
+        cell_join(workers, times, rows=1), [1] * parcels, times=[apart * number for number in range(parcels)]
+    )
     assert together.seconds <= alone.seconds + 1e-9
 
 

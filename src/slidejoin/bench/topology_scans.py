@@ -28,8 +28,8 @@ SCANS = {SCALAR: 8, LANES: 8, NARROWED: 4}
 SMALLEST_WINDOW = WORDS_AT_ONCE
 """Rows of the smallest basic window."""
 
-TURNS = 7
-CYCLES = 20_000_000
+TURNS = 15
+CYCLES = 500_000
 
 
 @kernel(
@@ -109,7 +109,7 @@ class Scanned:
         self._ordinals = np.arange(rows)
         self._lo = np.linspace(0, 1 << 31, probes, endpoint=False, dtype=np.int64).reshape(1, -1) + 7
         self._hi = self._lo + 1000
-        self._seen = np.zeros(probes, np.int64), np.full(probes, rows)
+        self._seen_from, self._seen_to = np.zeros(probes, np.int64), np.full(probes, rows, np.int64)
         room = max(4 * WORDS_AT_ONCE * probes, rows // 64)
         self._entries, self._which = np.empty(room, np.int64), np.empty(room, np.int32)
 
@@ -122,19 +122,26 @@ class Scanned:
         return int(self._scan(scan, size)())
 
     def _scan(self, scan: str, size: int) -> Callable[[], int]:
-        batch = self._lo, self._hi, *self._seen, 0, self.probes
-        stored, out, room = (self._keys, self._ordinals), (self._entries, self._which), self._entries.size
+        keys, ordinals, rows, probes = self._keys, self._ordinals, self.rows, self.probes
+        lo, hi, seen_from, seen_to = self._lo, self._hi, self._seen_from, self._seen_to
+        out, which, room = self._entries, self._which, self._entries.size
         if scan == SCALAR:
-            return lambda: compare_scalar(*stored, 0, self.rows, size, *batch, *out)
+            return lambda: compare_scalar(
+                keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, out, which
+            )
         if scan == LANES:
-            return lambda: compare_blocks(*stored, 0, self.rows, size, *batch, room, *out)
-        words, frames = np.empty(self.rows, np.uint32), np.empty((self.rows // size, FRAME), np.int64)
-        narrow_keys(self._keys, words, frames, 0, self.rows, size)
-        return lambda: compare_narrowed(words, frames, *stored, 0, self.rows, size, *batch, room, *out)
+            return lambda: compare_blocks(
+                keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, room, out, which
+            )
+        words, frames = np.empty(rows, np.uint32), np.empty((rows // size, FRAME), np.int64)
+        narrow_keys(keys, words, frames, 0, rows, size)
+        return lambda: compare_narrowed(
+            words, frames, keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, room, out, which
+        )
 
 
 def _best(call: Callable[[], object]) -> float:
-    """Return the fewest seconds of some calls; short ones are repeated."""
+    """Return the fewest seconds of some calls; the shortest ones are repeated."""
     start = perf_counter()
     call()
     times = max(1, int(200e-6 / max(perf_counter() - start, 1e-7)))
