@@ -113,5 +113,5 @@ else:
 
 # words_inside(words, place, low, span): bit l is set where words[place + l] is in low…low + span, for WORD_LANES words.
 # any_word(words, place, low, span): whether that is so for any of WORDS_AT_ONCE words.
-# any_word_in_ranges(words, place, lows, spans): the same for any of RANGES ranges, given as tuples, each word loaded once.
-# No range may pass the end of 32 bits.
+# any_word_in_ranges(words, place, lows, spans): the same for any of RANGES ranges, as tuples, each word loaded once. No
+# range may pass the end of 32 bits.
