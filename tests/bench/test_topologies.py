@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slidejoin.bench import run_case, topology_measure, topology_scans, topology_split
+from slidejoin.bench import topologies, topology_measure, topology_scans, topology_split
 from slidejoin.bench.topology_figures import FIGURES
 from slidejoin.bench.topology_measure import BandStream, Points, Pushes, measure, stage_times, topology_with
 from slidejoin.bench.topology_models import MODELS
@@ -24,7 +24,7 @@ def short_scans(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_figure_is_there_and_says_where_its_numbers_come_from() -> None:
-    report = run_case("topologies", **SMALL)
+    report = topologies.run(**SMALL)
     assert isinstance(report, TopologiesReport)
     assert [one.figure for one in report.figures] == list(FIGURES.values())
     for one in report.figures:
@@ -46,7 +46,7 @@ def test_every_figure_is_there_and_says_where_its_numbers_come_from() -> None:
     ("asked", "names"), [(("12",), ["split12", "cell12"]), (("cell9", "split14"), ["split14", "cell9"])]
 )
 def test_some_figures(asked: tuple[str, ...], names: list[str]) -> None:
-    report = run_case("topologies", figure=asked, **SMALL)
+    report = topologies.run(figure=asked, **SMALL)
     assert isinstance(report, TopologiesReport)
     assert [one.figure.name for one in report.figures] == names
 
@@ -129,4 +129,4 @@ def test_two_cores_are_measured_where_there_are_two(monkeypatch: pytest.MonkeyPa
 )
 def test_impossible_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        run_case("topologies", **options)
+        topologies.run(**options)
