@@ -92,8 +92,8 @@ def test_topologies_are_made_with_so_many_cores() -> None:
 
 
 def test_scans_find_the_same_rows() -> None:
-    scanned = Scanned(1 << 16, 9)
-    found = {scanned.matches(scan, size) for scan in SCANS for size in (256, 1 << 12, 1 << 16)}
+    scanned = Scanned(1 << 20, 9)
+    found = {scanned.matches(scan, size) for scan in SCANS for size in (256, 1 << 12, 1 << 20)}
     assert len(found) == 1
     assert found != {0}
 
