@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from slidejoin.predicate.expression.expr import Expr
 
-__all__ = ["WideColumn", "at_step", "stream_and_name", "streams_of", "wide_column", "wide_name"]
+__all__ = ["WideColumn", "at_step", "placed", "stream_and_name", "streams_of", "wide_column", "wide_name"]
 
 
 def wide_name(stream: str, name: str) -> str:
@@ -91,6 +91,17 @@ def at_step(expr: Expr, stored: str) -> Expr:
         return Column("right", name) if stream == stored else column
 
     return _mapped(expr, moved)
+
+
+def placed(expr: Expr, place: Callable[[str, str], Column]) -> Expr:
+    """Return the expression with other columns, given the stream and the name of each.
+
+    Examples
+    --------
+    >>> placed(Compare("=", wide_column("a", "k"), wide_column("b", "j")), lambda stream, name: Column("right", name))
+    Compare(op='=', left=Column(side='right', name='k'), right=Column(side='right', name='j'))
+    """
+    return _mapped(expr, lambda column: place(*stream_and_name(column.name)))
 
 
 def _mapped(expr: Expr, moved: Callable[[Column], Column]) -> Expr:

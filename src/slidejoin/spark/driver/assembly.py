@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
-__all__ = ["bound_to", "check_names", "check_order", "pipeline", "result_type", "wired"]
+__all__ = ["bound_to", "check_names", "check_order", "pipeline", "quoted", "result_type", "schema_of", "wired"]
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
@@ -81,7 +81,7 @@ def bound_to(
     PredicateError
         For a predicate, selection or names that cannot be used.
     """
-    left, right = (_schema(frames.get(side, frames["left"])) for side in SIDES)
+    left, right = (schema_of(frames.get(side, frames["left"])) for side in SIDES)
     plan = plan_join(config, left, right)
     bound = plan.bound
     if not plan.branches:
@@ -114,7 +114,8 @@ def bound_to(
     return plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen
 
 
-def _schema(frame: DataFrame) -> pa.Schema:
+def schema_of(frame: DataFrame) -> pa.Schema:
+    """Return the schema of a DataFrame in Arrow's types."""
     return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
 
 
@@ -135,7 +136,7 @@ def check_order(frames: dict[Side, DataFrame], order_by: str) -> None:
     """
     rows = {}
     for side, frame in frames.items():
-        schema = _schema(frame)
+        schema = schema_of(frame)
         if order_by not in schema.names:
             names = ", ".join(schema.names)
             msg = f"order_by={order_by!r}: the {side} side has no such column; its columns are {names}."
@@ -247,7 +248,7 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
     pickled = pickle.dumps(spec)
     packed = None
     for side, frame in frames.items():
-        needed = [F.col(_quoted(name)) for name in spec.given(side).names]
+        needed = [F.col(quoted(name)) for name in spec.given(side).names]
         columns = IN_ORDER if spec.numbered else PACKED
         blocks = frame.select(*needed).mapInArrow(pack_task(pickled, side, spec.cache), columns)
         packed = blocks if packed is None else packed.unionAll(blocks)
@@ -283,5 +284,6 @@ def _predicate(config: JoinSpec) -> str:
     return to_sql(on, config.aliases)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's functions read it."""
     return "`" + name.replace("`", "``") + "`"

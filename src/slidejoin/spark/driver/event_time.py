@@ -18,7 +18,6 @@ from slidejoin.spec.window import Span
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slidejoin.sides import Side
     from slidejoin.spec.window import TimeWindow
 
 __all__ = ["DELAY", "check_time_column", "marked", "marks_of"]
@@ -34,8 +33,10 @@ def marks_of(frame: DataFrame) -> dict[str, int]:
     return {field.name: int(field.metadata[DELAY]) for field in frame.schema.fields if DELAY in field.metadata}
 
 
-def check_time_column(frame: DataFrame, side: Side, column: str) -> None:
-    """Check that a side has the event-time column, as a timestamp with time zone.
+def check_time_column(frame: DataFrame, whose: str, column: str) -> None:
+    """Check that an input has the event-time column, as a timestamp with time zone.
+
+    `whose` is the input in words, such as "the left side".
 
     Raises
     ------
@@ -44,12 +45,12 @@ def check_time_column(frame: DataFrame, side: Side, column: str) -> None:
     """
     names = frame.columns
     if column not in names:
-        msg = f"the {side} side has no event-time column {column!r}; its columns are {', '.join(names)}."
+        msg = f"{whose} has no event-time column {column!r}; its columns are {', '.join(names)}."
         raise PredicateError(msg + nearest(column, names))
     kind = frame.schema[column].dataType
     if not isinstance(kind, TimestampType):
         msg = (
-            f"event-time column {column!r} of the {side} side is {kind.simpleString()}; watermarks on Spark need a "
+            f"event-time column {column!r} of {whose} is {kind.simpleString()}; watermarks on Spark need a "
             f'timestamp: df.withColumn("{column}", df["{column}"].cast("timestamp"))'
         )
         raise PredicateError(msg)
@@ -75,10 +76,13 @@ def lateness_ms(window: TimeWindow) -> int:
     return lateness.nanoseconds // MILLISECOND
 
 
-def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -> tuple[DataFrame, int]:
+def marked(
+    frame: DataFrame, whose: str, window: TimeWindow, column: str, earlier: int = 0
+) -> tuple[DataFrame, int]:
     """Return a streaming frame whose event-time column has a watermark, and its delay in milliseconds.
 
-    `earlier` is the number of watermarks upstream, in sequence, whether columns show them or not.
+    `whose` is the input in words, `column` its event time, and `earlier` the number of watermarks upstream, in
+    sequence, whether columns show them or not.
 
     Raises
     ------
@@ -86,18 +90,18 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -
         If only other columns have or had a watermark, or several in sequence, or its delay contradicts the window's
         lateness.
     """
-    column, lateness = window.on(side), lateness_ms(window)
+    lateness = lateness_ms(window)
     marks = marks_of(frame)
     if earlier > 1:
         msg = (
-            f"the {side} side has more than one withWatermark, and Spark would fail the query in its second "
+            f"{whose} has more than one withWatermark, and Spark would fail the query in its second "
             "micro-batch; keep only one. The output of a join (match_time) or an aggregation already has a watermark"
         )
         raise SparkJoinError(msg)
     if not marks:
         if earlier:
             msg = (
-                f"the {side} side already has a withWatermark, on a column that was dropped or recomputed since, so "
+                f"{whose} already has a withWatermark, on a column that was dropped or recomputed since, so "
                 f"the watermark is no longer visible; Spark allows no second one, on {column!r}. Keep that column as "
                 "it is (withColumnRenamed keeps its watermark, an expression loses it) and use it as the window's "
                 "event time, or remove that withWatermark"
@@ -106,7 +110,7 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -
         return frame.withWatermark(column, f"{lateness} milliseconds"), lateness
     if column not in marks:
         msg = (
-            f"the {side} side has its watermark on {', '.join(map(repr, marks))}, but the window is over {column!r}; "
+            f"{whose} has its watermark on {', '.join(map(repr, marks))}, but the window is over {column!r}; "
             "put the watermark on that column, or use the other one as the window's event time (for a column of "
             f"windows: df.withColumn({column!r}, window_time({next(iter(marks))!r})))"
         )
@@ -115,7 +119,7 @@ def marked(frame: DataFrame, side: Side, window: TimeWindow, earlier: int = 0) -
     # A lateness of 0 is the default of a window: then the watermark decides.
     if lateness not in (0, delay):
         msg = (
-            f"the {side} side has a watermark of {Span(delay * MILLISECOND)} on {column!r}, but the window has "
+            f"{whose} has a watermark of {Span(delay * MILLISECOND)} on {column!r}, but the window has "
             f"lateness={window.lateness!s}; remove one of them, or make them equal"
         )
         raise SparkJoinError(msg)

@@ -149,7 +149,7 @@ def stream_join(
         derived = []
         for side, frame in tuple(frames.items()):
             upstream = upstream_of(frame)
-            frames[side], ms = marked(frame, side, window, upstream.marks)
+            frames[side], ms = marked(frame, f"the {side} side", window, window.on(side), upstream.marks)
             delay = max(delay, ms)
             derived += [side] if upstream.stateful else []
         spec = replace(spec, derived=frozenset(derived))
@@ -191,22 +191,22 @@ def wired_join(
             "with select= and a column that names the row"
         )
         raise SparkJoinError(msg)
-    _check_order_by(window, order_by)
+    check_order_by(window, order_by)
     frames = _frames(left, right, self_join=self_join)
     if isinstance(window, TimeWindow):
         for side, frame in frames.items():
-            check_time_column(frame, side, window.on(side))
+            check_time_column(frame, f"the {side} side", window.on(side))
     if order_by is not None:
         check_order(frames, order_by)
     chosen = None if select is None else len(config.select or ())
-    buckets = _buckets(partitions, left.sparkSession)
+    buckets = buckets_of(partitions, left.sparkSession)
     plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
     spec = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
     check_names(frames, spec)
     return frames, plan, spec
 
 
-def _check_order_by(window: Window, order_by: object) -> None:
+def check_order_by(window: Window, order_by: object) -> None:
     if isinstance(window, TimeWindow) and order_by is not None:
         msg = (
             f"order_by={shown(order_by)} is for a CountWindow; rows of a TimeWindow arrive by its event time, "
@@ -245,7 +245,14 @@ def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dic
     return {"left": left, "right": right}
 
 
-def _buckets(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
+def buckets_of(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
+    """Return the ids of the buckets, as many as the user asked for.
+
+    Raises
+    ------
+    SparkJoinError
+        For anything but a number of buckets.
+    """
     if partitions is None:
         return bucket_ids(shuffle_partitions(session))
     count = whole_number(partitions)

@@ -1,0 +1,244 @@
+"""`multi_join`: the join of many streams in PySpark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from slidejoin.arguments import shown
+from slidejoin.errors import ArgumentTypeError, PredicateError
+from slidejoin.plan.multiway.multi_plan import MultiPlan, make_multi_plan
+from slidejoin.spark.driver.assembly import check_order, schema_of
+from slidejoin.spark.driver.chain import ChainLink, chain_of, chained
+from slidejoin.spark.driver.event_time import check_time_column, marked
+from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
+from slidejoin.spark.driver.upstream import upstream_of
+from slidejoin.spark.job.checks import (
+    SparkJoinError,
+    check_frame,
+    check_packages,
+    check_running,
+    check_session,
+    check_state_store,
+)
+from slidejoin.spark.job.interpreter import check_python
+from slidejoin.spark.job.key_classes import KeyClass, classes_of
+from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spec.multi_spec import make_multi_spec
+from slidejoin.spec.window import TimeWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from slidejoin.predicate import Expression
+    from slidejoin.spec.join_options import Output
+    from slidejoin.spec.window import Window
+
+__all__ = ["WiredStreams", "multi_join", "wired_streams"]
+
+
+def multi_join(
+    frames: Mapping[str, DataFrame],
+    *,
+    on: str | Expression,
+    window: Mapping[str, Window],
+    order_by: str | None = None,
+    output: Output = "pairs",
+    select: Iterable[str] | None = None,
+    partitions: int | None = None,
+) -> DataFrame:
+    """Join two or more streaming DataFrames, or static ones, on any predicate over their rows.
+
+    Parameters
+    ----------
+    frames : dict of str to pyspark.sql.DataFrame
+        The streams by their names, all streaming or all static. Names differ by more than case. A stream that is joined
+        with itself is given twice, under two names.
+    on : str or expression
+        What must hold for a combination, one row of each stream, as for `slidejoin.MultiJoin`.
+    window : dict of str to TimeWindow or CountWindow
+        The window of each stream: all of time, or all counted in rows. The event-time columns of time windows are
+        timestamps. An input that is marked with ``withWatermark`` on that column keeps its mark; a `lateness` that says
+        otherwise is an error.
+    order_by : str, optional
+        For count windows, which need it: the column, of all streams, by which the rows of a micro-batch arrive. It has
+        no NULLs.
+    output : {"pairs", "count"}
+        One row for each combination; or one row for each input row with the number of combinations that it produced,
+        which a chain of joins does not know.
+    select : sequence of str, optional
+        Output columns, such as ``["a.id", "c.id"]``. Default: all columns of all streams, named as by `MultiJoin`:
+        ``k``, ``k_b``, ``k_c``.
+    partitions : int, optional
+        Number of buckets, a fixed parameter of the query. Default: ``spark.sql.shuffle.partitions``; 1 for count
+        windows, which one bucket counts.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The result's columns and, of time windows, behind them ``match_time``, the largest event time of the combination
+        (of a count: the row's own), marked as event time: windowed aggregations and further joins can follow. A
+        streaming result is written in append mode.
+
+    Raises
+    ------
+    PredicateError
+        For a predicate, event-time column, selection or names that cannot be used.
+    SparkJoinError
+        For frames, an order, a watermark, an output or a session that do not fit the join; it says what to do.
+    ArgumentError
+        For other arguments that cannot be used.
+
+    Notes
+    -----
+    Where one equality holds between all streams, such as ``a.k = b.k AND b.k = c.k``, the join is one operator: each row
+    is sent once, to the bucket of its key. Otherwise it is a chain of joins of two, with the same results. Count windows
+    are joined in one bucket. `explain_join` says which of these it is, and why.
+
+    Rows arrive in the order of micro-batches, and inside one by event time, ties in the order of the streams. A row is
+    late if it is below the watermark with which its micro-batch began, the smallest of all inputs'. See `stream_join`.
+
+    Examples
+    --------
+    >>> from slidejoin.spark import multi_join
+    >>> matches = multi_join(
+    ...     {"orders": orders, "quotes": quotes, "news": news},
+    ...     on="orders.symbol = quotes.symbol AND quotes.symbol = news.symbol AND orders.price > quotes.ask",
+    ...     window=dict.fromkeys(["orders", "quotes", "news"], sj.TimeWindow("10 minutes", on="ts")),
+    ... )  # doctest: +SKIP
+    """
+    check_packages()
+    wired = wired_streams(
+        frames, on=on, window=window, order_by=order_by, output=output, select=select, partitions=partitions
+    )
+    session = next(iter(wired.frames.values())).sparkSession
+    check_python(session)
+    if wired.streaming:
+        check_state_store(session)
+        check_session(session)
+    marked_frames = _marked(wired)
+    return chained(marked_frames, wired.plan, wired.links, wired.names, len(wired.buckets))
+
+
+@dataclass(frozen=True, slots=True)
+class WiredStreams:
+    """A join of many streams that was checked, and how it will run.
+
+    Attributes
+    ----------
+    frames : dict from str to pyspark.sql.DataFrame
+        In the order of the streams.
+    plan : MultiPlan
+    buckets : tuple of int
+        Their ids.
+    names : tuple of str
+        Of the result's columns, without the match time.
+    classes : tuple of KeyClass
+        The equal keys by which rows are routed; empty for a chain, and for count windows.
+    links : tuple of ChainLink
+        Of a chain; empty for one operator.
+    why : str
+        The reason for the one or the other.
+    """
+
+    frames: dict[str, DataFrame]
+    plan: MultiPlan
+    buckets: tuple[int, ...]
+    names: tuple[str, ...]
+    classes: tuple[KeyClass, ...]
+    links: tuple[ChainLink, ...]
+    why: str
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the frames are streams."""
+        return all(frame.isStreaming for frame in self.frames.values())
+
+
+def wired_streams(
+    frames: object,
+    *,
+    on: object,
+    window: object,
+    order_by: object,
+    output: object,
+    select: Iterable[str] | None,
+    partitions: int | None,
+) -> WiredStreams:
+    """Check the arguments of `multi_join`, and decide how it runs."""
+    given = _frames(frames)
+    if isinstance(window, Mapping):
+        _check_windows(given, window)
+        window = {name: window[name] for name in given}
+    spec = make_multi_spec(window, on=on, output=output, order="none", select=select, threads=1)
+    if spec.output == "positions":
+        msg = (
+            "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
+            "with select= and a column that names the row"
+        )
+        raise SparkJoinError(msg)
+    for one in spec.windows:
+        check_order_by(one, order_by)
+    for (name, frame), one in zip(given.items(), spec.windows, strict=True):
+        if isinstance(one, TimeWindow):
+            check_time_column(frame, f"stream {name!r}", one.right_on)
+    plan = make_multi_plan(spec, [schema_of(frame) for frame in given.values()])
+    names = tuple(field.name for field in plan.layout.schema)
+    if MATCH_TIME in names and not spec.counted:
+        msg = (
+            f"the result has a column {MATCH_TIME!r} of its own, and a stream has one too; rename that one "
+            f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
+        )
+        raise PredicateError(msg)
+    buckets = buckets_of(partitions, next(iter(given.values())).sparkSession)
+    classes, reason = classes_of(plan)
+    links = chain_of(plan, len(buckets))
+    return WiredStreams(given, plan, buckets, names, classes, links, reason)
+
+
+def _frames(frames: object) -> dict[str, DataFrame]:
+    if not isinstance(frames, Mapping):
+        msg = (
+            "frames must be a dict from the name of each stream to its DataFrame, as in {'a': df_a, 'b': df_b}; got "
+            f"{shown(frames)}"
+        )
+        raise ArgumentTypeError(msg)
+    found: dict[str, DataFrame] = dict(frames)
+    for name, frame in found.items():
+        check_frame(f"stream {name!r}", frame)
+        check_running(frame.sparkSession)
+    kinds = {frame.isStreaming for frame in found.values()}
+    if len(kinds) > 1:
+        told = ", ".join(f"{name} is {'streaming' if one.isStreaming else 'static'}" for name, one in found.items())
+        msg = (
+            f"{told}; give streaming or static DataFrames only. A static table can be read as a stream: "
+            "spark.readStream.schema(df.schema).parquet(…)"
+        )
+        raise SparkJoinError(msg)
+    lower = [str(name).lower() for name in found]
+    if len(set(lower)) < len(lower):
+        msg = f"names of streams differ by more than case, which Spark ignores; got {', '.join(map(repr, found))}"
+        raise SparkJoinError(msg)
+    return found
+
+
+def _check_windows(frames: Mapping[str, DataFrame], window: Mapping[object, object]) -> None:
+    if set(window) != set(frames):
+        msg = (
+            f"window= takes a window of each stream, {', '.join(map(repr, frames))}; got one of "
+            f"{', '.join(map(repr, window)) or 'none'}"
+        )
+        raise SparkJoinError(msg)
+
+
+def _marked(wired: WiredStreams) -> dict[str, DataFrame]:
+    """Return the frames with their watermarks."""
+    frames = dict(wired.frames)
+    for (name, frame), window in zip(wired.frames.items(), wired.plan.spec.windows, strict=True):
+        if wired.streaming and isinstance(window, TimeWindow):
+            whose, upstream = f"stream {name!r}", upstream_of(frame)
+            frames[name], _ = marked(frame, whose, window, window.right_on, upstream.marks)
+    return frames
