@@ -128,7 +128,7 @@ class JoinOperator:
         batch = PushBatch(tables, order_by, self.clock, self.ingest)
         fused = self.fused
         if fused is not None:
-            self._choose_pair(tables, batch.rows)
+            self._choose_pair(tables, batch.rows, looked_at=True)
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)
             out = fused.run(batch, first)
@@ -299,13 +299,18 @@ class JoinOperator:
         ):
             self._change_to(self.plan.index_terms("bi_sort"))
 
-    def _choose_pair(self, tables: Mapping[Side, pa.Table], rows: int) -> None:
-        """Index other terms if the rows that come make these cheaper."""
+    def _choose_pair(self, tables: Mapping[Side, pa.Table], rows: int, *, looked_at: bool = False) -> None:
+        """Index other terms if the rows that come make these cheaper.
+
+        With `looked_at` the path that is asked next sees by itself whether the rows make ranges much wider.
+        """
         advisor, left, right = self._pair_advisor, self.windows["left"], self.windows["right"]
         if not advisor.open:
             return
 
         def lengthened() -> bool:
+            if looked_at:
+                return False
             return left.lengthened(tables["left"]) or right.lengthened(tables["left" if self._self_join else "right"])
 
         if not advisor.due(left.rows_seen + right.rows_seen + rows, lengthened):

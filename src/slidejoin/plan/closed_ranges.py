@@ -112,9 +112,13 @@ def distance_of(one: NDArray[np.int64], two: NDArray[np.int64], *, doubles: bool
             apart = from_keys(two) - from_keys(one)
         low, high = float(apart.min()), float(apart.max())
         # NaN, of two infinities, is neither.
-        return Distance(np.nextafter(low, -inf), np.nextafter(high, inf)) if -inf < low <= high < inf else ANY
+        if not -inf < low <= high < inf:
+            return ANY
+        return Distance(float(np.nextafter(low, -inf)), float(np.nextafter(high, inf)))
     ends = np.empty(2, np.int64)
-    if not _kernel()(np.ascontiguousarray(one), np.ascontiguousarray(two), ends):
+    with np.errstate(over="ignore"):  # as plain Python, the kernel would warn
+        fits = _kernel()(np.ascontiguousarray(one), np.ascontiguousarray(two), ends)
+    if not fits:
         return Distance(int(two.min()) - int(one.max()), int(two.max()) - int(one.min()))
     return Distance(*ends.tolist())
 
