@@ -26,7 +26,7 @@ def joined(**options: Any) -> sj.MultiJoin:
     ("windows", "message"),
     [
         ([sj.CountWindow(1)], r"windows must be a dict from the name of each stream to its window, as in .*; got \["),
-        ({"a": sj.CountWindow(1)}, r"a MultiJoin has 2 to 8 streams, got 1; write"),
+        ({"a": sj.CountWindow(1)}, r"a MultiJoin has 2 to 6 streams, got 1; write"),
         ({"a": sj.CountWindow(1), "b c": sj.CountWindow(1)}, r"made of letters, digits and _, .*; got 'b c'"),
         ({"a": sj.CountWindow(1), "order_by": sj.CountWindow(1)}, r"got 'order_by' is the name of an argument of push"),
         ({"a": sj.CountWindow(1), "b": 5}, r"window of stream 'b' must be a CountWindow or a TimeWindow, got 5"),
