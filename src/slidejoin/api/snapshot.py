@@ -131,6 +131,9 @@ def load(
     name, options = algorithm_of(algorithm)
     others = {"threads": threads, "algorithm": name, "options": options, "topology": topology_of(topology)}
     header, parts = read_snapshot(state)
+    if "kind" in header:
+        msg = "the snapshot is of a MultiJoin; use MultiJoin.restore"
+        raise StateError(msg)
     try:
         return _load(header, parts, others)
     except (

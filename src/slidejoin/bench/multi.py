@@ -116,7 +116,7 @@ class MultiReport(Report):
         yield "| --- | --- | --- | --- |"
         for one in self.shapes:
             other = "" if one.duckdb is None else f"{one.duckdb:,.0f}"
-            ratio = "" if one.duckdb is None else f"{one.rows_per_second / one.duckdb:,.0f}"
+            ratio = "" if one.duckdb is None else f"{one.rows_per_second / one.duckdb:,.3g}"
             yield f"| {one.name} | {one.rows_per_second:,.0f} | {other} | {ratio} |"
         yield ""
 
