@@ -126,7 +126,7 @@ class Coordinator:
 
 
 @dataclass(slots=True)
-class Link:
+class ChainLink:
     """One core of the chain, for one message of both streams."""
 
     core: JoinCore
@@ -197,7 +197,7 @@ class HandshakeLowLatencyTopology(DividedTopology):
             gone = self._coordinator.expired(message)
             flows += [Passing(side, -STEPS[side], expired) for side, expired in gone.items()]
         once = Round(self._threads(message.size))
-        links = [Link(core, len(self.cores), message) for core in self.cores]
+        links = [ChainLink(core, len(self.cores), message) for core in self.cores]
         actors = [Actor(partial(link.handle, once)) for link in links]
         for number, link in enumerate(links):
             link.neighbours = {step: actors[number + step] for step in (1, -1) if 0 <= number + step < len(links)}

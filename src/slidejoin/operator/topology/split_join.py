@@ -70,7 +70,7 @@ class SplitJoinTopology(DividedTopology):
         )
 
     @property
-    def largest_slice(self) -> int:  # type: ignore[override] - it follows the precision
+    def largest_slice(self) -> int:
         """Arrivals whose results leave the join together, at a punctuation."""
         now = self.precision.now
         return LARGEST_SLICE if now.level == "none" else max(RELEASED, now.every)
