@@ -164,7 +164,8 @@ def test_inner_order_sorts_stored_rows_by_blocks(ordering: str, every: int) -> N
     assert ((np.diff(blocks) >= 0) | (np.diff(right) > 0)).all()
 
 
-def test_results_leave_at_punctuations() -> None:
+def test_results_leave_at_punctuations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slidejoin.operator.topology.split_join.RELEASED", 1 << 12)
     rng = np.random.default_rng(4)
     rows = {"a": rng.integers(0, 1000, 20_000)}
     join = sj.StreamJoin(

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Coordinator", "HandshakeLowLatencyTopology"]
 
 STEPS: dict[Side, int] = {"left": 1, "right": -1}
-"""The directions in which the rows of the sides pass the chain; what expires passes it the other way."""
+"""The directions in which the rows of the sides pass the chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,9 @@ class HandshakeLowLatencyTopology(DividedTopology):
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
         flows = [Passing(side, STEPS[side], None) for side in SIDES]
         if message.rows:
+            # What has expired goes ahead of the rows, so that these find room.
             gone = self._coordinator.expired(message)
-            flows += [Passing(side, -STEPS[side], expired) for side, expired in gone.items()]
+            flows = [Passing(side, STEPS[side], expired) for side, expired in gone.items()] + flows
         once = Round(self._threads(message.size))
         links = [ChainLink(core, len(self.cores), message) for core in self.cores]
         actors = [Actor(partial(link.handle, once)) for link in links]
