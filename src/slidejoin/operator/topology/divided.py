@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.output import Candidates
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
@@ -86,7 +87,7 @@ class DividedTopology(TopologySteps):
         self._send(self._message(part, first))
         self._refit()
 
-    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[RangeCandidates], set[int]]:
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
         """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
 
         The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
@@ -107,7 +108,7 @@ class DividedTopology(TopologySteps):
             found = self._sent(again)
         return self._candidates(batches, found), inexact
 
-    def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates]:
+    def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[Candidates]:
         """Find candidates for rows that are inserted already, with ordinals from `first` on."""
         self._refit()
         batches = {role: self._batch(role, part, first) for role in SIDES}
@@ -189,7 +190,7 @@ class DividedTopology(TopologySteps):
 
     # -- gathering ---------------------------------------------------------------------------------------------------
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[RangeCandidates]:
+    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[Candidates]:
         """Put the answers of all cores together."""
         slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
         yield self._merged(slots, found)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import make_index
+from slidejoin.operator.window.side import LARGEST_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.punctuation import Stars
     from slidejoin.sides import Side
 
 __all__ = ["JoinTopology"]
@@ -28,6 +30,9 @@ class JoinTopology(ABC):
 
     fuses: bool = False
     """Whether pushes may take the fused path, which uses the windows' indexes directly."""
+
+    largest_slice: int = LARGEST_SLICE
+    """Arrivals that are inserted and probed together at most: what they produce leaves the join together."""
 
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         """Return an empty index for one side's window, with that algorithm inside."""
@@ -49,6 +54,10 @@ class JoinTopology(ABC):
     @abstractmethod
     def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates | PositionCandidates]:
         """Find candidates for rows that are inserted already, with ordinals from `first` on."""
+
+    def punctuation(self, part: Push, first: dict[Side, int]) -> Stars | None:  # noqa: ARG002 - see `SplitJoinTopology`
+        """Return where the results of a slice are punctuated; None if they are not."""
+        return None
 
     @abstractmethod
     def explain(self) -> str:
