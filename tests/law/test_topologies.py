@@ -50,6 +50,7 @@ TOPOLOGIES: dict[str, list[Topology]] = {
         SplitJoin(cores=2, ordering="none"),
         SplitJoin(cores=3, ordering="probe"),
         SplitJoin(cores=5, fan_out=2, fan_in=2, ordering="outer", every=3),
+        SplitJoin(cores=3, ordering="inner", every=2, adaptive=True),
     ],
     "handshake_low_latency": [HandshakeLowLatency(), HandshakeLowLatency(cores=1), HandshakeLowLatency(cores=3)],
     "round_robin": [RoundRobin(), RoundRobin(cores=3)],

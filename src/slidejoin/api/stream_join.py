@@ -420,7 +420,7 @@ class StreamJoin:
     def _empty(self) -> pa.Table:
         state = self._state
         if state.operator is not None:
-            return empty_of(state.operator.plan.layout.schema)
+            return empty_of(state.operator.plan.layout.whole)
         return state.waiting.empty(state.schemas)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.output import PairOutput
+from slidejoin.operator.punctuation import punctuated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,12 +38,13 @@ class GeneralPath:
             slots = part.rows * (2 if plan.config.self_join else 1)
             found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
         output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
+        stars = parts.topology.punctuation(part, first) if plan.layout.punctuated else None
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
             return
         try:
             for candidates in found:
-                yield from output.pairs(candidates)
+                yield from output.pairs(candidates) if stars is None else punctuated(output, candidates, stars)
         finally:
             # Threads may look for further candidates, also where the reader of the tables stops early.
             if isinstance(found, Generator):

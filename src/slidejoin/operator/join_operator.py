@@ -27,7 +27,7 @@ from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
 from slidejoin.operator.topology import make_topology
 from slidejoin.operator.window.side import SideWindow, too_far
-from slidejoin.plan.output_schema import together
+from slidejoin.plan.output_schema import PUNCTUATION, together
 from slidejoin.rows.arrow_buffers import values_in
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
@@ -131,7 +131,7 @@ class JoinOperator:
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
             return out
         by = None if order_by is None else sort_values(tables, order_by)
-        return together(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.schema)
+        return together(list(self.push_iter(self.prepare(tables, by))), self.plan.layout.whole)
 
     def prepare(
         self,
@@ -160,7 +160,8 @@ class JoinOperator:
         """
         self._change_if_stretched(push)
         self._choose_pair(push)
-        slices, begin = slices_of(self.plan, push), {side: window.rows_seen for side, window in self.windows.items()}
+        slices = slices_of(self.plan, push, self.topology.largest_slice)
+        begin = {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
                 with closing(self.general.run(part, self._give_ordinals_of(part))) as tables:
@@ -198,6 +199,8 @@ class JoinOperator:
     def _count_pairs(self, out: pa.Table) -> None:
         if self._counting:
             self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
+        elif self.plan.layout.punctuated:
+            self.stats.pairs += out.column(PUNCTUATION.names[0]).null_count
         else:
             self.stats.pairs += out.num_rows
 

@@ -103,16 +103,25 @@ class PairOutput:
 
     def pairs(self, found: Candidates) -> Iterator[pa.Table]:
         """Yield the output tables, within the limit, probes in arrival order."""
-        plan = self.plan
-        strict = plan.config.order == "strict"
+        for left, right, _ in self.ordered(found):
+            yield from self.tables(left, right)
+
+    def ordered(
+        self, found: Candidates, *, with_slots: bool = False
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the ordinals of pairs, (n,) int64, in the promised order, and with `with_slots` their probes' slots.
+
+        Pairs of one slot are yielded together.
+        """
+        strict = self.plan.config.order == "strict"
         for first, last in _chunks(found, self._limit.rows):
-            left, right, slots = self._pairs(found, first, last, with_slots=strict)
+            left, right, slots = self._pairs(found, first, last, with_slots=strict or with_slots)
             if strict and left.size:
                 with self.stats.step("write"):
                     stored = np.where(found.by_left()[slots], right, left)
                     order = in_strict_order(slots, stored)
                     left, right = left[order], right[order]
-            yield from self.tables(left, right)
+            yield left, right, slots
 
     def table(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
         """Return the output rows of pairs, given as (n,) int64 ordinals."""

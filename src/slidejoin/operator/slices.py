@@ -39,10 +39,11 @@ def slice_rows(plan: Plan, rows: int, times: Mapping[Side, NDArray[np.int64] | N
     return min(max(full, SMALLEST_SLICE), LARGEST_SLICE)
 
 
-def slices_of(plan: Plan, push: Push) -> Iterator[Push]:
-    """Cut a push into slices of its arrival order."""
+def slices_of(plan: Plan, push: Push, most: int = LARGEST_SLICE) -> Iterator[Push]:
+    """Cut a push into slices of its arrival order, of up to `most` rows."""
     arrivals, total = push.arrivals, push.rows
     rows, large = slice_rows(plan, total, push.times), any(map(chunked, push.tables.values()))
+    rows = min(rows, most)
     if 0 < total <= rows and not large:
         yield push
         return

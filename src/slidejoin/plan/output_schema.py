@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 
     from slidejoin.sides import Side
 
-__all__ = ["POSITIONS", "Layout", "in_strict_order", "together"]
+__all__ = ["POSITIONS", "PUNCTUATION", "Layout", "in_strict_order", "together"]
 
 POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
 """The schema of ``output="positions"``: the ordinals of the two rows of each pair."""
+
+
+_MARKS: dict[str, pa.DataType] = {"punctuation": pa.string(), "rows_done": pa.int64(), "stored_done": pa.int64()}
+
+PUNCTUATION = pa.schema(_MARKS)
+"""The columns behind all others where the output carries punctuations, see `slidejoin.operator.punctuation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,20 @@ class Layout:
     columns : tuple of (side, name, output name)
         In output order.
     schema : pyarrow.Schema
-        Of the output tables.
+        Of the output tables, without punctuations.
+    punctuated : bool
+        Whether the output carries punctuations.
     """
 
     columns: tuple[tuple[Side, str, str], ...]
     schema: pa.Schema
     output: str
+    punctuated: bool = False
+
+    @property
+    def whole(self) -> pa.Schema:
+        """Of the output tables, with the columns of punctuations if there are any."""
+        return pa.schema([*self.schema, *PUNCTUATION]) if self.punctuated else self.schema
 
     @staticmethod
     def of(
@@ -49,6 +63,8 @@ class Layout:
         suffix: str,
         aliases: tuple[str, str],
         output: str,
+        *,
+        punctuated: bool = False,
     ) -> Layout:
         """Decide names from the whole schemas: left columns, then right columns, a name that both have with the suffix.
 
@@ -66,9 +82,9 @@ class Layout:
                 (side, name, name + suffix if side == "right" and name in taken else name) for name in schema.names
             ]
         if output == "positions":
-            return Layout((), POSITIONS, output)
+            return Layout((), POSITIONS, output, punctuated)
         chosen = every if select is None else _selected(select, every, aliases)
-        extra = ("side", "match_count") if output == "count" else ()
+        extra = ("side", "match_count") if output == "count" else tuple(PUNCTUATION.names) if punctuated else ()
         names = [*extra, *(out for _, _, out in chosen)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -81,7 +97,7 @@ class Layout:
         fields = [pa.field(out, by_side[side].field(name).type) for side, name, out in chosen]
         if output == "count":
             fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
-        return Layout(tuple(chosen), pa.schema(fields), output)
+        return Layout(tuple(chosen), pa.schema(fields), output, punctuated)
 
     def names(self, side: Side) -> list[str]:
         """Output columns of that side."""

@@ -305,7 +305,10 @@ def make_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema, *, numbers: t
         For unknown columns, types that do not compare, names of output columns that collide, or an algorithm that does
         not suit the predicate.
     """
-    layout = Layout.of(left, right, config.select, config.suffix, config.aliases, config.output)
+    layout = Layout.of(
+        left, right, config.select, config.suffix, config.aliases, config.output,
+        punctuated=config.topology is not None and config.topology.punctuates,
+    )  # fmt: skip
     bound = bind(config.on, left, right)
     scope = bind_scope(config.window, left, right, numbers)
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]

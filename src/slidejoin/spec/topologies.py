@@ -50,6 +50,11 @@ class Topology:
     what: ClassVar[str]
     home: ClassVar[tuple[str, str]]
 
+    @property
+    def punctuates(self) -> bool:
+        """Whether the output carries punctuations."""
+        return False
+
     def check_join(self, order: str, output: str) -> None:
         """Refuse a join that the topology cannot do.
 
@@ -104,8 +109,9 @@ class SplitJoin(Topology):
     adaptive : bool
         Whether the precision is lowered while rows arrive faster than they are joined, and raised again later.
     punctuation : bool
-        Whether the output carries punctuations: rows of NULLs but for the last two columns, ``punctuation``, the side
-        whose probes they are about, and ``rows_done``, so many rows of that side have produced all of their pairs.
+        Whether the output carries punctuations: rows of NULLs but for the last columns, ``punctuation``, the side
+        whose probes they are about, ``rows_done``, so many rows of that side have produced all of their pairs, and
+        ``stored_done``, so many rows of the other side have been compared with the next one of them, or NULL.
 
     Raises
     ------
@@ -141,6 +147,11 @@ class SplitJoin(Topology):
         if self.punctuation and self.ordering == "none":
             msg = "punctuation=True needs punctuations, but ordering='none' makes none; use ordering='outer' or another"
             raise ArgumentError(msg)
+
+    @property
+    def punctuates(self) -> bool:
+        """Whether the output carries punctuations."""
+        return self.punctuation
 
     def check_join(self, order: str, output: str) -> None:  # noqa: ARG002 - any order can be promised
         """Refuse punctuation among counts, see `Topology`."""

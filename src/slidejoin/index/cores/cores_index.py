@@ -82,9 +82,9 @@ class Region:
             self.index.insert(self.index.prepare(own, first), -(-live // self.cores))
             self.taken = first + mine
 
-    def process(self, batch: ProbeBatch, request: Request) -> FoundInCore:
-        """Answer all probes of a batch among the rows of this core."""
-        mine, exact = core_probes(batch, self.core, self.cores)
+    def process(self, batch: ProbeBatch, request: Request, least: int = 0) -> FoundInCore:
+        """Answer all probes of a batch among the rows of this core, those from the ordinal `least` on."""
+        mine, exact = core_probes(batch, self.core, self.cores, least)
         alone = request._replace(start=0, share=max(len(batch), 1), workers=ALONE)
         return found_in_core(self.index, mine, alone, self.core, self.cores, exact=exact)
 

@@ -49,19 +49,20 @@ def core_rows(rows: RowKeys, first: int, core: int, cores: int) -> RowKeys:
     )
 
 
-def core_probes(batch: ProbeBatch, core: int, cores: int) -> tuple[ProbeBatch, bool]:
+def core_probes(batch: ProbeBatch, core: int, cores: int, least: int = 0) -> tuple[ProbeBatch, bool]:
     """Return the probes as a core sees them, and whether their view shows no row too many.
 
-    A view can say that of each window's last rows so many are seen; where a core's share of them varies, it shows one
-    or a few more than `ProbeBatch.probes` does.
+    A view can say that of each window's last rows so many are seen; where a core's share of them varies, or where only
+    ordinals from `least` on are asked for, it shows more than `ProbeBatch.probes` does.
     """
     whole, window = batch.probes, batch.view
-    seen_from = number_in_core(whole.seen_from, core, cores)
+    first = whole.seen_from if least == 0 else np.maximum(whole.seen_from, least)
+    seen_from = number_in_core(first, core, cores)
     seen_to = number_in_core(whole.seen_to, core, cores)
     size, slide = int(window[SIZE]), int(window[SLIDE])
     view = window.copy()
     view[[ARRIVED, SLIDE, OWN]] = 0, 1, 1
-    exact = size >= NO_END or (slide == 1 and size % cores == 0)
+    exact = least == 0 and (size >= NO_END or (slide == 1 and size % cores == 0))
     view[SIZE] = size if size >= NO_END else -(-(size + slide - 1) // cores)
     ranges = batch.ranges
     mine = ProbeBatch(

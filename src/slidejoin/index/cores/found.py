@@ -9,6 +9,7 @@ import numpy as np
 
 from slidejoin.index.cores.mergers import GatheringTree
 from slidejoin.index.union.found import BranchRows
+from slidejoin.kernels.candidates.found_rows import put_pairs
 from slidejoin.kernels.cores.gathering import drop_unseen, number_rows, put_positions
 from slidejoin.runtime.threads import Workers
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
 
-__all__ = ["FoundInCore", "FoundInCores", "found_in_core"]
+__all__ = ["FoundInCore", "FoundInCores", "ListedInCore", "found_in_core"]
 
 SMALLEST_WRITE = 1 << 17
 """Pairs from which on each core writes its own by a thread of its own: as many take 0.2 ms, handing over 60 µs."""
@@ -107,6 +108,40 @@ def found_in_core(
         return PositionsInCore(positions, batch, index.floor, core, cores)
     unseen = None if exact else Unseen(batch.probes.seen_from)
     return FoundInCore(BranchRows(0, index, batch, request, answer, unseen), core, cores)
+
+
+class ListedInCore:
+    """What one core found, in memory of its own: the core may take further rows before the pairs are written.
+
+    Parameters
+    ----------
+    found : FoundInCore
+        What the core has just found.
+    batch : ProbeBatch
+        The probes.
+    only_counts : bool
+        Whether their numbers are sufficient.
+    """
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which further parts of the answer begin: none."""
+
+    in_ranges = None
+    """Rows are listed."""
+
+    def __init__(self, found: FoundInCore, batch: ProbeBatch, *, only_counts: bool) -> None:
+        self.counts: NDArray[np.int64] = found.counts
+        self._ordinals = np.arange(batch.first, batch.first + len(batch))
+        self._rows: NDArray[np.int64] = np.empty(0 if only_counts else int(self.counts.sum()), np.int64)
+        if self._rows.size:
+            found.fill(0, len(batch), np.cumsum(self.counts) - self.counts, np.empty_like(self._rows), self._rows)
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        begin = int(self.counts[:first].sum())
+        put_pairs(self._rows, begin, self.counts, first, last, self._ordinals, places, probes, stored)
 
 
 class FoundInCores:

@@ -204,7 +204,7 @@ class FoundInBranches:
     Parameters
     ----------
     parts : sequence of Found or BranchRows
-        What each branch finds and no earlier one.
+        What each branch finds and no earlier one; at least one.
     """
 
     bounds: tuple[int, ...] = ()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.output import Candidates
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
@@ -86,7 +87,7 @@ class DividedTopology(TopologySteps):
         self._send(self._message(part, first))
         self._refit()
 
-    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[RangeCandidates], set[int]]:
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
         """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
 
         The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
@@ -113,7 +114,8 @@ class DividedTopology(TopologySteps):
         batches = {role: self._batch(role, part, first) for role in SIDES}
         message = CoreMessage(self._indexes(), dict(first), part)
         self._ask(message, batches, set())
-        return self._candidates(batches, self._sent(message))
+        slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
+        yield self._merged(slots, self._sent(message))
 
     # -- distribution ------------------------------------------------------------------------------------------------
 
@@ -189,7 +191,7 @@ class DividedTopology(TopologySteps):
 
     # -- gathering ---------------------------------------------------------------------------------------------------
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[RangeCandidates]:
+    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[Candidates]:
         """Put the answers of all cores together."""
         slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
         yield self._merged(slots, found)

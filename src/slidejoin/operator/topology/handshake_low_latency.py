@@ -6,9 +6,11 @@
                   core 0 ◀── core 1 ◀── … ◀── core k-1 ◀── right rows
 
 A core hands rows on to its neighbour before it joins them (fast-forwarding), stores those whose home it is, and
-compares all of them with what it stores. It may do so only when the rows of both streams have reached it, which takes
-up to k steps. A coordinator keeps account of the windows, and sends a message with each row that has expired, which
-passes the chain as rows do until its home core is found. (SplitJoin, sections 1 and 6, after Teubner, Roy and others.)
+compares all of them with what it stores of the other stream. The two streams reach it at different times. So rows that
+have passed stay under watch while later ones of the other stream may not have come yet: these are compared with them
+when they do, or their pairs would be missed (T_ML in Equation 1). A coordinator keeps account of the windows, and sends
+a message with each row that has expired, which passes the chain as rows do until its home core is found.
+(SplitJoin, sections 1 and 6, after Teubner, Roy and others.)
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.union.found import FoundInBranches
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.topology.divided import DividedTopology
 from slidejoin.runtime.actors import Actor, Round
-from slidejoin.sides import SIDES
+from slidejoin.sides import SIDES, other
 from slidejoin.spec.topologies import HandshakeLowLatency
 from slidejoin.spec.window import CountWindow
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
+    from slidejoin.index.cores.found import ListedInCore
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.topology.join_core import CoreMessage, JoinCore
     from slidejoin.operator.window.side import SideWindow
@@ -42,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Coordinator", "HandshakeLowLatencyTopology"]
 
 STEPS: dict[Side, int] = {"left": 1, "right": -1}
-"""The directions in which the rows of the sides pass the chain; what expires passes it the other way."""
+"""The directions in which the rows of the sides pass the chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +126,42 @@ class Coordinator:
 
 
 @dataclass(slots=True)
-class Link:
+class ChainLink:
     """One core of the chain, for one message of both streams."""
 
     core: JoinCore
     cores: int
     message: CoreMessage
-    waiting: int
-    expired: list[tuple[Side, Expired]] = field(default_factory=list)
-    found: dict[Side, Found] = field(default_factory=dict)
+    came: list[Side] = field(default_factory=list)
+    parts: dict[Side, list[ListedInCore]] = field(default_factory=lambda: {side: [] for side in SIDES})
     neighbours: dict[int, Actor] = field(default_factory=dict)
 
     def handle(self, once: Round, passing: Passing) -> None:
-        """Hand on what comes to the neighbour; join once all has come."""
+        """Hand on what comes to the neighbour, then expire, or store and join."""
         following = self.neighbours.get(passing.step)
         if following is not None:
             once.send(following, passing)
+        start = perf_counter()
         if passing.expired is not None:
-            self.expired.append((passing.side, passing.expired))
-        self.waiting -= 1
-        if self.waiting == 0:
-            for side, expired in self.expired:
-                self._expire(side, expired)
-            self.found = self.core.take(self.message)
+            self._expire(passing.side, passing.expired)
+        else:
+            self._join(passing.side)
+        self.core.seconds += perf_counter() - start
+
+    def _join(self, side: Side) -> None:
+        message, core, passed = self.message, self.core, other(side)
+        if side in message.rows:
+            core.store_side(message, side)
+            if passed in self.came and passed in message.batches:
+                # The other stream's rows came before these were stored.
+                self.parts[passed].append(core.compare(message, passed, message.before[side]))
+        if side in message.batches:
+            self.parts[side].append(core.compare(message, side))
+        self.came.append(side)
+
+    def found(self, role: Side) -> Found:
+        """Return what this core has found for one side's probes."""
+        return FoundInBranches(self.parts[role])
 
     def _expire(self, side: Side, expired: Expired) -> None:
         mine = expired.ordinals[expired.ordinals % self.cores == self.core.core]
@@ -174,15 +192,15 @@ class HandshakeLowLatencyTopology(DividedTopology):
         return f"{HandshakeLowLatency.what}; {len(self.cores)} cores; topology='handshake_low_latency' was set"
 
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
-        storing = bool(message.rows)
         flows = [Passing(side, STEPS[side], None) for side in SIDES]
-        if storing:
+        if message.rows:
+            # What has expired goes ahead of the rows, so that these find room.
             gone = self._coordinator.expired(message)
-            flows += [Passing(side, -STEPS[side], expired) for side, expired in gone.items()]
+            flows = [Passing(side, STEPS[side], expired) for side, expired in gone.items()] + flows
         once = Round(self._threads(message.size))
-        links = [Link(core, len(self.cores), message, len(flows)) for core in self.cores]
+        links = [ChainLink(core, len(self.cores), message) for core in self.cores]
         actors = [Actor(partial(link.handle, once)) for link in links]
         for number, link in enumerate(links):
             link.neighbours = {step: actors[number + step] for step in (1, -1) if 0 <= number + step < len(links)}
         once.run([(actors[0 if passing.step > 0 else -1], passing) for passing in flows])
-        return {role: [link.found[role] for link in links] for role in message.batches}
+        return {role: [link.found(role) for link in links] for role in message.batches}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from slidejoin.index.cores.found import ListedInCore
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
@@ -116,11 +117,21 @@ class JoinCore:
 
     def store(self, message: CoreMessage) -> None:
         """Store those of the rows whose turn is this core's: the right region right rows, the left one left rows."""
-        for side, rows in message.rows.items():
-            self.region(message, side).store(rows, message.live[side])
+        for side in message.rows:
+            self.store_side(message, side)
         clock, latest = self._clock, message.latest
         clock.left = max(clock.left, latest.get("left", clock.left))
         clock.right = max(clock.right, latest.get("right", clock.right))
+
+    def store_side(self, message: CoreMessage, side: Side) -> None:
+        """Store those of one side's rows whose turn is this core's."""
+        self.region(message, side).store(message.rows[side], message.live[side])
+
+    def compare(self, message: CoreMessage, role: Side, least: int = 0) -> ListedInCore:
+        """Compare one side's probes with the rows that it stores now, those from the ordinal `least` on."""
+        batch, request = message.batches[role], message.requests[role]
+        found = self.region(message, other(role)).process(batch, request, least)
+        return ListedInCore(found, batch, only_counts=request.only_counts)
 
     def process(self, message: CoreMessage) -> dict[Side, Found]:
         """Compare all probes with the rows that it stores: left probes in the right region, right ones in the left."""
@@ -132,7 +143,7 @@ class JoinCore:
     def take(self, message: CoreMessage) -> dict[Side, Found]:
         """Expire, store and process, and count the time."""
         start = perf_counter()
-        if self._alone:
+        if self._alone and message.rows:
             self.expire(message)
         self.store(message)
         found = self.process(message)

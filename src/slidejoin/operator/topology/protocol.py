@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import make_index
+from slidejoin.operator.window.side import LARGEST_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.output import Candidates
+    from slidejoin.operator.punctuation import Stars
     from slidejoin.sides import Side
 
 __all__ = ["JoinTopology"]
@@ -29,6 +32,11 @@ class JoinTopology(ABC):
     fuses: bool = False
     """Whether pushes may take the fused path, which uses the windows' indexes directly."""
 
+    @property
+    def largest_slice(self) -> int:
+        """Arrivals that are inserted and probed together at most: what they produce leaves the join together."""
+        return LARGEST_SLICE
+
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         """Return an empty index for one side's window, with that algorithm inside."""
         return make_index(algorithm, keys, window)
@@ -38,9 +46,7 @@ class JoinTopology(ABC):
         """Only insert the rows of a slice, with ordinals from `first` on."""
 
     @abstractmethod
-    def run(
-        self, part: Push, first: dict[Side, int]
-    ) -> tuple[Iterator[RangeCandidates | PositionCandidates], set[int]]:
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
         """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
 
         The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
@@ -49,6 +55,10 @@ class JoinTopology(ABC):
     @abstractmethod
     def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates | PositionCandidates]:
         """Find candidates for rows that are inserted already, with ordinals from `first` on."""
+
+    def punctuation(self, part: Push, first: dict[Side, int]) -> Stars | None:  # noqa: ARG002 - see `SplitJoinTopology`
+        """Return where the results of a slice are punctuated; None if they are not."""
+        return None
 
     @abstractmethod
     def explain(self) -> str:

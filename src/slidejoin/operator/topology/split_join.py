@@ -17,17 +17,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
+from slidejoin.operator.punctuation import Stars
 from slidejoin.operator.topology.divided import DividedTopology
+from slidejoin.operator.topology.precision import Precision, PrecisionControl
+from slidejoin.operator.window.side import LARGEST_SLICE
+from slidejoin.plan.output_schema import in_strict_order
 from slidejoin.runtime.actors import Actor, Round
+from slidejoin.sides import SIDES
 from slidejoin.spec.topologies import SplitJoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from slidejoin.index.answer import Found
     from slidejoin.index.probe import ProbeBatch
+    from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.output import Candidates
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.topology.join_core import CoreMessage, JoinCore
     from slidejoin.operator.window.side import SideWindow
@@ -36,7 +47,11 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
-__all__ = ["SplitJoinTopology"]
+__all__ = ["InnerOrder", "SplitJoinTopology"]
+
+RELEASED = 1 << 16
+"""Arrivals whose results leave the join together at least, if as many came; punctuations stand between them. With a
+quarter of it, pushes of 2^15 rows took 20 % longer than with no order at all; now they take as long."""
 
 
 class SplitJoinTopology(DividedTopology):
@@ -49,11 +64,47 @@ class SplitJoinTopology(DividedTopology):
         self._options = options if isinstance(options, SplitJoin) else SplitJoin()
         self.fan_in = self._options.fan_in
         super().__init__(plan, windows, workers, stats, memory, self._options.cores)
+        self.precision = PrecisionControl(
+            Precision.of(self._options),
+            adaptive=self._options.adaptive,
+            lowest="outer" if self._options.punctuation else "none",
+        )
+
+    @property
+    def largest_slice(self) -> int:
+        """Arrivals whose results leave the join together, at a punctuation."""
+        now = self.precision.now
+        return LARGEST_SLICE if now.level == "none" else max(RELEASED, now.every)
 
     def explain(self) -> str:
         """Return what was chosen and why, in words."""
         cores = len(self.cores)
-        return f"{SplitJoin.what}; {cores} core{'s' * (cores > 1)}; topology='split_join' was set"
+        return f"{SplitJoin.what}; {cores} core{'s' * (cores > 1)}, {self.precision.now}; topology='split_join' was set"
+
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
+        """Insert the rows with ordinals from `first` on, and return the candidates of all slots, see `JoinTopology`."""
+        self.precision.begin()
+        found, inexact = super().run(part, first)
+        return self._timed(found), inexact
+
+    def _timed(self, found: Iterator[Candidates]) -> Iterator[Candidates]:
+        yield from found
+        self.precision.end()
+
+    def punctuation(self, part: Push, first: dict[Side, int]) -> Stars:
+        """Return where the results of a slice are punctuated, see `Precision`."""
+        now, slots, by_left, done = self.precision.now, [], [], []
+        every = now.every if now.level == "outer" else 1
+        for role in SIDES:
+            places = slots_of(self._plan, role, part.arrivals.rank(self._source(role)))
+            # Each core counts the probes of a side, from the first row of the stream on.
+            mine = np.arange((every - 1 - first[role]) % every, places.size, every)
+            slots.append(places[mine])
+            by_left.append(np.full(mine.size, role == "left"))
+            done.append(first[role] + mine + 1)
+        order = np.argsort(np.concatenate(slots))
+        block = now.every * len(self.cores) if now.level == "inner" else None
+        return Stars(np.concatenate(slots)[order], np.concatenate(by_left)[order], np.concatenate(done)[order], block)
 
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
         results: dict[int, dict[Side, Found]] = {}
@@ -66,9 +117,13 @@ class SplitJoinTopology(DividedTopology):
         once.run([(node, message) for node in distributors(once, leaves, self._options.fan_out)])
         return {role: [results[core.core][role] for core in self.cores] for role in message.batches}
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[RangeCandidates]:
-        config = self._plan.config
-        if config.order != "none" or self._options.ordering != "none" or config.output == "count":
+    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[Candidates]:
+        config, now = self._plan.config, self.precision.now
+        if now.level == "inner" and config.order != "strict" and config.output != "count":
+            slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
+            yield InnerOrder(self._merged(slots, found), now.every * len(self.cores), self._stats)
+            return
+        if config.order != "none" or now.level != "none" or config.output == "count":
             yield from super()._candidates(batches, found)
             return
         # No merger waits for another core's rows.
@@ -78,6 +133,37 @@ class SplitJoinTopology(DividedTopology):
             for role, parts in found.items():
                 alone.add(role, slots[role], parts[number])
             yield alone
+
+
+class InnerOrder:
+    """Candidates whose stored rows come in the order of their blocks within each probe; see `Candidates`.
+
+    Parameters
+    ----------
+    found : RangeCandidates
+    block : int
+        Ordinals in a block: as many rows of each core as a probe is compared with between two punctuations.
+    stats : Stats
+    """
+
+    def __init__(self, found: RangeCandidates, block: int, stats: Stats) -> None:
+        self._found, self._block, self._stats = found, block, stats
+        self.slots, self.counts = found.slots, found.counts
+        self.by_left = found.by_left
+
+    @property
+    def total(self) -> int:
+        """Candidates of all slots."""
+        return self._found.total
+
+    def write(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the (left, right) ordinals of the candidates of slots first…last-1."""
+        left, right = self._found.write(first, last)
+        with self._stats.step("gathering"):
+            slots = np.repeat(np.arange(first, last), self.counts[first:last])
+            stored = np.where(self.by_left()[slots], right, left)
+            order = in_strict_order(slots, stored // self._block)
+            return left[order], right[order]
 
 
 def distributors(once: Round, leaves: list[Actor], fan_out: int) -> list[Actor]:
