@@ -66,7 +66,8 @@ class Scanned:
         self.rows, self.probes = rows, probes
         self._keys = np.arange(rows) * 0x9E3779B1 & ((1 << 31) - 1)
         self._ordinals = np.arange(rows)
-        self._lo = np.linspace(0, 1 << 31, probes, endpoint=False, dtype=np.int64).reshape(1, -1) + 7
+        # Inside the range of every basic window's keys: others would not be read.
+        self._lo = ((2 * np.arange(probes, dtype=np.int64) + 1) * ((1 << 30) // probes)).reshape(1, -1)
         self._hi = self._lo + 1000
         self._seen_from, self._seen_to = np.zeros(probes, np.int64), np.full(probes, rows, np.int64)
         room = max(4 * WORDS_AT_ONCE * probes, rows // 64)
