@@ -6,6 +6,7 @@ Whoever adds a topology adds it to `TOPOLOGIES`, with options that make its part
 from __future__ import annotations
 
 import random
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.cores.cores_index import Region
-from slidejoin.options import HandshakeLowLatency, RoundRobin, SplitJoin, Topology
+from slidejoin.options import TOPOLOGIES as KNOWN
+from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.spec.options import STRUCTURES
 from tests.law.checks import (
     ORDERS,
@@ -29,10 +31,19 @@ from tests.law.checks import (
     lines,
     pair_lines,
 )
+from tests.law.test_branches import unions
+from tests.law.test_composite_keys import composites, served
+from tests.law.test_positions import assert_positions
 from tests.narrow import narrow_cases, set_limits
 from tests.strategies import Case, cases
 
 TOPOLOGIES: dict[str, list[Topology]] = {
+    "cell_join": [
+        CellJoin(),
+        CellJoin(workers=1, basic_window=1),
+        CellJoin(workers=3, basic_window=1, batch=1),
+        CellJoin(workers=5, adaptive=True),
+    ],
     "split_join": [
         SplitJoin(),
         SplitJoin(cores=1),
@@ -44,6 +55,8 @@ TOPOLOGIES: dict[str, list[Topology]] = {
     "handshake_low_latency": [HandshakeLowLatency(), HandshakeLowLatency(cores=1), HandshakeLowLatency(cores=3)],
     "round_robin": [RoundRobin(), RoundRobin(cores=3)],
 }
+for one in TOPOLOGIES:
+    import_module(KNOWN[one].home[0])  # so that its limits can be set
 ALL = [one for several in TOPOLOGIES.values() for one in several]
 NAMES = list(TOPOLOGIES)
 ALGORITHMS = ("auto", "bi_sort", "nested_loop", "bplus_tree", "pim_tree", "planar", "po_join", "wib_tree")
@@ -53,6 +66,10 @@ LIMITS = {
     "MOST_KEPT": st.sampled_from([0, 2, 1 << 22]),
     "MOST_FOUND": st.sampled_from([1, 9, 1 << 22]),
     "FIRST_ROOM": st.sampled_from([1, 1 << 12]),
+    # Of cell_join: rows of a basic window and of a batch, and when threads take part.
+    "FEWEST_ROWS": st.sampled_from([1, 3, 1 << 10]),
+    "UNIT_BLOCK": st.sampled_from([1, 3, 8]),
+    "HANDOVER": st.sampled_from([0, 200_000]),
 }
 limits = st.fixed_dictionaries(LIMITS)
 
@@ -247,3 +264,41 @@ def test_topologies_are_listed() -> None:
         join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(3), topology=name, order=order)
         join.push(left=pa.table({"a": [1]}), right=pa.table({"a": [1]}))
         assert f"topology='{name}' was set" in join.explain()
+
+
+any_case = st.one_of(cases(most=16), cases(most=12, self_join=True), composites(), unions(most=12))
+"""With filters, composite keys, branches of OR, strings, and all kinds of windows."""
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(30)
+@given(data=st.data(), case=any_case, given_limits=limits, threads=st.sampled_from([1, 2]))
+def test_tables_of_a_push_that_may_be_closed_early(
+    topology: Topology, data: st.DataObject, case: Case, given_limits: dict[str, int], threads: int
+) -> None:
+    order, algorithm = data.draw(st.sampled_from(promised(topology))), data.draw(st.sampled_from([*ALGORITHMS, "hash"]))
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        join = case.join(order=order, algorithm=served(case, algorithm), topology=topology, threads=threads)
+        for push, steps in zip(case.pushes, case.steps(case.oracle()), strict=True):
+            tables = join.push_iter(**push.arguments(self_join=case.self_join))
+            if data.draw(st.integers(0, 3)) == 0:
+                next(tables, None)
+                tables.close()  # type: ignore[attr-defined] # the rows are taken, what they produce is not
+            else:
+                rows = [line for table in tables for line in lines(table)]
+                assert_groups(rows, pair_lines(steps), order)
+
+
+@pytest.mark.parametrize("topology", ALL, ids=repr)
+@examples(30)
+@given(data=st.data(), case=any_case, given_limits=limits)
+def test_positions_and_counts(
+    topology: Topology, data: st.DataObject, case: Case, given_limits: dict[str, int]
+) -> None:
+    algorithm = served(case, data.draw(st.sampled_from([*ALGORITHMS, "hash"])))
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        orders = promised(topology)
+        assert_positions(case, data.draw(st.sampled_from(orders)), topology=topology, algorithm=algorithm)
+        assert_counts(case, topology=topology, order=orders[-1], algorithm=algorithm)

@@ -26,7 +26,7 @@ __all__ = [
     "topology_of",
 ]
 
-MOST_CORES = MOST_WORKERS = 1024
+MOST_CORES = 1024
 
 ORDERINGS = ("none", "outer", "probe", "inner", "strict")
 """How precisely join cores punctuate what they find, see `SplitJoin`."""
@@ -258,7 +258,7 @@ class ScanCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellJoin(Topology):
-    """Windows of basic windows that are divided among workers, each of which compares every row with its part (CellJoin).
+    """Windows that are divided among workers by basic windows: each compares every row with its part (CellJoin).
 
     ``algorithm="nested_loop"`` scans basic windows as in the paper. With any other algorithm each basic window has an
     index of that kind.
@@ -295,12 +295,13 @@ class CellJoin(Topology):
     costs: ScanCosts | None = None
 
     def __post_init__(self) -> None:
-        self._check("workers", 1, MOST_WORKERS, optional=True)
+        self._check("workers", 1, MOST_CORES, optional=True)
         self._check("batch", 1, 1 << 20, optional=True)
         self._check("basic_window", 1, 1 << 20, optional=True)
         truth_value(f"adaptive of {self.name}", self.adaptive)
-        if self.costs is not None and not isinstance(self.costs, ScanCosts):
-            msg = f"costs of {self.name} must be a slidejoin.options.ScanCosts, or None to measure them; got {shown(self.costs)}"
+        costs: object = self.costs
+        if costs is not None and not isinstance(costs, ScanCosts):
+            msg = f"costs of {self.name} must be options.ScanCosts, or None to measure them; got {shown(costs)}"
             raise ArgumentTypeError(msg)
 
 

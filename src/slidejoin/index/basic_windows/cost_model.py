@@ -29,7 +29,7 @@ TYPICAL = ScanCosts(issue=25.0, move=0.035, begin=60.0, compare=0.005)
 """Where nothing can be measured: with kernels that are not compiled."""
 
 PROBES, NEAR, FAR, MANY, TURNS = 8, 1 << 14, 1 << 21, 1 << 11, 5
-"""A batch of probes; rows in the cache and beyond it, the L2 cache of most machines; and a large basic window's rows."""
+"""A batch of probes; rows whose words are in the L1 cache, and beyond the L2 cache; and a large basic window's rows."""
 
 
 def best_unit_blocks(rows: int, workers: int, costs: ScanCosts | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -51,12 +51,24 @@ class FoundByWorkers:
                 at[first:last] += part.counts[first:last]
 
 
+class Filled(Protocol):
+    """Counts of the first pass, from which the second pass writes pairs: less than `Found`."""
+
+    counts: NDArray[np.int64]
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        ...
+
+
 class GuardedFound:
     """What an index has found, of which pairs are written while no other thread asks that index.
 
     Parameters
     ----------
-    found : Found
+    found : Filled
     lock : Lock
         Held by whoever asks the index.
     """
@@ -67,7 +79,7 @@ class GuardedFound:
     in_ranges = None
     """As of `FoundByWorkers`."""
 
-    def __init__(self, found: Found, lock: Lock) -> None:
+    def __init__(self, found: Filled, lock: Lock) -> None:
         self._found, self._lock = found, lock
         self.counts: NDArray[np.int64] = found.counts
 

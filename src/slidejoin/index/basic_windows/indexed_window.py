@@ -175,26 +175,26 @@ class IndexedWindow(DividedIndex):
                 if low < high and window.taken <= low:
                     parts.append(self._portion(window, rows, first, low, high))
         at, live = max(first, self._end), sum(window.rows for window in self._windows)
-        window, room = (
-            (self._windows[-1], self._windows[-1].size - self._windows[-1].rows) if self._windows else (None, 0)
-        )
+        if self._windows and at < end:
+            newest = self._windows[-1]
+            some = min(newest.size - newest.rows, end - at)
+            if some:
+                parts.append(self._portion(newest, rows, first, at, at + some))
+                at += some
         while at < end:
-            fresh = None
-            if window is None or room <= 0:
-                window = fresh = self._new(at, live + at - first)
-                room = window.size
-            some = min(room, end - at)
-            parts.append(self._portion(window, rows, first, at, at + some, fresh))
-            at, room = at + some, room - some
+            fresh = self._new(at, live + at - first)
+            some = min(fresh.size, end - at)
+            parts.append(self._portion(fresh, rows, first, at, at + some, fresh=True))
+            at += some
         return Portions(tuple(parts), rows.rows, end)
 
     def _portion(
-        self, window: BasicWindow, rows: RowKeys, first: int, low: int, high: int, fresh: BasicWindow | None = None
+        self, window: BasicWindow, rows: RowKeys, first: int, low: int, high: int, *, fresh: bool = False
     ) -> Portion:
         own = cut(rows, low - first, high - first)
         timed = own.branches[0] if own.branches else own
         largest = np.concatenate([timed.keys.max(keepdims=True), timed.aux.max(axis=0)])
-        return Portion(low, high, window.index.prepare(own, low), largest, fresh)
+        return Portion(low, high, window.index.prepare(own, low), largest, window if fresh else None)
 
     def insert(self, rows: Prepared, live: int) -> None:  # noqa: ARG002 - each basic window has a size of its own
         """Insert the newest rows, see `Index`."""
@@ -264,13 +264,11 @@ class IndexedWindow(DividedIndex):
         """Ask the indexes of one worker, see `DividedIndex`."""
         alone = request._replace(start=0, share=max(len(batch), 1), workers=ALONE)
         oldest, _, _, newest = batch.seen_by_ends() if len(batch) else (0, 0, 0, 0)
-        parts: list[Found] = []
         numbers = self.pointers.of(worker)
         begin = numbers.start - self.pointers.first
-        for window in self._windows[begin : begin + len(numbers)]:
-            if window.end > oldest and window.first < newest:
-                parts.append(_found(window, batch, alone))
-        return FoundByWorkers(len(batch), parts)
+        own = self._windows[begin : begin + len(numbers)]
+        seen = [window for window in own if window.end > oldest and window.first < newest]
+        return FoundByWorkers(len(batch), [_found(window, batch, alone) for window in seen])
 
     def nanoseconds(self, probes: int) -> float:
         """Estimate how long so many probes take all workers together."""
@@ -337,7 +335,7 @@ class IndexedWindow(DividedIndex):
             if index is not None:
                 one = self._windows[at]
                 index.skip_to(one.first)
-                new._windows[at] = BasicWindow(  # noqa: SLF001 - of the same class
+                new._windows[at] = BasicWindow(
                     index, one.first, one.end, one.size, one.largest, one.rows, one.first
                 )  # fmt: skip
         return new
@@ -380,4 +378,5 @@ def _found(window: BasicWindow, batch: ProbeBatch, request: Request) -> Found:
         answer = probing.answer()
         if answer.positions is None and answer.ranges is not None:
             return GuardedFound(answer.ranges, window.lock)
-        return GuardedFound(BranchRows(0, window.index, batch, request, answer, None), window.lock)
+        rows = BranchRows(0, window.index, batch, request, answer, None)
+        return GuardedFound(rows, window.lock)

@@ -5,6 +5,7 @@ They use LLVM's portable vector types, as `kernels.common.key_lanes` does for 64
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -69,26 +70,24 @@ def _any_word(_typing: Any, words: Any, place: Any, low: Any, span: Any) -> Any:
 
 
 @intrinsic
-def _any_word_in_ranges(_typing: Any, words: Any, place: Any, lows: Any, spans: Any, at: Any) -> Any:  # noqa: ANN401, ARG001
+def _any_word_in_ranges(_typing: Any, words: Any, place: Any, lows: Any, spans: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        ranges = []
-        for number in range(RANGES):
-            ends = []
-            for array in (2, 3):
-                data = context.make_array(signature.args[array])(context, builder, args[array]).data
-                value = builder.load(builder.gep(data, [builder.add(args[4], WIDE(number))]))
-                ends.append(_splat(builder, value, SIXTEEN))
-            ranges.append(ends)
-        hit = None
+        lows, spans = (
+            [_splat(builder, builder.extract_value(ends, number), SIXTEEN) for number in range(RANGES)]
+            for ends in args[2:]
+        )
+        # The hits of each range apart: LLVM then takes the smallest difference of all words, and compares that alone.
+        hits: list[Any] = [None] * RANGES
         for first in range(0, WORDS_AT_ONCE, 16):
             place = builder.add(args[1], WIDE(first))
             found = builder.load(_pointer(context, builder, signature.args[0], args[0], place, SIXTEEN), align=4)
-            for low, span in ranges:
+            for number, (low, span) in enumerate(zip(lows, spans, strict=True)):
                 inside = _inside(builder, found, low, span)
-                hit = inside if hit is None else builder.or_(hit, inside)
-        return _some(builder, hit)
+                hits[number] = inside if hits[number] is None else builder.or_(hits[number], inside)
+        return _some(builder, reduce(builder.or_, hits))
 
-    return types.boolean(words, types.int64, lows, spans, types.int64), generate
+    ends = types.UniTuple(types.uint32, RANGES)
+    return types.boolean(words, types.int64, ends, ends), generate
 
 
 def _plain_inside(words: NDArray[np.uint32], place: int, low: int, span: int) -> int:
@@ -101,10 +100,8 @@ def _plain_any(words: NDArray[np.uint32], place: int, low: int, span: int) -> bo
     return bool(((found >= 0) & (found <= int(span))).any())
 
 
-def _plain_any_in_ranges(
-    words: NDArray[np.uint32], place: int, lows: NDArray[np.uint32], spans: NDArray[np.uint32], at: int
-) -> bool:
-    return any(_plain_any(words, place, int(lows[at + n]), int(spans[at + n])) for n in range(RANGES))
+def _plain_any_in_ranges(words: NDArray[np.uint32], place: int, lows: tuple[int, ...], spans: tuple[int, ...]) -> bool:
+    return any(_plain_any(words, place, low, span) for low, span in zip(lows, spans, strict=True))
 
 
 if numba.config.DISABLE_JIT:
@@ -116,5 +113,5 @@ else:
 
 # words_inside(words, place, low, span): bit l is set where words[place + l] is in low…low + span, for WORD_LANES words.
 # any_word(words, place, low, span): whether that is so for any of WORDS_AT_ONCE words.
-# any_word_in_ranges(words, place, lows, spans, at): the same for any of the ranges at…at + RANGES - 1, each word loaded
-# once. No range may pass the end of 32 bits.
+# any_word_in_ranges(words, place, lows, spans): the same for any of RANGES ranges, as tuples, each word loaded once. No
+# range may pass the end of 32 bits.

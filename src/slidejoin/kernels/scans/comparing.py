@@ -1,4 +1,9 @@
-"""Comparing every probe of a batch with every key of a block: the nested loop of CellJoin, section 5."""
+"""Comparing every probe of a batch with every key of a block: the nested loop of CellJoin, section 5.
+
+Three ways of it: key by key, as the paper's join without SIMD; vectors of whole keys, one probe after the other; and,
+in `slidejoin.kernels.scans.narrowed`, vectors of narrowed keys for several probes at once, which is the way that is
+used. The first two are what that one is measured against.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["UNIT_BLOCK", "UNROLLED", "compare_blocks", "group_matches"]
+__all__ = ["UNIT_BLOCK", "UNROLLED", "compare_blocks", "compare_one_by_one", "group_matches"]
 
 UNIT_BLOCK = 8
 """Keys in a unit block: a vector of 512 bits, equation 1 with eight bytes a key."""
@@ -98,6 +103,51 @@ def compare_blocks(
                         total = _write_hits(
                             stored, half, base + rows, hits, low_seen, high_seen, i - begin, out, probe_of, total
                         )
+    return total  # type: ignore[no-any-return]
+
+
+@kernel(
+    I64, I64, types.int64, types.int64, types.int64, I64_2D, I64_2D, I64, I64, types.int64, types.int64, types.int64,
+    OUT_I64, OUT_I32, returns=types.int64,
+)  # fmt: skip
+def compare_one_by_one(
+    keys: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
+    first: int,
+    last: int,
+    size: int,
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
+    begin: int,
+    end: int,
+    room: int,
+    entries: NDArray[np.int64],
+    which: NDArray[np.int32],
+) -> int:
+    """Do what `compare_blocks` does key by key, with a branch for each: its scalar twin. O(rows * probes * k)."""
+    total: Any = np.int64(0)
+    own, stored, out, probe_of = borrowed(keys), borrowed(ordinals), borrowed(entries), borrowed(which)
+    for window in range(first, last, size):
+        base, rows = window % keys.size, min(size, last - window)
+        for i in range(begin, end):
+            for piece in range(lo.shape[0]):
+                low, high, place = lo[U64(piece), U64(i)], hi[U64(piece), U64(i)], np.int64(base)
+                while True:
+                    # Nothing is stored in this loop, so that it is as fast as one key at a time can be.
+                    while place < base + rows and not low <= own[U64(place)] <= high:
+                        place += np.int64(1)
+                    if place == base + rows:
+                        break
+                    ordinal = stored[U64(place)]
+                    place += np.int64(1)
+                    if seen_from[U64(i)] <= ordinal < seen_to[U64(i)]:
+                        if total == room:
+                            return -1
+                        out[U64(total)] = ordinal
+                        probe_of[U64(total)] = i - begin
+                        total += 1
     return total  # type: ignore[no-any-return]
 
 

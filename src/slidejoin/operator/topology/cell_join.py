@@ -65,7 +65,7 @@ BATCH_TIME = 2_000_000.0
 """Nanoseconds that the largest batch takes all workers together, unless its size is set: some thirty handovers."""
 
 
-class Job(NamedTuple):
+class ProbeJob(NamedTuple):
     """One batch: rows of both sides that arrived one after the other.
 
     Attributes
@@ -162,7 +162,7 @@ class CellJoinTopology(TopologySteps):
         each = sum(self._index(stored).nanoseconds(rows) for stored in SIDES) / max(rows, 1) / len(SIDES)
         return max(int(BATCH_TIME / max(each, 1e-3)) // UNIT_BLOCK, UNIT_BLOCK) * UNIT_BLOCK
 
-    def _jobs(self, batches: dict[Side, ProbeBatch], rows: int) -> list[Job]:
+    def _jobs(self, batches: dict[Side, ProbeBatch], rows: int) -> list[ProbeJob]:
         """Cut the rows, in arrival order, into batches; only the last one may have a unit block that is not full."""
         jobs, most, times = [], self._batch_rows(rows), 2 if self._plan.config.self_join else 1
         for begin in range(0, rows, most):
@@ -174,7 +174,7 @@ class CellJoinTopology(TopologySteps):
                     part = batch.part(low, high)
                     _ = part.probes  # all workers need them
                     asked[role] = part, slots_of(self._plan, role, part.rank) - begin * times
-            jobs.append(Job((end - begin) * times, asked))
+            jobs.append(ProbeJob((end - begin) * times, asked))
         return jobs
 
     def _candidates(self, batches: dict[Side, ProbeBatch], rows: int, only_counts: bool) -> Iterator[RangeCandidates]:
@@ -212,7 +212,7 @@ class CellJoinTopology(TopologySteps):
         if self._load is not None:
             self._load.ended()
 
-    def _beside(self, jobs: list[Job]) -> bool:
+    def _beside(self, jobs: list[ProbeJob]) -> bool:
         """Tell whether the workers' share is worth threads of their own."""
         if min(self._count, self._workers.threads) == 1:
             return False
@@ -223,7 +223,7 @@ class CellJoinTopology(TopologySteps):
         return sum(dear) >= HANDOVER
 
     def _streamed(
-        self, jobs: list[Job], pipeline: Pipeline[dict[Side, Found]], *, by_worker: bool
+        self, jobs: list[ProbeJob], pipeline: Pipeline[dict[Side, Found]], *, by_worker: bool
     ) -> Iterator[RangeCandidates]:
         """Yield candidates as workers find them: batch by batch, or where no order is promised worker by worker."""
         for number, job in enumerate(jobs):
@@ -233,7 +233,7 @@ class CellJoinTopology(TopologySteps):
             else:
                 yield self._joined(job, pipeline.job(number))
 
-    def _joined(self, job: Job, found: list[dict[Side, Found]]) -> RangeCandidates:
+    def _joined(self, job: ProbeJob, found: list[dict[Side, Found]]) -> RangeCandidates:
         """Return what workers have found for a batch."""
         whole = RangeCandidates(job.slots, self._workers, self._memory)
         for role, (batch, slots) in job.asked.items():
