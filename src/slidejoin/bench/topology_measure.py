@@ -38,8 +38,8 @@ FEWEST, MOST = 3, 4000
 CORES_OF = {"cell_join": "workers"}
 """What a topology calls its cores, if not that."""
 
-IN_CORES = ("execution", "probe")
-"""Steps that are divided among cores; the first one that a topology counts is the one."""
+IN_CORES = ("visit", "execution", "probe")
+"""Steps that are divided among cores, messages between these included: the first one that a topology counts."""
 
 BEFORE = ("arrive", "insert", "keys", "shift")
 GATHERED = ("gathering", "write")
@@ -120,7 +120,7 @@ class Pushes:
     rows, count : int
         Of a push, and how many pushes.
     seconds : float
-        Of a push, the lower quartile: other work of the machine only adds.
+        Of a push, the lowest tenth: other work of the machine only adds.
     stages : dict of str to float
         Seconds of a push by step, of all threads together.
     matches : int
@@ -240,8 +240,8 @@ def hand_over(times: int = 2000) -> float:
 
 
 def _low(values: Sequence[float]) -> float:
-    """Return the lower quartile."""
-    return sorted(values)[len(values) // 4]
+    """Return the lowest tenth."""
+    return sorted(values)[len(values) // 10]
 
 
 class Points:

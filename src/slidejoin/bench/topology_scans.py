@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from time import thread_time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import types
 
 from slidejoin.bench.machine import read_all
 from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE
-from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I32, OUT_I64, U64, kernel
-from slidejoin.kernels.scans.comparing import compare_blocks
+from slidejoin.kernels.jit.compiling import kernel
+from slidejoin.kernels.scans.comparing import compare_blocks, compare_one_by_one
 from slidejoin.kernels.scans.narrowed import FRAME, compare_narrowed, narrow_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
 
 __all__ = ["SCANS", "SMALLEST_WINDOW", "Scanned", "bandwidth", "clock"]
 
@@ -30,46 +29,6 @@ SMALLEST_WINDOW = WORDS_AT_ONCE
 
 TURNS = 15
 CYCLES = 500_000
-
-
-@kernel(
-    I64, I64, types.int64, types.int64, types.int64, I64_2D, I64_2D, I64, I64, types.int64, types.int64, OUT_I64,
-    OUT_I32, returns=types.int64,
-)  # fmt: skip
-def compare_scalar(
-    keys: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    first: int,
-    last: int,
-    size: int,
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    begin: int,
-    end: int,
-    entries: NDArray[np.int64],
-    which: NDArray[np.int32],
-) -> int:  # pragma: no cover - compiled
-    """Write what `slidejoin.kernels.scans.comparing.compare_blocks` does, key by key.
-
-    This is the paper's Non-SIMD join: a branch for each key, so that the compiler makes no vectors of it. Arrays as
-    there; there is room for all entries. O(rows * probes).
-    """
-    total: Any = np.int64(0)
-    for window in range(first, last, size):
-        for i in range(begin, end):
-            low, high = lo[0, U64(i)], hi[0, U64(i)]
-            low_seen, high_seen = seen_from[U64(i)], seen_to[U64(i)]
-            for row in range(window, min(window + size, last)):
-                key = keys[U64(row)]
-                if low <= key <= high:
-                    ordinal = ordinals[U64(row)]
-                    if low_seen <= ordinal < high_seen:
-                        entries[U64(total)] = ordinal
-                        which[U64(total)] = i - begin
-                        total += 1
-    return int(total)
 
 
 @kernel(types.int64, types.int64, returns=types.int64)
@@ -107,7 +66,8 @@ class Scanned:
         self.rows, self.probes = rows, probes
         self._keys = np.arange(rows) * 0x9E3779B1 & ((1 << 31) - 1)
         self._ordinals = np.arange(rows)
-        self._lo = np.linspace(0, 1 << 31, probes, endpoint=False, dtype=np.int64).reshape(1, -1) + 7
+        # Inside the range of every basic window's keys: others would not be read.
+        self._lo = ((2 * np.arange(probes, dtype=np.int64) + 1) * ((1 << 30) // probes)).reshape(1, -1)
         self._hi = self._lo + 1000
         self._seen_from, self._seen_to = np.zeros(probes, np.int64), np.full(probes, rows, np.int64)
         room = max(4 * WORDS_AT_ONCE * probes, rows // 64)
@@ -126,8 +86,8 @@ class Scanned:
         lo, hi, seen_from, seen_to = self._lo, self._hi, self._seen_from, self._seen_to
         out, which, room = self._entries, self._which, self._entries.size
         if scan == SCALAR:
-            return lambda: compare_scalar(
-                keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, out, which
+            return lambda: compare_one_by_one(
+                keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, room, out, which
             )
         if scan == LANES:
             return lambda: compare_blocks(
@@ -141,14 +101,14 @@ class Scanned:
 
 
 def _best(call: Callable[[], object]) -> float:
-    """Return the fewest seconds of some calls; the shortest ones are repeated."""
-    start = perf_counter()
+    """Return the fewest seconds of this thread for a call; the shortest calls are repeated."""
+    start = thread_time()
     call()
-    times = max(1, int(200e-6 / max(perf_counter() - start, 1e-7)))
+    times = max(1, int(200e-6 / max(thread_time() - start, 1e-7)))
     best = float("inf")
     for _ in range(TURNS):
-        start = perf_counter()
+        start = thread_time()
         for _ in range(times):
             call()
-        best = min(best, (perf_counter() - start) / times)
+        best = min(best, (thread_time() - start) / times)
     return best

@@ -13,7 +13,7 @@ A punctuation, the paper's star, is a row that is NULL in all columns but the la
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -146,7 +146,7 @@ def _with(table: pa.Table, rows: int, placed: _Placed, start: int) -> pa.Table:
     sides[at[~placed.by_left]] = 1
     done, stored = np.zeros(rows + stars, np.int64), np.full(rows + stars, -1)
     done[at], stored[at] = placed.done, placed.stored_done
-    side = pa.DictionaryArray.from_arrays(pa.array(sides, mask=~is_star), pa.array(["left", "right"])).cast(pa.string())
-    marks = [side, pa.array(done, mask=~is_star), pa.array(stored, mask=stored < 0)]
+    which: pa.Array[Any] = pa.array(sides, mask=~is_star)
+    marks = [pa.array(["left", "right"]).take(which), pa.array(done, mask=~is_star), pa.array(stored, mask=stored < 0)]
     schema = pa.schema([*table.schema, *PUNCTUATION])
     return pa.Table.from_arrays([*columns, *marks], schema=schema)

@@ -25,9 +25,9 @@ POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64(
 """The schema of ``output="positions"``: the ordinals of the two rows of each pair."""
 
 
-PUNCTUATION = pa.schema(
-    [pa.field("punctuation", pa.string()), pa.field("rows_done", pa.int64()), pa.field("stored_done", pa.int64())]
-)
+_MARKS: dict[str, pa.DataType] = {"punctuation": pa.string(), "rows_done": pa.int64(), "stored_done": pa.int64()}
+
+PUNCTUATION = pa.schema(_MARKS)
 """The columns behind all others where the output carries punctuations, see `slidejoin.operator.punctuation`."""
 
 

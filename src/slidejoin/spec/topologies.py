@@ -26,7 +26,7 @@ __all__ = [
     "topology_of",
 ]
 
-MOST_CORES = MOST_WORKERS = 1024
+MOST_CORES = 1024
 
 ORDERINGS = ("none", "outer", "probe", "inner", "strict")
 """How precisely join cores punctuate what they find, see `SplitJoin`."""

@@ -108,13 +108,14 @@ class DividedTopology(TopologySteps):
             found = self._sent(again)
         return self._candidates(batches, found), inexact
 
-    def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[Candidates]:
+    def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates]:
         """Find candidates for rows that are inserted already, with ordinals from `first` on."""
         self._refit()
         batches = {role: self._batch(role, part, first) for role in SIDES}
         message = CoreMessage(self._indexes(), dict(first), part)
         self._ask(message, batches, set())
-        return self._candidates(batches, self._sent(message))
+        slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
+        yield self._merged(slots, self._sent(message))
 
     # -- distribution ------------------------------------------------------------------------------------------------
 

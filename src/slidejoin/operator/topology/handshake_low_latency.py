@@ -28,7 +28,7 @@ from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.topology.divided import DividedTopology
 from slidejoin.runtime.actors import Actor, Round
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.topologies import HandshakeLowLatency
+from slidejoin.spec.topologies import MOST_CORES, HandshakeLowLatency
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Coordinator", "HandshakeLowLatencyTopology"]
 
 STEPS: dict[Side, int] = {"left": 1, "right": -1}
-"""The directions in which the rows of the sides pass the chain; what expires passes it the other way."""
+"""The directions in which the rows of the sides pass the chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ class Coordinator:
             if self._plan.config.self_join:
                 first = dict.fromkeys(SIDES, min(first.values()))
             for side, ordinal in first.items():
-                told = self._told.get(side, message.kept[side])
+                # Of a join that was restored, the last ones are sufficient: all cores hear of them.
+                told = self._told.get(side, max(ordinal - MOST_CORES, 0))
                 if ordinal > told:
                     gone[side] = Expired(np.arange(told, ordinal), None)
                     self._told[side] = ordinal
@@ -126,7 +127,7 @@ class Coordinator:
 
 
 @dataclass(slots=True)
-class Link:
+class ChainLink:
     """One core of the chain, for one message of both streams."""
 
     core: JoinCore
@@ -194,10 +195,11 @@ class HandshakeLowLatencyTopology(DividedTopology):
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
         flows = [Passing(side, STEPS[side], None) for side in SIDES]
         if message.rows:
+            # What has expired goes ahead of the rows, so that these find room.
             gone = self._coordinator.expired(message)
-            flows += [Passing(side, -STEPS[side], expired) for side, expired in gone.items()]
+            flows = [Passing(side, STEPS[side], expired) for side, expired in gone.items()] + flows
         once = Round(self._threads(message.size))
-        links = [Link(core, len(self.cores), message) for core in self.cores]
+        links = [ChainLink(core, len(self.cores), message) for core in self.cores]
         actors = [Actor(partial(link.handle, once)) for link in links]
         for number, link in enumerate(links):
             link.neighbours = {step: actors[number + step] for step in (1, -1) if 0 <= number + step < len(links)}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.output import Candidates
     from slidejoin.operator.punctuation import Stars
     from slidejoin.sides import Side
 
@@ -31,8 +32,10 @@ class JoinTopology(ABC):
     fuses: bool = False
     """Whether pushes may take the fused path, which uses the windows' indexes directly."""
 
-    largest_slice: int = LARGEST_SLICE
-    """Arrivals that are inserted and probed together at most: what they produce leaves the join together."""
+    @property
+    def largest_slice(self) -> int:
+        """Arrivals that are inserted and probed together at most: what they produce leaves the join together."""
+        return LARGEST_SLICE
 
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         """Return an empty index for one side's window, with that algorithm inside."""
@@ -43,9 +46,7 @@ class JoinTopology(ABC):
         """Only insert the rows of a slice, with ordinals from `first` on."""
 
     @abstractmethod
-    def run(
-        self, part: Push, first: dict[Side, int]
-    ) -> tuple[Iterator[RangeCandidates | PositionCandidates], set[int]]:
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
         """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
 
         The set holds the terms that are not exact for these rows: their candidates have to be rechecked.

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
 __all__ = ["InnerOrder", "SplitJoinTopology"]
 
-RELEASED = 1 << 14
-"""Arrivals whose results leave the join together at least, if as many came; punctuations stand between them."""
+RELEASED = 1 << 16
+"""Arrivals whose results leave the join together at least, if as many came; punctuations stand between them. With a
+quarter of it, pushes of 2^15 rows took 20 % longer than with no order at all; now they take as long."""
 
 
 class SplitJoinTopology(DividedTopology):
@@ -70,7 +71,7 @@ class SplitJoinTopology(DividedTopology):
         )
 
     @property
-    def largest_slice(self) -> int:  # type: ignore[override] - it follows the precision
+    def largest_slice(self) -> int:
         """Arrivals whose results leave the join together, at a punctuation."""
         now = self.precision.now
         return LARGEST_SLICE if now.level == "none" else max(RELEASED, now.every)
