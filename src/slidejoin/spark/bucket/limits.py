@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.job.streams_spec import StreamsSpec
     from slidejoin.spark.state.bucket_state import Manifest
 
 __all__ = ["BUCKET_BYTES", "Room", "parse_bytes"]
@@ -80,7 +80,7 @@ class Room:
         For the message.
     """
 
-    def __init__(self, spec: SparkJoinSpec, bucket: int) -> None:
+    def __init__(self, spec: SparkJoinSpec | StreamsSpec, bucket: int) -> None:
         self._limit = spec.bucket_bytes
         self._bucket = bucket
         self._buckets = len(spec.buckets)
@@ -127,7 +127,7 @@ class Room:
         )
         raise MemoryLimitError(msg)
 
-    def check_columns(self, rows: Mapping[Side, pa.Table], stored: Mapping[Side, pa.Schema]) -> None:
+    def check_columns(self, rows: Mapping[str, pa.Table], stored: Mapping[str, pa.Schema]) -> None:
         """Check whether the columns of the new segment fit into Arrow arrays.
 
         Raises
