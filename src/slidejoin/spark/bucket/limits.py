@@ -7,7 +7,7 @@ fails here has lost nothing: it can be restarted from its checkpoint with a high
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.errors import MemoryLimitError
 from slidejoin.rows.widths import varies
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from slidejoin.spark.state.bucket_state import Manifest
 
 __all__ = ["BUCKET_BYTES", "Room", "parse_bytes"]
+
+Named = TypeVar("Named", bound=str)
 
 BUCKET_BYTES = "spark.slidejoin.bucketBytes"
 
@@ -127,7 +129,7 @@ class Room:
         )
         raise MemoryLimitError(msg)
 
-    def check_columns(self, rows: Mapping[str, pa.Table], stored: Mapping[str, pa.Schema]) -> None:
+    def check_columns(self, rows: Mapping[Named, pa.Table], stored: Mapping[Named, pa.Schema]) -> None:
         """Check whether the columns of the new segment fit into Arrow arrays.
 
         Raises

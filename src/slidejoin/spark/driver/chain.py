@@ -97,7 +97,8 @@ def chain_of(plan: MultiPlan, buckets: int) -> tuple[ChainLink, ...]:
     best: tuple[int, tuple[ChainLink, ...]] | None = None
     for first in plan.streams:
         links: list[ChainLink] = []
-        cost, bound = 0, (first,)
+        cost = 0
+        bound: tuple[int, ...] = (first,)
         while len(bound) < len(plan.streams):
             found = [_link(plan, bound, stream, buckets) for stream in plan.streams if stream not in bound]
             price, link = min(found, key=lambda one: one[0])

@@ -16,7 +16,7 @@ from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.truth.hashes import mix
-from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.arrow_buffers import array_of, by_name
 from slidejoin.rows.widths import bytes_of, widths_of
 from slidejoin.spark.job.grids import bucket_of
 from slidejoin.spark.job.streams_spec import routing_terms, streams_plan_of
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["pack_streams", "places_of"]
 
-SCHEMA = pa.schema(
-    [("bucket", pa.int64()), ("side", pa.int8()), ("task", pa.int64()), ("first", pa.int64()), ("block", pa.binary())]
-)
+FIELDS = {"bucket": pa.int64(), "side": pa.int8(), "task": pa.int64(), "first": pa.int64(), "block": pa.binary()}
+
+SCHEMA = pa.schema([pa.field(name, kind) for name, kind in FIELDS.items()])
 """A block, its stream, the task that packed it, and the place of its first row among those that the task packed."""
 
 
@@ -75,9 +75,10 @@ def _blocks(spec: StreamsSpec, stream: int, held: list[pa.Table], of: tuple[int,
         ends = [0, *(np.flatnonzero(np.diff(buckets[first:last])) + 1).tolist(), last - first]
         for start, stop in pairwise(first + end for end in ends):
             if start < stop:
-                copies = table.take(pa.array(rows[start:stop]))
+                chosen: NDArray[np.int64] = rows[start:stop]
+                copies = table.take(array_of(chosen))
                 bucket = spec.buckets[int(buckets[start])]
-                yield _packed([bucket], stream, (of[0], of[1] + int(rows[start])), to_value(to_block(copies)))
+                yield _packed([bucket], stream, (of[0], of[1] + int(chosen[0])), to_value(to_block(copies)))
 
 
 def places_of(spec: StreamsSpec, stream: int, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

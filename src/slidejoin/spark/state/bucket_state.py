@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slidejoin.sides import Side
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["BucketState", "Manifest", "check_join", "digest"]
@@ -119,7 +120,7 @@ class Manifest:
             raise StateError(msg)
         return manifest
 
-    def check_arrived(self, before: Mapping[str, int]) -> None:
+    def check_arrived(self, before: Mapping[Side, int]) -> None:
         """Check how many rows the sequencer of a count window says had arrived before this micro-batch.
 
         Raises
@@ -129,9 +130,10 @@ class Manifest:
         """
         if self.batch is None:
             return
-        known = self.arrived or dict.fromkeys(SIDES, 0)
-        if known != before:
-            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (before, known)]
+        known: Mapping[str, int] = self.arrived or dict.fromkeys(SIDES, 0)
+        told: Mapping[str, int] = dict(before.items())
+        if known != told:
+            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (told, known)]
             msg = (
                 f"the sequencer has numbered {counts[0]} rows before this micro-batch, but bucket {self.bucket} has "
                 f"received {counts[1]}: the checkpoint has lost state. {WHAT_TO_DO}"
