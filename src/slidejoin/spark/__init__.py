@@ -1,6 +1,7 @@
 """The join on Spark Structured Streaming.
 
 - `stream_join`: two DataFrames, streaming or static, joined into one.
+- `multi_join`: two or more DataFrames joined at once.
 - `explain_join`: how a join would run, and why.
 - `advised_settings`: settings to create a session for joins with.
 - `watch`: the progress of joins, micro-batch by micro-batch.
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slidejoin.spark.driver.explain import JoinExplanation, explain_join
+    from slidejoin.spark.driver.explain_streams import StreamsExplanation
     from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
+    from slidejoin.spark.driver.multi_join import multi_join
     from slidejoin.spark.driver.stream_join import stream_join
     from slidejoin.spark.job.checks import SparkJoinError, check_java
     from slidejoin.spark.job.settings import advised_settings
@@ -32,11 +35,13 @@ __all__ = [
     "JoinProgress",
     "SegmentInfo",
     "SparkJoinError",
+    "StreamsExplanation",
     "Watch",
     "advised_settings",
     "check_java",
     "explain_join",
     "inspect_state",
+    "multi_join",
     "stream_join",
     "watch",
 ]
@@ -46,9 +51,11 @@ _HOME |= {
     "SparkJoinError": "job.checks",
     "check_java": "job.checks",
     "stream_join": "driver.stream_join",
+    "multi_join": "driver.multi_join",
     "advised_settings": "job.settings",
 }
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")
+_HOME["StreamsExplanation"] = "driver.explain_streams"
 _HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "metrics.watch")
 
 

@@ -155,7 +155,7 @@ def _state(
     manifest = state.manifest(spec.described())
     if spec.numbered:
         manifest.check_arrived(arrived.before or {})
-        manifest.arrived = arrived.after
+        manifest.arrived = None if arrived.after is None else dict(arrived.after.items())
     return state, manifest
 
 

@@ -7,7 +7,7 @@ fails here has lost nothing: it can be restarted from its checkpoint with a high
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.errors import MemoryLimitError
 from slidejoin.rows.widths import varies
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.job.streams_spec import StreamsSpec
     from slidejoin.spark.state.bucket_state import Manifest
 
 __all__ = ["BUCKET_BYTES", "Room", "parse_bytes"]
+
+Named = TypeVar("Named", bound=str)
 
 BUCKET_BYTES = "spark.slidejoin.bucketBytes"
 
@@ -80,7 +82,7 @@ class Room:
         For the message.
     """
 
-    def __init__(self, spec: SparkJoinSpec, bucket: int) -> None:
+    def __init__(self, spec: SparkJoinSpec | StreamsSpec, bucket: int) -> None:
         self._limit = spec.bucket_bytes
         self._bucket = bucket
         self._buckets = len(spec.buckets)
@@ -127,7 +129,7 @@ class Room:
         )
         raise MemoryLimitError(msg)
 
-    def check_columns(self, rows: Mapping[Side, pa.Table], stored: Mapping[Side, pa.Schema]) -> None:
+    def check_columns(self, rows: Mapping[Named, pa.Table], stored: Mapping[Named, pa.Schema]) -> None:
         """Check whether the columns of the new segment fit into Arrow arrays.
 
         Raises

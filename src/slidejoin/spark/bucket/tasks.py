@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-    from slidejoin.sides import Side
     from slidejoin.spark.metrics.reporting import FigureReporter
 
 __all__ = [
@@ -25,6 +24,7 @@ __all__ = [
     "NUMBERED",
     "PACKED",
     "PARTIAL",
+    "STREAMS",
     "JoinTask",
     "SequenceTask",
     "pack_rows",
@@ -41,14 +41,17 @@ IN_ORDER = f"sequencer bigint, {PACKED}, task bigint, first bigint, places binar
 NUMBERED = "bucket bigint, side tinyint, numbers binary, block binary"
 """Columns between the sequencer and joining."""
 
+STREAMS = "bucket bigint, side tinyint, task bigint, first bigint, block binary"
+"""Columns between packing and joining of many streams."""
+
 PARTIAL = "home bigint, block binary"
 """Columns between joining and summing, where counts are partial."""
 
 
 def pack_task(
-    spec: bytes, side: Side, cache: str | None
+    spec: bytes, stream: str, cache: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of `mapInArrow`: one side's rows to blocks.
+    """Return the function of `mapInArrow`: the rows of one side, or stream, to blocks.
 
     Spark pickles a nested function by value, so this one can report the problem on a worker that has no slidejoin, or
     another version. It needs only the standard library.
@@ -74,23 +77,30 @@ def pack_task(
             raise another_version(version)
         from slidejoin.spark.bucket.tasks import pack_rows
 
-        yield from pack_rows(spec, side, cache, batches)
+        yield from pack_rows(spec, stream, cache, batches)
 
     return packed
 
 
 def pack_rows(
-    spec: bytes, side: Side, cache: str | None, batches: Iterator[pa.RecordBatch]
+    spec: bytes, stream: str, cache: str | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Pack a task's rows."""
     ready(cache)
     from pyspark import TaskContext
 
-    from slidejoin.spark.job.join_spec import join_spec_of
+    from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
+
+    task, join = TaskContext.get(), join_spec_of(spec)
+    number = 0 if task is None else task.partitionId()
+    if isinstance(join, StreamsSpec):
+        from slidejoin.spark.route.pack_streams import pack_streams
+
+        yield from pack_streams(join, join.streams.index(stream), batches, number)
+        return
     from slidejoin.spark.route.pack import pack
 
-    task = TaskContext.get()
-    yield from pack(join_spec_of(spec), side, batches, 0 if task is None else task.partitionId())
+    yield from pack(join, "left" if stream == "left" else "right", batches, number)
 
 
 class SequenceTask(StatefulProcessor):
@@ -117,10 +127,13 @@ class SequenceTask(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Hand on the blocks of a micro-batch with numbers for their rows."""
         ready(self.cache)
-        from slidejoin.spark.job.join_spec import join_spec_of
+        from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
         from slidejoin.spark.route.sequencing import sequence
 
         spec = join_spec_of(self.spec)
+        if isinstance(spec, StreamsSpec):
+            msg = "many streams have no sequencer: one bucket numbers their rows"
+            raise TypeError(msg)
         yield from sequence(spec, self.variables if spec.streaming else None, rows)
 
     def close(self) -> None:
@@ -153,8 +166,7 @@ class JoinTask(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Join one bucket's blocks with its state."""
         ready(self.cache)
-        from slidejoin.spark.bucket.join_bucket import join_bucket
-        from slidejoin.spark.job.join_spec import join_spec_of
+        from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
         from slidejoin.spark.metrics.figures import Figures, figures_frame, without_figures
         from slidejoin.spark.state.variables import micro_batch
 
@@ -162,7 +174,14 @@ class JoinTask(StatefulProcessor):
         spec = join_spec_of(self.spec)
         watermark = None if spec.numbered else self.variables.watermark()
         figures = Figures(key[0])
-        frames = join_bucket(spec, self.variables, rows, watermark, key[0], micro_batch(), figures)
+        if isinstance(spec, StreamsSpec):
+            from slidejoin.spark.bucket.streams_bucket import streams_bucket
+
+            frames = streams_bucket(spec, self.variables, rows, watermark, key[0], micro_batch(), figures)
+        else:
+            from slidejoin.spark.bucket.join_bucket import join_bucket
+
+            frames = join_bucket(spec, self.variables, rows, watermark, key[0], micro_batch(), figures)
         if spec.observed:
             yield from map(without_figures, frames)
             yield figures_frame(spec, figures)

@@ -45,15 +45,31 @@ from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_na
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
+    from slidejoin.spark.job.streams_spec import StreamsSpec
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
-__all__ = ["bound_to", "check_names", "check_order", "pipeline", "quoted", "result_type", "schema_of", "wired"]
+__all__ = [
+    "CACHE_DIR",
+    "ZEROS",
+    "bound_to",
+    "bucketed",
+    "check_columns",
+    "check_names",
+    "check_order",
+    "pipeline",
+    "quoted",
+    "result_type",
+    "schema_of",
+    "wired",
+]
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
@@ -235,12 +251,23 @@ def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
         If a side has another column of that name.
     """
     for side, frame in frames.items():
-        exact = str(frame.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
-        columns = frame.columns if exact else [name.lower() for name in frame.columns]
-        for name in spec.given(side).names:
-            if columns.count(name if exact else name.lower()) > 1:
-                msg = f"the {side} side has more than one column named {name!r} for Spark; rename all but one of them"
-                raise PredicateError(msg)
+        check_columns(frame, f"the {side} side", spec.given(side).names)
+
+
+def check_columns(frame: DataFrame, whose: str, names: Iterable[str]) -> None:
+    """Check that Spark finds one column for each of these names of an input, which is given in words.
+
+    Raises
+    ------
+    PredicateError
+        If it finds several.
+    """
+    exact = str(frame.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
+    columns = frame.columns if exact else [name.lower() for name in frame.columns]
+    for name in names:
+        if columns.count(name if exact else name.lower()) > 1:
+            msg = f"{whose} has more than one column named {name!r} for Spark; rename all but one of them"
+            raise PredicateError(msg)
 
 
 def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructType) -> DataFrame:
@@ -258,21 +285,29 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
     if spec.numbered:
         sequencer = SequenceTask(pickled, spec.cache)
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
-    name = join_name(_predicate(spec.config))
-    observed, told = spec.observed, None
-    if spec.streaming and not observed:
+    joined = bucketed(packed, pickled, spec, _predicate(spec.config), PARTIAL if spec.partial else result)
+    return joined.groupBy("home").applyInArrow(sum_task(spec.cache), result) if spec.partial else joined
+
+
+def bucketed(
+    packed: DataFrame, pickled: bytes, spec: SparkJoinSpec | StreamsSpec, predicate: str, result: StructType | str
+) -> DataFrame:
+    """Add the operator of the buckets to packed rows; its figures are reported under the predicate."""
+    name, told, out = join_name(predicate), None, result
+    if spec.streaming and not spec.observed:
         told = teller(packed.sparkSession, name)
-    out: StructType | str = PARTIAL if spec.partial else result
-    if observed:
+    if spec.observed:
         out = (
-            f"{PARTIAL}, {COLUMN} string" if spec.partial else StructType([*result, StructField(COLUMN, StringType())])
+            f"{result}, {COLUMN} string"
+            if isinstance(result, str)
+            else StructType([*result, StructField(COLUMN, StringType())])
         )
     task = JoinTask(pickled, spec.cache, told)
     joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", TIMERS)
-    if observed:
+    if spec.observed:
         joined = joined.observe(OBSERVED + name, F.collect_list(COLUMN).alias(COLUMN))
         joined = joined.where(F.col(COLUMN).isNull()).drop(COLUMN)
-    return joined.groupBy("home").applyInArrow(sum_task(spec.cache), result) if spec.partial else joined
+    return joined
 
 
 def _predicate(config: JoinSpec) -> str:

@@ -7,24 +7,24 @@
     b ─┘                   ├─▶ link ─▶ (a, b, c) ─▶ result
     c ─────────────────────┘
 
-Each link joins what was found so far with one more stream. Its left rows are *partial combinations*, whose event time is
-their match time, the largest of their rows'.
+Each link joins what was found so far with one more stream. Its left rows are *partial combinations*, whose event time
+is their match time, the largest of their rows'.
 
-**Scope.** The law: for every row of a combination the largest event time in it, less the row's own, is at most the length
-of the row's stream. Let M be the match time of a partial combination, t the time of the new row, and L its length.
+**Scope.** The law: for every row of a combination the largest event time in it, less the row's own, is at most the
+length of the row's stream. Let M be the match time of a partial combination, t the time of the new row, L its length.
 
 - M - t <= L is the window of the link's right side.
-- t - t_i <= L_i, for each row i of the partial combination, is a part of the link's predicate. If t <= M, it holds where
-  M - t_i <= L_i does, which earlier links have checked.
-- From the second it follows that t - M <= the largest L_i. That is the window of the left side: it says how long partial
-  combinations are kept, and leaves out nothing that the predicate would let pass.
+- t - t_i <= L_i, for each row i of the partial combination, is a part of the link's predicate. If t <= M, it holds
+  where M - t_i <= L_i does, which earlier links have checked.
+- From the second it follows that t - M <= the largest L_i. That is the window of the left side: it says how long
+  partial combinations are kept, and leaves out nothing that the predicate would let pass.
 
 **Lateness.** A query has one watermark, the smallest of all inputs', and every link judges the rows of its input by the
 watermark with which the micro-batch began. So each row is late or not as in one operator. A partial combination is
-produced in the micro-batch in which its last row arrives. That row was in time, so that M is not below the watermark: no
-link takes a partial combination for late. A link keeps rows until the watermark passes their time plus the window, and a
-row that is not late is not below the watermark: whatever it can still match is there. In which order rows arrive within
-a micro-batch does not matter, because the scope depends on event times alone.
+produced in the micro-batch in which its last row arrives. That row was in time, so that M is not below the watermark:
+no link takes a partial combination for late. A link keeps rows until the watermark passes their time plus the window,
+and a row that is not late is not below the watermark: whatever it can still match is there. In which order rows arrive
+within a micro-batch does not matter, because the scope depends on event times alone.
 """
 
 from __future__ import annotations
@@ -91,13 +91,14 @@ class ChainLink:
 def chain_of(plan: MultiPlan, buckets: int) -> tuple[ChainLink, ...]:
     """Return the links in the order that costs least: equalities before bands, and cross products last.
 
-    From each stream the cheapest link is added, again and again; of these chains the cheapest is taken, among equal ones
-    that of the streams declared first. The order is a function of the join alone, as a checkpoint belongs to it.
+    From each stream the cheapest link is added, again and again; of these chains the cheapest is taken, among equal
+    ones that of the streams declared first. The order is a function of the join alone, as a checkpoint belongs to it.
     """
     best: tuple[int, tuple[ChainLink, ...]] | None = None
     for first in plan.streams:
         links: list[ChainLink] = []
-        cost, bound = 0, (first,)
+        cost = 0
+        bound: tuple[int, ...] = (first,)
         while len(bound) < len(plan.streams):
             found = [_link(plan, bound, stream, buckets) for stream in plan.streams if stream not in bound]
             price, link = min(found, key=lambda one: one[0])
@@ -165,7 +166,9 @@ def _length(plan: MultiPlan, stream: int) -> Span:
 def _window(plan: MultiPlan, link: ChainLink) -> TimeWindow:
     left_on = _time(plan, link.bound[0]) if len(link.bound) == 1 else MATCH_TIME
     longest = max((_length(plan, stream) for stream in link.bound), key=lambda length: length.nanoseconds)
-    return TimeWindow(left=longest, right=_length(plan, link.stream), left_on=left_on, right_on=_time(plan, link.stream))
+    return TimeWindow(
+        left=longest, right=_length(plan, link.stream), left_on=left_on, right_on=_time(plan, link.stream)
+    )
 
 
 def _predicate(plan: MultiPlan, link: ChainLink) -> Expr:

@@ -76,9 +76,7 @@ def lateness_ms(window: TimeWindow) -> int:
     return lateness.nanoseconds // MILLISECOND
 
 
-def marked(
-    frame: DataFrame, whose: str, window: TimeWindow, column: str, earlier: int = 0
-) -> tuple[DataFrame, int]:
+def marked(frame: DataFrame, whose: str, window: TimeWindow, column: str, earlier: int = 0) -> tuple[DataFrame, int]:
     """Return a streaming frame whose event-time column has a watermark, and its delay in milliseconds.
 
     `whose` is the input in words, `column` its event time, and `earlier` the number of watermarks upstream, in

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.arguments import shown
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.plan.explanation import explained_terms
@@ -17,6 +19,8 @@ from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.sides import SIDES
+from slidejoin.spark.driver.explain_streams import StreamsExplanation, explained_streams
+from slidejoin.spark.driver.multi_join import wired_streams
 from slidejoin.spark.driver.stream_join import wired_join
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
@@ -40,6 +44,18 @@ __all__ = ["JoinExplanation", "explain_join"]
 
 SAMPLE_ROWS = 100_000
 """Most rows of a sample that are read."""
+
+OF_TWO: dict[str, object] = {
+    "right": None,
+    "how": "inner",
+    "suffix": "_right",
+    "self_join": False,
+    "aliases": ("l", "r"),
+    "strategy": "auto",
+    "spread": 1,
+    "sample": None,
+}
+"""Arguments that only a join of two has, with their defaults."""
 
 UNEVEN = 1.5
 """Load of the fullest bucket, in means, from which on spreads are tried."""
@@ -106,6 +122,20 @@ class JoinExplanation:
         return f"{each} of the mean" if len(self.loads) > 1 else "all rows in one bucket"
 
 
+@overload
+def explain_join(
+    left: Mapping[str, DataFrame],
+    *,
+    on: str | Expression,
+    window: Mapping[str, Window],
+    order_by: str | None = None,
+    output: Output = "pairs",
+    select: Iterable[str] | None = None,
+    partitions: int | None = None,
+) -> StreamsExplanation: ...
+
+
+@overload
 def explain_join(
     left: DataFrame,
     right: DataFrame | None = None,
@@ -123,13 +153,34 @@ def explain_join(
     spread: int = 1,
     partitions: int | None = None,
     sample: object = None,
-) -> JoinExplanation:
-    """Tell how `stream_join` would run with these arguments, and why; nothing is started.
+) -> JoinExplanation: ...
+
+
+def explain_join(
+    left: DataFrame | Mapping[str, DataFrame],
+    right: DataFrame | None = None,
+    *,
+    on: str | Expr | Expression,
+    window: Window | Mapping[str, Window],
+    order_by: str | None = None,
+    how: JoinType = "inner",
+    output: Output = "pairs",
+    select: Iterable[str] | None = None,
+    suffix: str = "_right",
+    self_join: bool = False,
+    aliases: tuple[str, str] = ("l", "r"),
+    strategy: StrategyName = "auto",
+    spread: int = 1,
+    partitions: int | None = None,
+    sample: object = None,
+) -> JoinExplanation | StreamsExplanation:
+    """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
 
     Parameters
     ----------
     left, right, on, window, order_by, how, output, select, suffix, self_join, aliases, strategy, spread, partitions
-        As for `stream_join`.
+        As for `stream_join`. With a dict of DataFrames as `left`, `on`, `window`, `order_by`, `output`, `select` and
+        `partitions` are those of `multi_join`, and there are no others.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
         or a static DataFrame; two of them, left and right, unless it is a self-join. The first 100,000 rows of each are
@@ -137,7 +188,7 @@ def explain_join(
 
     Returns
     -------
-    JoinExplanation
+    JoinExplanation or StreamsExplanation
         Print it.
 
     Raises
@@ -150,6 +201,17 @@ def explain_join(
     >>> from slidejoin.spark import explain_join
     >>> print(explain_join(trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=…))  # doctest: +SKIP
     """
+    if isinstance(left, Mapping):
+        given = {"right": right, "how": how, "suffix": suffix, "self_join": self_join, "aliases": aliases}
+        _check_alone(given | {"strategy": strategy, "spread": spread, "sample": sample})
+        return explained_streams(
+            wired_streams(
+                left, on=on, window=window, order_by=order_by, output=output, select=select, partitions=partitions
+            )
+        )
+    if isinstance(window, Mapping):
+        msg = "window= is a dict, but left is one DataFrame: give a window, or a dict of DataFrames with these names"
+        raise SparkJoinError(msg)
     _, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
@@ -186,6 +248,17 @@ def explain_join(
         spreads=spreads,
         plan=_plan_text(plan),
     )
+
+
+def _check_alone(given: Mapping[str, object]) -> None:
+    """Refuse arguments that many streams do not have."""
+    for name, value in given.items():
+        if value != OF_TWO[name]:
+            msg = (
+                f"{name}={shown(value)} is for a join of two; many streams, given as a dict, have on, window, "
+                "order_by, output, select and partitions. Leave it out"
+            )
+            raise SparkJoinError(msg)
 
 
 def _counted(spec: SparkJoinSpec, side: Side, table: pa.Table) -> Any:  # noqa: ANN401 - an array

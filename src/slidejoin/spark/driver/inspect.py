@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.arguments import shown, whole_number
 from slidejoin.display import table_html
 from slidejoin.errors import ArgumentTypeError, StateError
+from slidejoin.sides import SIDES
 from slidejoin.spark.job.buckets import bucket_ids, partition_of
 from slidejoin.spark.job.checks import check_spark, is_connect
 from slidejoin.spark.job.join_spec import HIDDEN, window_from_state
@@ -34,10 +35,9 @@ __all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "aligned",
 JOIN = frozenset({"join", "manifest", "segments"})
 SEQUENCER = frozenset({"join", "totals"})
 
-COLUMNS = ("bucket", "store", "watermark", "segments", "left rows", "right rows", "bytes")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-FIRST = ("on", "window", "order_by", "how", "output", "self_join", "strategy", "partitions")
+FIRST = ("on", "streams", "window", "order_by", "how", "output", "self_join", "strategy", "partitions")
 """The first items of the description of a join."""
 
 _NAMES = "|".join(sorted(HIDDEN))
@@ -51,8 +51,8 @@ class SegmentInfo:
 
     Attributes
     ----------
-    side : {"left", "right"}
-        The stream that its rows are of; a self-join keeps all as left.
+    side : str
+        The stream that its rows are of: left or right, of a self-join left, or the name of one of many streams.
     id : str
         Its name, as errors and cache files have it.
     rows, bytes : int
@@ -61,7 +61,7 @@ class SegmentInfo:
         How often its rows have been merged with others.
     """
 
-    side: Side
+    side: str
     id: str
     rows: int
     bytes: int
@@ -81,7 +81,7 @@ class BucketInfo:
     watermark_ms : int or None
         The watermark of the last one, in milliseconds since 1970; None for count windows, 0 while there was none.
     segments : tuple of SegmentInfo
-        Left ones first, each side's oldest first.
+        Left ones first, or those of the first of many streams, each stream's oldest first.
     """
 
     bucket: int
@@ -95,7 +95,7 @@ class BucketInfo:
         """Bytes of all segments."""
         return sum(segment.bytes for segment in self.segments)
 
-    def rows(self, side: Side) -> int:
+    def rows(self, side: str) -> int:
         """Return how many rows of one stream are kept."""
         return sum(segment.rows for segment in self.segments if segment.side == side)
 
@@ -138,7 +138,13 @@ class JoinInfo:
         """Bytes of all buckets."""
         return sum(bucket.bytes for bucket in self.buckets)
 
-    def rows(self, side: Side) -> int:
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Left and right, or the names of many streams."""
+        names = self.described.get("streams")
+        return SIDES if names is None else tuple(names.split(", "))
+
+    def rows(self, side: str) -> int:
         """Return how many rows of one stream are kept in all buckets, a copy in each of them counted."""
         return sum(bucket.rows(side) for bucket in self.buckets)
 
@@ -153,10 +159,13 @@ class JoinInfo:
 
     def table(self) -> list[tuple[str, ...]]:
         """Return the buckets as a table: names of columns, one row for each bucket, one of sums."""
+        streams = self.streams
+        columns = ("bucket", "store", "watermark", "segments", *(f"{stream} rows" for stream in streams), "bytes")
         rows = [
-            (str(one.bucket), str(one.partition), _watermark(one.watermark_ms), *_sums(one)) for one in self.buckets
+            (str(one.bucket), str(one.partition), _watermark(one.watermark_ms), *_sums(one, streams))
+            for one in self.buckets
         ]
-        return [COLUMNS, *rows, ("all", "", "", *_sums(self))]
+        return [columns, *rows, ("all", "", "", *_sums(self, streams))]
 
     def __repr__(self) -> str:
         return "\n".join([*self.lines(), *aligned(self.table())])
@@ -166,8 +175,8 @@ class JoinInfo:
         return f"<pre>{escape(chr(10).join(self.lines()))}</pre>{table_html(header, rows)}"
 
 
-def _sums(part: JoinInfo | BucketInfo) -> tuple[str, ...]:
-    numbers = (len(part.segments), part.rows("left"), part.rows("right"), part.bytes)
+def _sums(part: JoinInfo | BucketInfo, streams: Sequence[str]) -> tuple[str, ...]:
+    numbers = (len(part.segments), *map(part.rows, streams), part.bytes)
     return tuple(f"{number:,}" for number in numbers)
 
 
@@ -295,7 +304,7 @@ def _for_people(described: Mapping[str, Any]) -> dict[str, Any]:
     """
     plain = dict(described)
     for name, value in plain.items():
-        if name == "window":
+        if name == "window" or name.startswith("window of "):
             plain[name] = str(window_from_state(value))
         elif isinstance(value, str):
             plain[name] = OF_OURS.sub("", value)

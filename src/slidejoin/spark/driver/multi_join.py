@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from slidejoin.arguments import shown
-from slidejoin.errors import ArgumentTypeError, PredicateError
-from slidejoin.plan.multiway.multi_plan import MultiPlan, make_multi_plan
-from slidejoin.spark.driver.assembly import check_order, schema_of
-from slidejoin.spark.driver.chain import ChainLink, chain_of, chained
+from slidejoin.errors import ArgumentTypeError, PredicateError, SchemaError, nearest
+from slidejoin.operator.ingest.order_by import sort_values_of
+from slidejoin.plan.multiway.multi_plan import make_multi_plan
+from slidejoin.spark.driver.assembly import ZEROS, check_columns, schema_of
+from slidejoin.spark.driver.chain import chain_of, chained
 from slidejoin.spark.driver.event_time import check_time_column, marked
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
+from slidejoin.spark.driver.streams_operator import as_one_operator, streams_spec
 from slidejoin.spark.driver.upstream import upstream_of
+from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
     SparkJoinError,
     check_frame,
@@ -21,10 +26,12 @@ from slidejoin.spark.job.checks import (
     check_running,
     check_session,
     check_state_store,
+    is_local,
 )
-from slidejoin.spark.job.interpreter import check_python
-from slidejoin.spark.job.key_classes import KeyClass, classes_of
+from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
+from slidejoin.spark.job.key_classes import classes_of
 from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spec.multi_spec import make_multi_spec
 from slidejoin.spec.window import TimeWindow
 
@@ -33,8 +40,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from slidejoin.plan.multiway.multi_plan import MultiPlan
     from slidejoin.predicate import Expression
+    from slidejoin.spark.driver.chain import ChainLink
+    from slidejoin.spark.job.streams_spec import StreamsSpec
     from slidejoin.spec.join_options import Output
+    from slidejoin.spec.multi_spec import MultiSpec
     from slidejoin.spec.window import Window
 
 __all__ = ["WiredStreams", "multi_join", "wired_streams"]
@@ -94,8 +105,8 @@ def multi_join(
 
     Notes
     -----
-    Where one equality holds between all streams, such as ``a.k = b.k AND b.k = c.k``, the join is one operator: each row
-    is sent once, to the bucket of its key. Otherwise it is a chain of joins of two, with the same results. Count windows
+    Where one key is equal in all streams, as with ``a.k = b.k AND b.k = c.k``, the join is one operator: each row is
+    sent once, to the bucket of its key. Otherwise it is a chain of joins of two, with the same results. Count windows
     are joined in one bucket. `explain_join` says which of these it is, and why.
 
     Rows arrive in the order of micro-batches, and inside one by event time, ties in the order of the streams. A row is
@@ -119,8 +130,13 @@ def multi_join(
     if wired.streaming:
         check_state_store(session)
         check_session(session)
-    marked_frames = _marked(wired)
-    return chained(marked_frames, wired.plan, wired.links, wired.names, len(wired.buckets))
+    given, delay, derived = _marked(wired)
+    if wired.one is None:
+        return chained(given, wired.plan, wired.links, wired.names, len(wired.buckets))
+    if is_local(session):
+        compile_ahead(wired.one.cache)
+    with workers_run_this_python(session):
+        return as_one_operator(given, wired.plan, replace(wired.one, derived=derived), delay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +152,8 @@ class WiredStreams:
         Their ids.
     names : tuple of str
         Of the result's columns, without the match time.
-    classes : tuple of KeyClass
-        The equal keys by which rows are routed; empty for a chain, and for count windows.
+    one : StreamsSpec or None
+        The join as one operator; None for a chain.
     links : tuple of ChainLink
         Of a chain; empty for one operator.
     why : str
@@ -148,7 +164,7 @@ class WiredStreams:
     plan: MultiPlan
     buckets: tuple[int, ...]
     names: tuple[str, ...]
-    classes: tuple[KeyClass, ...]
+    one: StreamsSpec | None
     links: tuple[ChainLink, ...]
     why: str
 
@@ -180,12 +196,7 @@ def wired_streams(
             "with select= and a column that names the row"
         )
         raise SparkJoinError(msg)
-    for one in spec.windows:
-        check_order_by(one, order_by)
-    for (name, frame), one in zip(given.items(), spec.windows, strict=True):
-        if isinstance(one, TimeWindow):
-            check_time_column(frame, f"stream {name!r}", one.right_on)
-    plan = make_multi_plan(spec, [schema_of(frame) for frame in given.values()])
+    plan = _planned(spec, given, order_by)
     names = tuple(field.name for field in plan.layout.schema)
     if MATCH_TIME in names and not spec.counted:
         msg = (
@@ -193,10 +204,62 @@ def wired_streams(
             f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
         )
         raise PredicateError(msg)
-    buckets = buckets_of(partitions, next(iter(given.values())).sparkSession)
+    session = next(iter(given.values())).sparkSession
+    if spec.counted:
+        if partitions not in {None, 1}:
+            msg = (
+                f"partitions={shown(partitions)}: count windows of many streams are joined in one bucket, because each "
+                "of several would count only the rows that it gets; leave partitions out, or use time windows"
+            )
+            raise SparkJoinError(msg)
+        by = _checked_order(given, order_by)
+        one = streams_spec(given, plan, (), names, bucket_ids(1), by)
+        why = f"count windows count the rows of whole streams, which one bucket sees, in the order of {by}"
+        return WiredStreams(given, plan, one.buckets, names, one, (), why)
+    buckets = buckets_of(partitions, session)
     classes, reason = classes_of(plan)
-    links = chain_of(plan, len(buckets))
-    return WiredStreams(given, plan, buckets, names, classes, links, reason)
+    if classes:
+        one = streams_spec(given, plan, classes, names, buckets, None)
+        why = "one key is equal in all rows of a combination, so that each row is sent once and they meet in one bucket"
+        return WiredStreams(given, plan, buckets, names, one, (), why)
+    if spec.output == "count":
+        msg = (
+            f"output='count' needs one operator, and {reason}. Add such an equality; or use output='pairs', which a "
+            "chain of joins gives, and count its rows"
+        )
+        raise SparkJoinError(msg)
+    for number, (name, frame) in enumerate(given.items()):
+        check_columns(frame, f"stream {name!r}", plan.kept[number].names)
+    return WiredStreams(given, plan, buckets, names, None, chain_of(plan, len(buckets)), reason)
+
+
+def _checked_order(frames: Mapping[str, DataFrame], order_by: object) -> str:
+    """Check that all streams have the column of the order, of types that can be put in one order; return its name."""
+    name, rows = str(order_by), {}
+    for stream, frame in frames.items():
+        schema = schema_of(frame)
+        if name not in schema.names:
+            msg = f"order_by={name!r}: stream {stream!r} has no such column; its columns are {', '.join(schema.names)}."
+            raise PredicateError(msg + nearest(name, schema.names))
+        kind = schema.field(name).type
+        if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+            msg = f"order_by={name!r}: that column of stream {stream!r} is {kind}; order by a number, boolean or time"
+            raise PredicateError(msg)
+        rows[stream] = pa.table({name: pa.Array.from_buffers(kind, 1, [None, ZEROS])})
+    try:
+        sort_values_of(rows, name)
+    except SchemaError as error:
+        raise PredicateError(str(error)) from None
+    return name
+
+
+def _planned(spec: MultiSpec, frames: Mapping[str, DataFrame], order_by: object) -> MultiPlan:
+    """Bind the join to its frames, whose event times and order are checked."""
+    for (name, frame), window in zip(frames.items(), spec.windows, strict=True):
+        check_order_by(window, order_by)
+        if isinstance(window, TimeWindow):
+            check_time_column(frame, f"stream {name!r}", window.right_on)
+    return make_multi_plan(spec, [schema_of(frame) for frame in frames.values()])
 
 
 def _frames(frames: object) -> dict[str, DataFrame]:
@@ -234,11 +297,13 @@ def _check_windows(frames: Mapping[str, DataFrame], window: Mapping[object, obje
         raise SparkJoinError(msg)
 
 
-def _marked(wired: WiredStreams) -> dict[str, DataFrame]:
-    """Return the frames with their watermarks."""
-    frames = dict(wired.frames)
+def _marked(wired: WiredStreams) -> tuple[dict[str, DataFrame], int, frozenset[str]]:
+    """Return the frames with their watermarks, the longest delay in ms, and those that are of stateful operators."""
+    frames, delay, derived = dict(wired.frames), 0, set()
     for (name, frame), window in zip(wired.frames.items(), wired.plan.spec.windows, strict=True):
         if wired.streaming and isinstance(window, TimeWindow):
-            whose, upstream = f"stream {name!r}", upstream_of(frame)
-            frames[name], _ = marked(frame, whose, window, window.right_on, upstream.marks)
-    return frames
+            upstream = upstream_of(frame)
+            frames[name], ms = marked(frame, f"stream {name!r}", window, window.right_on, upstream.marks)
+            delay = max(delay, ms)
+            derived |= {name} if upstream.stateful else set()
+    return frames, delay, frozenset(derived)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import pickle
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,6 @@ __all__ = [
     "RIGHT_ROLE",
     "ROW_ID",
     "SparkJoinSpec",
-    "join_spec_of",
     "plan_of",
     "window_from_state",
     "window_to_state",
@@ -223,13 +221,6 @@ def window_from_state(text: str) -> Window:
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-@lru_cache(maxsize=16)
-def join_spec_of(pickled: bytes) -> SparkJoinSpec:
-    """Return the join that a task was sent, the same object in all tasks of a process."""
-    spec: SparkJoinSpec = pickle.loads(pickled)  # noqa: S301 - written by this job's own driver, as all of its tasks are
-    return spec
 
 
 @lru_cache(maxsize=16)

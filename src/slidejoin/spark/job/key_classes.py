@@ -1,13 +1,14 @@
 """Keys that are equal in all rows of a combination: by them the rows of many streams can meet in one bucket.
 
 ``a.k = b.k AND b.k = c.k`` makes one class of equal keys, in which every stream has one. So all rows of a combination
-have the same hash, and one exchange brings them together. ``a.k = b.k AND b.j = c.j`` makes two classes, neither of which
-has all streams: then there is no such exchange.
+have the same hash, and one exchange brings them together. ``a.k = b.k AND b.j = c.j`` makes two classes, neither of
+which has all streams: then there is no such exchange.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from slidejoin.errors import PredicateError
@@ -86,7 +87,7 @@ def _sides_of(expr: Expr) -> dict[Expr, str] | None:
 
 def _example(names: Iterable[str]) -> str:
     keys = [f"{name}.k" for name in names]
-    return " AND ".join(f"{one} = {two}" for one, two in zip(keys, keys[1:], strict=False))
+    return " AND ".join(f"{one} = {two}" for one, two in pairwise(keys))
 
 
 def key_terms(one: KeyClass, schemas: Sequence[pa.Schema]) -> tuple[RangeTerm, ...] | None:

@@ -10,24 +10,25 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.job.streams_spec import StreamsSpec
 
 __all__ = ["MATCH_TIME", "result_rows", "to_frame"]
 
 MATCH_TIME = "match_time"
 
 
-def result_rows(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:
-    """Return the result's columns, and of a time window behind them the later of the two event times.
+def result_rows(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pa.Table:
+    """Return the result's columns, and of a time window behind them the latest of the event times.
 
-    For ``output="count"`` a row has one event time, the other is NULL: the same rule gives it.
+    For ``output="count"`` a row has one event time, the others are NULL: the same rule gives it.
     """
     columns = [table.column(place) for place in spec.places]
     if not spec.times:
         return pa.Table.from_arrays(columns, names=list(spec.names))
-    left, right = (table.column(place) for place in spec.times)
+    times = [table.column(place) for place in spec.times]
     # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
-    match_time: Any = pc.max_element_wise(left.cast(pa.int64()), right.cast(pa.int64()), skip_nulls=True)
-    return pa.Table.from_arrays([*columns, match_time.cast(left.type)], names=[*spec.names, MATCH_TIME])
+    match_time: Any = pc.max_element_wise(*(time.cast(pa.int64()) for time in times), skip_nulls=True)
+    return pa.Table.from_arrays([*columns, match_time.cast(times[0].type)], names=[*spec.names, MATCH_TIME])
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -14,9 +14,13 @@ from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.metrics.reporting import COLUMN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slidejoin.operator.multiway.figures import MultiStats
     from slidejoin.operator.stats import Stats
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.job.streams_spec import StreamsSpec
     from slidejoin.spark.state.bucket_state import Manifest
 
 __all__ = ["Figures", "figures_frame", "without_figures"]
@@ -67,7 +71,11 @@ class Figures:
         """Count the rows that arrived."""
         self.rows_left, self.rows_right = rows["left"].num_rows, rows["right"].num_rows
 
-    def joined(self, stats: Stats) -> None:
+    def came_of_many(self, rows: Sequence[int]) -> None:
+        """Count the rows of many streams that arrived: the first one's as left, all others' as right."""
+        self.rows_left, self.rows_right = rows[0], sum(rows[1:])
+
+    def joined(self, stats: Stats | MultiStats) -> None:
         """Add the counters of the operator, which was created for this micro-batch."""
         self.late_rows, self.null_time_rows = self.late_rows + stats.late_rows, stats.null_time_rows
         self.pairs = stats.pairs
@@ -75,10 +83,9 @@ class Figures:
             self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
     def kept(self, manifest: Manifest) -> None:
-        """Set the present sizes of the state."""
-        self.window_left, self.window_right = (
-            sum(entry.rows for entry in manifest.entries[side]) for side in ("left", "right")
-        )
+        """Set the present sizes of the state: of many streams the first one's as left, all others' as right."""
+        first, *others = (sum(entry.rows for entry in found) for found in manifest.entries.values())
+        self.window_left, self.window_right = first, sum(others)
         entries = [entry for found in manifest.entries.values() for entry in found]
         self.window_bytes, self.segments = sum(entry.stored for entry in entries), len(entries)
 
@@ -89,7 +96,7 @@ class Figures:
         return plain
 
 
-def figures_frame(spec: SparkJoinSpec, figures: Figures) -> pd.DataFrame:
+def figures_frame(spec: SparkJoinSpec | StreamsSpec, figures: Figures) -> pd.DataFrame:
     """Return the row with a bucket's figures, where Spark observes them."""
     columns = ["home", "block"] if spec.partial else [*spec.names, *([MATCH_TIME] if spec.times else [])]
     told = json.dumps(figures.to_json(), separators=(",", ":"))

@@ -59,13 +59,14 @@ class JoinProgress:
     input_rows : int
         Rows that the query read, each once for each time that it was read.
     rows_left, rows_right : int
-        Rows that arrived at the join, including late ones; of a self-join all are left.
+        Rows that arrived at the join, including late ones; of a self-join all are left; of many streams the first one's
+        are left, all others' are right.
     late_rows, null_time_rows : int
         Those of them that were dropped, below the watermark or without event time.
     pairs : int
         Pairs found, or counted.
     window_left, window_right : int
-        Rows that the state holds now. A self-join keeps its rows once, as left.
+        Rows that the state holds now, as above. A self-join keeps its rows once, as left.
     window_bytes, segments : int
         Their bytes, without sorted keys, and the number of segments.
     rebuilt : int

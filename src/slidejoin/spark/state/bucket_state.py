@@ -16,7 +16,7 @@ from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, from_record, to_re
 from slidejoin.spark.state.segments import Entry, new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -28,8 +28,13 @@ __all__ = ["BucketState", "Manifest", "check_join", "digest"]
 PART_BYTES = 4 << 20
 
 
-def _nothing() -> dict[Side, list[Entry]]:
+def _nothing() -> dict[str, list[Entry]]:
     return {"left": [], "right": []}
+
+
+def _field(stream: str) -> str:
+    """Return the field of a record that has the segments of a stream; streams may be called like other fields."""
+    return stream if stream in SIDES else f"rows of {stream}"
 
 
 @dataclass(slots=True)
@@ -44,8 +49,8 @@ class Manifest:
         Micro-batches that have called it.
     watermark : int or None
         Milliseconds, of the last of them.
-    entries : dict from side to list of Entry
-        Segments of each stream, oldest first.
+    entries : dict from str to list of Entry
+        Segments of each stream, left and right or the names of many, oldest first.
     bucket : int
         Its id.
     batch : int or None
@@ -53,18 +58,18 @@ class Manifest:
         and the next two.
     join : int or None
         `digest` of the description of the join.
-    arrived : dict from side to int, or None
-        Of a count window: rows of each side that had arrived after that micro-batch.
+    arrived : dict from str to int, or None
+        Of count windows: rows of each stream that had arrived after that micro-batch.
     """
 
     origin: str = field(default_factory=new_id)
     version: int = 0
     watermark: int | None = None
-    entries: dict[Side, list[Entry]] = field(default_factory=_nothing)
+    entries: dict[str, list[Entry]] = field(default_factory=_nothing)
     bucket: int = 0
     batch: int | None = NEVER
     join: int | None = None
-    arrived: dict[Side, int] | None = None
+    arrived: Mapping[str, int] | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -82,7 +87,9 @@ class Manifest:
             "join": self.join,
             "arrived": self.arrived,
         }
-        plain |= {side: [entry.to_json() for entry in entries] for side, entries in self.entries.items()}
+        if tuple(self.entries) != SIDES:
+            plain["streams"] = list(self.entries)
+        plain |= {_field(one): [entry.to_json() for entry in entries] for one, entries in self.entries.items()}
         return to_record(plain)
 
     @staticmethod
@@ -95,10 +102,11 @@ class Manifest:
             If it is damaged, another bucket's, or of a format that this version does not know.
         """
         what = f"the manifest of bucket {bucket}"
-        plain = from_record(data, what, "origin", "version", "watermark", *SIDES)
+        plain = from_record(data, what, "origin", "version", "watermark")
+        streams: list[str] = plain.get("streams", SIDES)
         try:
-            entries = {side: [Entry(*entry) for entry in plain[side]] for side in SIDES}
-        except TypeError as error:  # format 2 has no checksum
+            entries = {one: [Entry(*entry) for entry in plain[_field(one)]] for one in streams}
+        except (KeyError, TypeError) as error:  # format 2 has no checksum
             msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
             raise StateError(msg) from error
         manifest = Manifest(plain["origin"], plain["version"], plain["watermark"], entries)
@@ -112,7 +120,7 @@ class Manifest:
             raise StateError(msg)
         return manifest
 
-    def check_arrived(self, before: dict[Side, int]) -> None:
+    def check_arrived(self, before: Mapping[Side, int]) -> None:
         """Check how many rows the sequencer of a count window says had arrived before this micro-batch.
 
         Raises
@@ -122,9 +130,10 @@ class Manifest:
         """
         if self.batch is None:
             return
-        known = self.arrived or dict.fromkeys(SIDES, 0)
-        if known != before:
-            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (before, known)]
+        known: Mapping[str, int] = self.arrived or dict.fromkeys(SIDES, 0)
+        told: Mapping[str, int] = dict(before.items())
+        if known != told:
+            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (told, known)]
             msg = (
                 f"the sequencer has numbered {counts[0]} rows before this micro-batch, but bucket {self.bucket} has "
                 f"received {counts[1]}: the checkpoint has lost state. {WHAT_TO_DO}"
@@ -144,12 +153,14 @@ class BucketState:
     ----------
     batch : int
         Number of the micro-batch.
+    streams : sequence of str
+        Whose rows are kept.
     """
 
-    def __init__(self, variables: Variables, bucket: int, batch: int) -> None:
+    def __init__(self, variables: Variables, bucket: int, batch: int, streams: Sequence[str] = SIDES) -> None:
         self._variables = variables
         self._segments = variables.segments
-        self._bucket, self._batch = bucket, batch
+        self._bucket, self._batch, self._streams = bucket, batch, streams
         self._join = self._version = self._written = 0
 
     def manifest(self, described: dict[str, Any]) -> Manifest:
@@ -164,7 +175,7 @@ class BucketState:
         found, kept = self._variables.manifest.get(), self._variables.join.get()
         if found is None:
             text = self._begun(described)
-            manifest = Manifest(bucket=self._bucket)
+            manifest = Manifest(bucket=self._bucket, entries={stream: [] for stream in self._streams})
         else:
             manifest = Manifest.from_bytes(found[0], self._bucket)
             text = check_join(kept, described, manifest.join, f"bucket {self._bucket}")
@@ -195,7 +206,7 @@ class BucketState:
         self._variables.point_at(self._bucket)
         return idle_of(found)
 
-    def read(self, entry: Entry, stream: Side, schema: pa.Schema) -> pa.Table:
+    def read(self, entry: Entry, stream: str, schema: pa.Schema) -> pa.Table:
         """Return the rows of one stream's segment.
 
         Raises
@@ -218,7 +229,7 @@ class BucketState:
                 raise StateError(msg)
             yield bytes(value[0])
 
-    def write(self, table: pa.Table, stream: Side, level: int, time_max: int) -> Entry:
+    def write(self, table: pa.Table, stream: str, level: int, time_max: int) -> Entry:
         """Put rows of one stream into the state as a new segment."""
         name = f"{self._version}-{self._written}-{new_id()}"
         data = seal(to_compact(table), self._owner(stream, name))
@@ -240,7 +251,7 @@ class BucketState:
         manifest.batch, manifest.join = self._batch, self._join
         self._variables.manifest.update((manifest.to_bytes(),))
 
-    def _owner(self, stream: Side, segment: str) -> bytes:
+    def _owner(self, stream: str, segment: str) -> bytes:
         """Return the owner that a segment is sealed with: its bucket, stream and version."""
         return f"{self._bucket}/{stream}/{_place(segment)}".encode()
 
