@@ -158,7 +158,7 @@ def test_many_streams_beside_duckdb() -> None:
     assert isinstance(report, MultiReport)
     assert [one.name for one in report.shapes] == [shape.name for shape in SHAPES]
     for one in report.shapes:
-        assert one.combinations_per_row == pytest.approx(1, rel=0.5)
+        assert one.combinations_per_row == pytest.approx(0.5 if one.name == "sum of two" else 1, rel=0.5)
         assert one.rows_per_second > 0
         assert one.duckdb is not None
     assert "| chain of 3 |" in report.text()

@@ -53,7 +53,7 @@ SHAPES = (
     Shape("chain of 3", "abc", "a.k = b.k AND c.x BETWEEN b.x - {h} AND b.x + {h}"),
     Shape("star of 3", "abc", "a.k = b.k AND a.x BETWEEN c.x - {h} AND c.x + {h}"),
     Shape("clique of 3", "abc", "a.k = b.k AND b.k = c.k AND a.k = c.k"),
-    Shape("sum of two", "abc", "a.k = b.k AND a.x + b.x BETWEEN 2 * c.x - {h} AND 2 * c.x + {h}"),
+    Shape("sum of two", "abc", "a.k = b.k AND b.k = c.k AND a.x + b.x < 2 * c.x"),
     Shape("chain of 4", "abcd", "a.k = b.k AND c.x BETWEEN b.x - {h} AND b.x + {h} AND c.k = d.k"),
     Shape("star of 4", "abcd", "a.k = b.k AND a.x BETWEEN c.x - {h} AND c.x + {h} AND a.k = d.k"),
     Shape("clique of 4", "abcd", "a.k = b.k AND b.k = c.k AND c.k = d.k AND a.k = c.k AND a.k = d.k AND b.k = d.k"),
