@@ -72,6 +72,7 @@ bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB
 scoreboard: $(READY) ## the tables of must and goal, embedded and on Spark: an hour, and up to 16 GiB
 	$(BIN)/python -m benchmarks.scoreboard
 	@$(JAVA) && $(BIN)/python -m benchmarks.scoreboard --terms
+	$(BIN)/python -m benchmarks.scoreboard --topologies
 	@$(JAVA) && $(BIN)/python -m benchmarks.scoreboard --spark
 
 papers: $(READY) ## the experiments of the papers, as ratios: five minutes

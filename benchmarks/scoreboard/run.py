@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.scoreboard.embedded import TARGETS
 from benchmarks.scoreboard.spark import SPARK_TARGETS
 from benchmarks.scoreboard.terms import TERM_TARGETS
+from benchmarks.scoreboard.topologies import TOPOLOGY_TARGETS
 from slidejoin.bench.report import Report, millions
 from slidejoin.errors import ConfigError, SlideJoinError
 
@@ -37,6 +38,9 @@ RUNS = ("band", "equi", "less", "latency", "scaling", "startup")
 
 STANDARD = 1 << 20
 """Rows of a window in the published tables."""
+
+UNTHREADED = ("startup", "topologies", "benchmarks.second_thread")
+"""Cases that say themselves how many threads each join has."""
 
 ORDER = ("missed", "must", "goal")
 MACHINE = ("slidejoin", "bench", "machine", "--threads", "2")
@@ -124,6 +128,7 @@ def run(
     large: bool = True,
     spark: bool = False,
     terms: bool = False,
+    topologies: bool = False,
     targets: tuple[Target, ...] | None = None,
     measure: Callable[[tuple[str, ...]], dict[str, Any]] | None = None,
 ) -> ScoreboardReport:
@@ -146,6 +151,8 @@ def run(
         Whether it is the table of the join on Spark.
     terms : bool
         Whether it is the table of predicates with several terms.
+    topologies : bool
+        Whether it is the table of topologies.
     targets : tuple of Target, optional
         Other rows.
     measure : callable, optional
@@ -158,15 +165,17 @@ def run(
     ConfigError
         If a table is given an option that its commands do not take.
     """
-    if terms and (spark or rows is not None or runs is not None):
-        msg = "terms: its table takes neither spark nor rows nor runs; leave them out"
-        raise ConfigError(msg)
+    for name, given in (("terms", terms), ("topologies", topologies)):
+        if given and (spark or rows is not None or runs is not None or (terms and topologies)):
+            msg = f"{name}: its table takes neither another table nor rows nor runs; leave them out"
+            raise ConfigError(msg)
     if spark and rows is not None:
         msg = f"rows: got {rows}, but Spark's table counts micro-batches; leave it out"
         raise ConfigError(msg)
     answer, turns = measure or _in_a_process, (runs or 1) if spark else 1
     options = {"window": window, "threads": threads, "rows": rows, "runs": None if spark else runs}
-    wanted = targets or (SPARK_TARGETS if spark else TERM_TARGETS if terms else TARGETS)
+    table = SPARK_TARGETS if spark else TERM_TARGETS if terms else TOPOLOGY_TARGETS if topologies else TARGETS
+    wanted = targets or table
     often = [0 if target.large and not large else max(turns, target.turns) for target in wanted]
     reports: dict[str, dict[str, Any]] = {}
     before = _memory(answer)
@@ -178,6 +187,8 @@ def run(
         case="scoreboard",
         subject="several terms"
         if terms
+        else "topologies"
+        if topologies
         else f"uniform keys, {'1 M rows a micro-batch' if spark else '32 Ki rows a push'}",
         window=window,
         threads=threads,
@@ -229,7 +240,7 @@ def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[s
         given["scale"] = None if window == STANDARD else window / STANDARD
     elif case == "scaling":
         given["windows"] = ",".join(str(max(2, window >> 6 << bits)) for bits in range(0, 13, 2))
-    if case != "startup" and "executors" not in given:
+    if case not in UNTHREADED and "executors" not in given:
         given.setdefault("threads", options["threads"])
     if case not in {"startup", "terms", "benchmarks.spark"}:
         given.setdefault("rows", options.get("rows"))

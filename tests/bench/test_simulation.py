@@ -108,10 +108,12 @@ def test_throughput_is_that_of_the_slowest_thread_in_the_long_run(
 @given(CORES, st.integers(1, 6), st.integers(1, 40), st.floats(0, 3))
 def test_batches_grow_with_the_queue(workers: int, most: int, parcels: int, apart: float) -> None:
     times = StageTimes(pass_on=1.0, core=0.5)
-    stations = cell_join(workers, times, most=most)
+    stations = cell_join(workers, times, most=most, rows=1)
     together = simulate(stations, [1] * parcels, times=[apart * number for number in range(parcels)])
     assert together.rows == parcels
-    alone = simulate(cell_join(workers, times), [1] * parcels, times=[apart * number for number in range(parcels)])
+    alone = simulate(
+        cell_join(workers, times, rows=1), [1] * parcels, times=[apart * number for number in range(parcels)]
+    )
     assert together.seconds <= alone.seconds + 1e-9
 
 

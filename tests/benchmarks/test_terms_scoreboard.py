@@ -58,5 +58,5 @@ def test_two_commands_give_the_whole_table(table: ScoreboardReport):
 
 
 def test_options_that_its_commands_do_not_take():
-    with pytest.raises(ConfigError, match="its table takes neither spark nor rows nor runs"):
+    with pytest.raises(ConfigError, match="its table takes neither another table nor rows nor runs"):
         run(terms=True, rows=5, measure=canned)

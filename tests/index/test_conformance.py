@@ -23,6 +23,7 @@ from slidejoin.index.structure import Structure
 from slidejoin.rows.widths import TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.spec.options import STRUCTURES, Options, Planar
+from slidejoin.spec.topologies import TOPOLOGIES
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, assert_stats, count_lines, examples, lines, pair_lines
 from tests.narrow import A, B, set_limits
 from tests.oracle import CountScope, TimeScope
@@ -178,10 +179,12 @@ def test_all_cases(name: str, data: st.DataObject, given_limits: dict[str, int],
     if options.equality_only and not serves(case, options):
         # Most cases have no equality; with one in front of it each has.
         case.predicate = ("and", ("=", ("col", "left", "flag"), ("col", "right", "flag")), case.predicate)
+    topology = data.draw(st.sampled_from(["auto", *TOPOLOGIES]))
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits)
-        assert_pairs(case, data.draw(st.sampled_from(ORDERS)), algorithm=options, threads=threads)
-        assert_counts(case, algorithm=options, threads=threads)
+        order = data.draw(st.sampled_from(ORDERS))
+        assert_pairs(case, order, algorithm=options, threads=threads, topology=topology)
+        assert_counts(case, algorithm=options, threads=threads, topology=topology)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -119,8 +119,8 @@ class Simulated:
         return sum(self.visiting) / len(self.visiting) if self.visiting else 0.0
 
 
-class _Running:
-    """The state of one simulation."""
+class _Network:
+    """The stations of one simulation, and what is in them."""
 
     def __init__(self, stations: Sequence[Station], processors: int | None) -> None:
         self.stations = stations
@@ -253,7 +253,7 @@ def simulate(
     if times is not None and len(times) != len(rows):
         msg = f"times: got {len(times)} for {len(rows)} parcels"
         raise ConfigError(msg)
-    running = _Running(stations, processors)
+    running = _Network(stations, processors)
     pending = deque((0.0 if times is None else times[number], count) for number, count in enumerate(rows))
     inside = 0
 
@@ -283,7 +283,7 @@ def simulate(
     return _summary(running)
 
 
-def _summary(running: _Running) -> Simulated:
+def _summary(running: _Network) -> Simulated:
     gone: list[tuple[float, float, float]] = []
     for end, parcel in running.left:
         met = [(begin + stop) / 2 for begin, stop in parcel.visits]

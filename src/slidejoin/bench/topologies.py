@@ -6,17 +6,13 @@ cores as theirs. Other numbers of pairs than another topology's are an error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from slidejoin.bench.topology_cell import CellFigures
 from slidejoin.bench.topology_figures import FIGURES
 from slidejoin.bench.topology_measure import BandStream, Points
 from slidejoin.bench.topology_report import TopologiesReport
 from slidejoin.bench.topology_split import SPLIT_FIGURES, SplitFigures
 from slidejoin.bench.workload import at_least, choice
 from slidejoin.errors import ConfigError
-
-if TYPE_CHECKING:
-    from slidejoin.bench.topology_report import FigureReport
 
 __all__ = ["run"]
 
@@ -69,9 +65,10 @@ def run(
     rows = window or (1 << 11 if quick else 1 << 18)
     points = Points(min(seconds, 0.01) if quick else seconds)
     stream = BandStream(window=rows, push=push // 2 * 2, seed=seed)
-    split = SplitFigures(points, stream, FEW if quick else MANY)
+    many = FEW if quick else MANY
+    split, cell = SplitFigures(points, stream, many), CellFigures(points, stream, many)
     chosen = [name for name, one in FIGURES.items() if figure is None or {name, str(one.number)} & set(figure)]
-    found: list[FigureReport] = [split.report(name) for name in chosen if name in SPLIT_FIGURES]
+    found = [(split if name in SPLIT_FIGURES else cell).report(name) for name in chosen]
     return TopologiesReport(
         case="topologies",
         hand_over=1e6 * points.passing,

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["FIGURES", "Figure"]
+__all__ = ["FIGURES", "PaperFigure"]
 
 Kind = Literal["measured", "measured on a simulator", "computed", "a drawing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class PaperFigure:
     """A figure of a paper.
 
     Attributes
@@ -51,21 +51,21 @@ class Figure:
 FIGURES = {
     figure.name: figure
     for figure in (
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=10,
             shows="the chain of low-latency handshake join, and where two rows meet in it",
             kind="a drawing",
             reported=("latency T_CL + (k - 1)(T_CL + T_ML) + w T_P + T_Col, so O(k) (section 6, formulas 1 and 2)",),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=11,
             shows="SplitJoin with its two trees",
             kind="a drawing",
             reported=("latency T_CL log_b k + w T_P + T_CL log_c k, so O(log k) (section 6, formulas 5 and 6)",),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=12,
             shows="rows a second over join cores, time windows",
@@ -76,7 +76,7 @@ FIGURES = {
                 "32 cores on 32 processors are slower than 28: distribution and gathering find none free (7.1)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=13,
             shows="visiting latency over join cores, time windows",
@@ -85,8 +85,8 @@ FIGURES = {
                 "as low-latency handshake join's with 4 cores, up to 3.3 times less with 28: 8.1 ms against 26 (7.1)",
             ),
         ),
-        Figure(paper="SplitJoin", number=14, shows="the stages of the pipeline", kind="a drawing"),
-        Figure(
+        PaperFigure(paper="SplitJoin", number=14, shows="the stages of the pipeline", kind="a drawing"),
+        PaperFigure(
             paper="SplitJoin",
             number=15,
             shows="latency by stage over join cores, time windows",
@@ -95,7 +95,7 @@ FIGURES = {
                 "distribution and execution fall with more cores; gathering with punctuation is the largest (7.1)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=16,
             shows="rows a second over join cores, count windows",
@@ -105,14 +105,14 @@ FIGURES = {
                 "larger windows suffer less from 32 cores on 32 processors (7.2)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=17,
             shows="rows a second over selectivity, 28 join cores",
             kind="measured",
             reported=("robust, also in windows of 28 x 2^15 rows (7.3)",),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=18,
             shows="latency by stage and visiting latency over join cores, count windows",
@@ -122,7 +122,7 @@ FIGURES = {
                 "28 cores: visiting latency 8.3 times less than low-latency handshake join's (7.2)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="SplitJoin",
             number=19,
             shows="rows a second over the punctuation interval, 28 join cores",
@@ -132,7 +132,7 @@ FIGURES = {
                 "from 2^10 down to 2 each costs more (7.4)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=7,
             shows="cycles and cycles a byte of a scan, over the size of a basic window",
@@ -141,21 +141,21 @@ FIGURES = {
                 "the scalar loop takes 10 times as many cycles as SIMD, SIMD without unrolling 1.8 times (8.1.1)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=8,
             shows="cycles an instruction of a scan",
             kind="measured on a simulator",
             reported=("1.5 at best; 46 % more without SIMD, which issues more instructions besides (8.1.2)",),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=9,
             shows="the best size of basic windows by the cost model, over rates and lengths of windows",
             kind="computed",
             reported=("larger for higher rates and longer windows; mostly below the limit of 16 KB (8.1.3)",),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=10,
             shows="output and dropped rows over the input rate",
@@ -165,21 +165,21 @@ FIGURES = {
                 "13.4 GB/s are compared at 1,000 rows/s of each stream, 15 minutes, 8 workers (8.2.1)",
             ),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=11,
             shows="output over the input rate, with 1 to 8 workers",
             kind="measured",
             reported=("twice the workers, twice the output; 8 workers: 8.3 times two Xeons with SSE (8.2.2)",),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=12,
             shows="time of a row over the size of a batch",
             kind="measured",
             reported=("flat from 128 bytes on, 16 rows of two attributes (8.2.3)",),
         ),
-        Figure(
+        PaperFigure(
             paper="CellJoin",
             number=13,
             shows="time of a row over the size of basic windows",

@@ -152,23 +152,23 @@ def round_robin(cores: int, times: StageTimes) -> list[Station]:
     return split_join(cores, times, fan_out=max(cores, 2), fan_in=max(cores, 2))
 
 
-def cell_join(workers: int, times: StageTimes, *, most: int = 0, rows: int = 1) -> list[Station]:
+def cell_join(workers: int, times: StageTimes, *, most: int = 0, rows: int | None = None) -> list[Station]:
     """Return a coordinator that starts workers on their parts of the window, and takes their results (CellJoin, 4).
 
     Parameters
     ----------
     workers : int
     times : StageTimes
-        Of parcels of so many `rows`; more rows take longer in proportion, but for `pass_on`.
+    rows : int, optional
+        Of the parcels that `times` are of: more rows take longer in proportion, but for `pass_on`. By default every
+        parcel takes these times.
     most : int
         Rows that are joined together at most, while more wait; 0: each parcel by itself.
-    rows : int
-        See `times`.
     """
     _check(workers)
 
     def scaled(seconds: float, fixed: float = 0.0) -> Callable[[int], float]:
-        return lambda count: fixed + seconds * count / rows
+        return _always(fixed + seconds) if rows is None else lambda count: fixed + seconds * count / rows
 
     stations = [
         Station(

@@ -10,7 +10,7 @@ from slidejoin.bench.report import Report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slidejoin.bench.topology_figures import Figure
+    from slidejoin.bench.topology_figures import PaperFigure
 
 __all__ = ["FigureReport", "Row", "TopologiesReport"]
 
@@ -47,13 +47,13 @@ class FigureReport:
 
     Attributes
     ----------
-    figure : Figure
+    figure : PaperFigure
     setting : str
         Windows, pushes and what else the rows have in common.
     rows : tuple of Row
     """
 
-    figure: Figure
+    figure: PaperFigure
     setting: str
     rows: tuple[Row, ...] = ()
 

@@ -40,7 +40,7 @@ def bench(
     *,
     window: Annotated[
         int | None,
-        typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20, topologies: 2^18 by default."),
+        typer.Option(parser=_number, metavar="ROWS", help="Rows kept of each side; 2^20 by default, topologies: 2^18."),
     ] = None,
     push: Annotated[
         int | None,

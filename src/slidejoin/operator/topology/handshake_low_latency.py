@@ -28,7 +28,7 @@ from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.topology.divided import DividedTopology
 from slidejoin.runtime.actors import Actor, Round
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.topologies import HandshakeLowLatency
+from slidejoin.spec.topologies import MOST_CORES, HandshakeLowLatency
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Coordinator:
             if self._plan.config.self_join:
                 first = dict.fromkeys(SIDES, min(first.values()))
             for side, ordinal in first.items():
-                told = self._told.get(side, message.kept[side])
+                # Of a join that was restored, the last ones are sufficient: all cores hear of them.
+                told = self._told.get(side, max(ordinal - MOST_CORES, 0))
                 if ordinal > told:
                     gone[side] = Expired(np.arange(told, ordinal), None)
                     self._told[side] = ordinal
