@@ -34,12 +34,15 @@ def ids(feed: Feed, result: str, names: str) -> list[tuple[int, ...]]:
 
 @pytest.fixture(scope="module")
 def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed:
-    """All queries of this file, side by side, each stopped and started again on its checkpoint."""
+    """All queries of this file, side by side, each stopped in mid stream and started again on its checkpoint."""
     feed = Feed(spark, tmp_path_factory.mktemp("many"))
     batches = micro_batches("abcd")
-    for part in (batches[:3], batches[3:]):
-        feed.add(part)
-        finish(*(feed.start(joined(feed, name), name) for name in CASES))
+    feed.add(batches[:2])
+    for query in [feed.start(joined(feed, name), name, once=False) for name in CASES]:
+        query.processAllAvailable()
+        query.stop()
+    feed.add(batches[2:])
+    finish(*(feed.start(joined(feed, name), name) for name in CASES))
     return feed
 
 
