@@ -47,7 +47,7 @@ def windows(names: str) -> dict[str, sj.TimeWindow]:
     }
 
 
-def micro_batches(names: str, rows: int = 5, batches: int = 5, seed: int = 7) -> list[Batch]:
+def micro_batches(names: str, rows: int = 4, batches: int = 5, seed: int = 7) -> list[Batch]:
     """Micro-batches around an advancing time: NULL keys, NULL times, late rows, and rows at the watermark.
 
     The newest time of each stream advances in each of its micro-batches, because Spark forgets it at a restart.
