@@ -18,13 +18,14 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.parquet as pq
 
 from tests.oracle import CountScope, Oracle
-from tests.spark.feeds import SCHEMA, SECOND, Feed, Row, expected, oracle_row
+from tests.spark.feeds import SCHEMA, SECOND, Clock, Feed, Row, expected, oracle_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,8 +45,11 @@ BEHIND, LATE, FIRST_LATE = 8, 30, 3
 that many, from that micro-batch on, one that is late whichever watermark Spark goes on with. That is an earlier one
 after a kill between the log of a source and that of the query: the next micro-batch has two files of each side."""
 
-TIME, COUNT = "time", "count"
-"""What the window of a job's query counts."""
+TIME, COUNT, MANY = "time", "count", "many"
+"""What the window of a job's query counts; the last is a join of three streams over time, the third being the left rows
+once more."""
+
+EQUAL = "l.x = r.x AND r.x = m.x"
 
 COUNT_WINDOW = (37, 29, 3)
 """Rows left, rows right, slide. Ordered by id a restart that puts two files of a source together changes nothing."""
@@ -77,6 +81,8 @@ def streams(batches: int, rows: int = 24, seed: int = 7) -> list[dict[str, list[
 
 def rows_expected(batches: list[dict[str, list[Row]]], window: str = TIME) -> list[tuple[Any, ...]]:
     """Whole result rows as the law has them, sorted: both rows, and of a time window the later time."""
+    if window == MANY:
+        return sorted(((*one, *two, *three, at) for one, two, three, at in combined(batches)), key=repr)
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
     pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
     found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
@@ -113,6 +119,22 @@ def descendants(pid: int) -> dict[int, tuple[int, str]]:
         front = {child for child, (parent, _) in everyone.items() if parent in front}
         found |= {child: everyone[child] for child in front}
     return found
+
+
+def combined(batches: list[dict[str, list[Row]]]) -> Iterator[tuple[Row, Row, Row, int]]:
+    """Combinations of three streams, and their latest times: of rows that are not late, by their times alone."""
+    clock, kept = Clock(LATENESS * SECOND), {"left": list[Row](), "right": list[Row]()}
+    for batch in batches:
+        low = clock.watermark
+        for side, rows in batch.items():
+            kept[side] += [row for row in rows if row[3] is not None and (low is None or row[3] >= low)]
+        clock.advance(batch)
+    for key in {row[1] for row in kept["left"]} - {None}:
+        left, right = ([row for row in kept[side] if row[1] == key] for side in ("left", "right"))
+        for one, two, three in product(left, right, left):
+            times = [row[3] or 0 for row in (one, two, three)]
+            if max(times) - min(times) <= LENGTH * SECOND:
+                yield one, two, three, max(times)
 
 
 @dataclass
@@ -334,17 +356,20 @@ def linger() -> None:
 def query(spark: SparkSession, folder: Path, window: str = TIME) -> StreamingQuery:
     """Start a job's query in a session, until all files are read."""
     import slidejoin as sj
-    from slidejoin.spark import stream_join
+    from slidejoin.spark import multi_join, stream_join
 
     left, right = (
         spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / side))
         for side in ("left", "right")
     )
-    if window == COUNT:
+    times = sj.TimeWindow(f"{LENGTH} seconds", on="ts", lateness=f"{LATENESS} seconds")
+    if window == MANY:
+        frames = {"l": left, "r": right, "m": left}
+        joined = multi_join(frames, on=EQUAL, window=dict.fromkeys(frames, times), partitions=2)
+    elif window == COUNT:
         rows = sj.CountWindow(left=COUNT_WINDOW[0], right=COUNT_WINDOW[1], slide=COUNT_WINDOW[2])
         joined = stream_join(left, right, on=ON, window=rows, order_by="id", strategy="cell", partitions=2)
     else:
-        times = sj.TimeWindow(f"{LENGTH} seconds", on="ts", lateness=f"{LATENESS} seconds")
         joined = stream_join(left, right, on=ON, window=times, strategy="cell", partitions=2)
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.trigger(availableNow=True).start(str(folder / "out"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.killing import CLUSTER, COUNT, LOCAL, TIME, Cluster, Job, query, rows_expected, streams
+from tests.spark.killing import CLUSTER, COUNT, LOCAL, MANY, TIME, Cluster, Job, query, rows_expected, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, maste
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("window", [TIME, COUNT])
+@pytest.mark.parametrize("window", [TIME, COUNT, MANY])
 def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     one = job(LONG, window)
     one.finish(attempts=1)
@@ -74,7 +74,11 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize(
-    ("window", "kind"), [(TIME, "worker"), (TIME, "executor"), (TIME, "driver"), (COUNT, "worker"), (COUNT, "driver")]
+    ("window", "kind"),
+    [
+        *((TIME, kind) for kind in ("worker", "executor", "driver")),
+        *((window, kind) for window in (COUNT, MANY) for kind in ("worker", "driver")),
+    ],
 )
 def test_killed_at_random_moments(job: Any, window: str, kind: str, seed: int) -> None:
     """One to three times in a run, whatever is going on then, its start and the numbering of rows included."""

@@ -152,7 +152,7 @@ KINDS = [
 
 @pytest.mark.parametrize("kinds", KINDS)
 def test_equal_keys_meet_whatever_their_types(kinds: tuple[pa.DataType, ...]) -> None:
-    numbers = [-(2**30), -3, 0, 1, 7, 2**24, 2**30, None]
+    numbers = [-(2**23), -3, 0, 1, 7, 2**20, 2**23, None]
     times = dict.fromkeys(NAMES, sj.TimeWindow(5, on="ts"))
     config = make_multi_spec(times, on="a.k = b.k AND c.k = b.k AND a.k > -100", select=["a.k"])
     schemas = tuple(pa.schema([pa.field("k", kind), pa.field("ts", WHOLE)]) for kind in kinds)
