@@ -127,7 +127,7 @@ class Coordinator:
 
 
 @dataclass(slots=True)
-class ChainLink:
+class ChainCore:
     """One core of the chain, for one message of both streams."""
 
     core: JoinCore
@@ -199,7 +199,7 @@ class HandshakeLowLatencyTopology(DividedTopology):
             gone = self._coordinator.expired(message)
             flows = [Passing(side, STEPS[side], expired) for side, expired in gone.items()] + flows
         once = Round(self._threads(message.size))
-        links = [ChainLink(core, len(self.cores), message) for core in self.cores]
+        links = [ChainCore(core, len(self.cores), message) for core in self.cores]
         actors = [Actor(partial(link.handle, once)) for link in links]
         for number, link in enumerate(links):
             link.neighbours = {step: actors[number + step] for step in (1, -1) if 0 <= number + step < len(links)}
