@@ -32,7 +32,9 @@ class Stats:
         Bytes kept now, rows and index.
     seconds : dict of str to float
         Time spent in each step, of all threads together: ``arrive``, ``insert`` (keys, sort, merge, rows), ``keys``
-        (ranges of probes), ``probe``, ``write``, ``filter``, ``payload``, ``expire``.
+        (ranges of probes), ``probe``, ``write``, ``filter``, ``payload``, ``expire``. Topologies with join cores have
+        ``distribution``, ``visit``, ``execution`` and ``gathering`` instead of ``probe``: until a message is ready to
+        be sent, until the last core is done with it, of all cores together, and merging.
     """
 
     rows_left: int = 0

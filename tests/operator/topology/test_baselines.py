@@ -50,7 +50,7 @@ def test_the_chain_expires_by_times() -> None:
 @pytest.mark.parametrize("topology", [HandshakeLowLatency, RoundRobin])
 def test_wrong_options_are_refused(topology: type[Topology]) -> None:
     with pytest.raises(sj.ArgumentError, match=f"cores of {topology.name} must be a whole number from 1 to 1,024"):
-        topology(cores=0)  # type: ignore[call-arg]
+        topology(cores=0)
 
 
 def test_round_robin_keeps_whole_windows() -> None:

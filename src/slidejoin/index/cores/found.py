@@ -11,7 +11,7 @@ from slidejoin.index.cores.mergers import GatheringTree
 from slidejoin.index.union.found import BranchRows
 from slidejoin.kernels.candidates.found_rows import put_pairs
 from slidejoin.kernels.cores.gathering import drop_unseen, number_rows, put_positions
-from slidejoin.runtime.threads import Workers
+from slidejoin.runtime.actors import Actor, Round
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from slidejoin.index.answer import Answer, Found, FoundPositions
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
+    from slidejoin.runtime.threads import Workers
 
 __all__ = ["FoundInCore", "FoundInCores", "ListedInCore", "found_in_core"]
 
 SMALLEST_WRITE = 1 << 17
 """Pairs from which on each core writes its own by a thread of its own: as many take 0.2 ms, handing over 60 µs."""
-
-ALONE = Workers(1)
 
 
 class Unseen:
@@ -170,5 +169,11 @@ class FoundInCores:
     ) -> None:
         """Write the pairs of probes first…last-1, each core its own, see `slidejoin.index.answer.Found`."""
         each = zip(self._parts, self._tree.places(places), strict=True)
-        tasks: list[Callable[[], None]] = [partial(part.fill, first, last, own, probes, stored) for part, own in each]
-        (self._workers if int(self.counts[first:last].sum()) >= SMALLEST_WRITE else ALONE).run(tasks)
+        tasks = [partial(part.fill, first, last, own, probes, stored) for part, own in each]
+        many = int(self.counts[first:last].sum()) >= SMALLEST_WRITE
+        # A task of `Workers` may be writing here: it must not wait for a thread, as others may do the same.
+        Round(self._workers.threads if many else 1).run([(Actor(_call), task) for task in tasks])
+
+
+def _call(task: Callable[[], None]) -> None:
+    task()
