@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from time import thread_time
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from slidejoin.index.answer import Answer
@@ -29,7 +29,7 @@ class DividedIndex(Index):
     pointers : Pointers
         Which basic windows each worker has.
     shifting : float
-        Seconds spent on shifting pointers so far, the thread's own: where other programs run counts for nothing.
+        Seconds spent on shifting pointers so far.
     """
 
     pointers: Pointers
@@ -78,9 +78,9 @@ class DividedIndex(Index):
         pointers = self.pointers
         if windows == pointers.windows:
             return
-        start = thread_time()
+        start = perf_counter()
         while pointers.windows < windows:
             pointers.add()
         while pointers.windows > windows:
             pointers.remove()
-        self.shifting += thread_time() - start
+        self.shifting += perf_counter() - start

@@ -72,10 +72,8 @@ class Pointers:
     def add(self) -> None:
         """Give the newest basic window to the first worker, whose oldest goes to the next, and so on. O(workers)."""
         counts, starts = self.counts, self.starts
-        # The paper's max{j | c(j-1) > c(j)} with c(0) infinite: who has fewer than the worker before takes one more.
-        more = len(counts) - 1
-        while more and counts[more - 1] <= counts[more]:
-            more -= 1
+        # The paper's max{j | c(j-1) > c(j)} with c(0) infinite, the first with fewer, which equation 2 says directly.
+        more = self.windows % len(counts)
         counts[more] += 1
         for worker in range(more + 1):
             starts[worker] += 1
@@ -93,10 +91,8 @@ class Pointers:
             msg = "no basic window to remove"
             raise IndexError(msg)
         counts, starts = self.counts, self.starts
-        # The paper's min{j | c(j+1) < c(j)} with c(N+1) = -infinity: the last one that has more than those after it.
-        less = 0
-        while less + 1 < len(counts) and counts[less + 1] >= counts[less]:
-            less += 1
+        # The paper's min{j | c(j+1) < c(j)} with c(N+1) = -infinity, the last with more.
+        less = (self.windows - 1) % len(counts)
         counts[less] -= 1
         for worker in range(less + 1, len(starts)):
             starts[worker] += 1

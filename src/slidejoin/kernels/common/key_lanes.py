@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ALL_LANES", "KEY_LANES", "any_inside", "keys_below", "keys_inside"]
+__all__ = ["ALL_LANES", "KEY_LANES", "any_inside", "key_inside", "keys_below", "keys_inside"]
 
 KEY_LANES = 32
 """Keys compared at once: all of them are read, whatever the size of a node or block."""
@@ -61,6 +61,17 @@ def _keys_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> An
 
 
 @intrinsic
+def _key_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+        found = builder.load(
+            builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+        )
+        return builder.icmp_unsigned("<=", builder.sub(found, args[2]), builder.sub(args[3], args[2]))
+
+    return types.boolean(keys, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def _any_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
         low, span, hit = _splat(builder, args[2], EIGHT), _splat(builder, builder.sub(args[3], args[2]), EIGHT), None
@@ -88,18 +99,24 @@ def _plain_inside(keys: NDArray[np.int64], place: int, low: int, high: int) -> i
     return _bits((low <= lanes) & (lanes <= high))
 
 
+def _plain_key(keys: NDArray[np.int64], place: int, low: int, high: int) -> bool:
+    return bool(low <= keys[int(place)] <= high)
+
+
 def _plain_any(keys: NDArray[np.int64], place: int, low: int, high: int) -> bool:
     return any(_plain_inside(keys, int(place) + first, low, high) for first in range(0, ALL_LANES, KEY_LANES))
 
 
 if numba.config.DISABLE_JIT:
     any_inside: Callable[..., Any] = _plain_any
+    key_inside: Callable[..., Any] = _plain_key
     keys_below: Callable[..., Any] = _plain_below
     keys_inside: Callable[..., Any] = _plain_inside
 else:
-    keys_below, keys_inside, any_inside = _keys_below, _keys_inside, _any_inside
+    key_inside, keys_below, keys_inside, any_inside = _key_inside, _keys_below, _keys_inside, _any_inside
 
 # keys_below(keys, place, key): bit l is set where keys[place + l] < key.
 # keys_inside(keys, place, low, high): where low <= keys[place + l] <= high, for low <= high.
+# key_inside(keys, place, low, high): whether low <= keys[place] <= high, for one key.
 # any_inside(keys, place, low, high): whether that is so for any of ALL_LANES keys; eight vectors are compared, and
 # their masks are combined, which is less work than extracting the bits of each.

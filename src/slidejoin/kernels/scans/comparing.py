@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.common.key_lanes import ALL_LANES, KEY_LANES, any_inside, keys_inside
+from slidejoin.kernels.common.key_lanes import ALL_LANES, KEY_LANES, any_inside, key_inside, keys_inside
 from slidejoin.kernels.common.vectors import borrowed, first_one
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel
 
@@ -134,9 +134,11 @@ def compare_one_by_one(
         for i in range(begin, end):
             for piece in range(lo.shape[0]):
                 low, high, place = lo[U64(piece), U64(i)], hi[U64(piece), U64(i)], np.int64(base)
+                if low > high:
+                    continue
                 while True:
-                    # Nothing is stored in this loop, so that it is as fast as one key at a time can be.
-                    while place < base + rows and not low <= own[U64(place)] <= high:
+                    # One branch a key, which is foreseen, and nothing stored: as fast as one key at a time can be.
+                    while place < base + rows and not key_inside(own, place, low, high):
                         place += np.int64(1)
                     if place == base + rows:
                         break
