@@ -80,7 +80,7 @@ def test_stages_add_up_to_a_push() -> None:
     points, stream = Points(0.001), BandStream(window=300, push=16)
     for name in ("split_join", "cell_join", "shared"):
         found = points.pushes(stream, name, 4, 1)
-        times = stage_times(found, 4, 0.0, fan_in=2)
+        times = stage_times(found, 4, 0.0, mergers=3)
         assert times.core > 0
         assert times.enter + 4 * times.core + 3 * times.merge + times.leave >= 0.8 * found.seconds
 

@@ -63,6 +63,7 @@ ALGORITHMS = ("auto", "bi_sort", "nested_loop", "bplus_tree", "pim_tree", "plana
 LIMITS = {
     "SMALLEST_SPREAD": st.sampled_from([1, 1 << 13]),
     "SMALLEST_SLICE": st.sampled_from([1, 3, 1 << 11]),
+    "SMALLEST_WRITE": st.sampled_from([1, 1 << 17]),
     "MOST_KEPT": st.sampled_from([0, 2, 1 << 22]),
     "MOST_FOUND": st.sampled_from([1, 9, 1 << 22]),
     "FIRST_ROOM": st.sampled_from([1, 1 << 12]),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.api.stream_join import StreamJoin
-from slidejoin.bench.topology_models import StageTimes, depth
+from slidejoin.bench.topology_models import StageTimes, mergers_of
 from slidejoin.errors import SlideJoinError
 from slidejoin.spec.topologies import TOPOLOGIES
 from slidejoin.spec.window import CountWindow, TimeWindow
@@ -161,24 +161,29 @@ def measure(
     order: dict[str, Any] = {"order_by": "ts"} if stream.timed else {}
     took: list[float] = []
     parts: list[int] = []
+    shares: list[float] = []
     steps: list[Mapping[str, float]] = []
     for number in range(WARM_UP + MOST):
         tables = stream.tables(at, half)
         at += half
         join.stats.seconds.clear()
-        start = now()
+        start, began = now(), perf_counter()
         out = list(join.push_iter(*tables, **order))
-        spent = now() - start
+        spent, lasted = now() - start, perf_counter() - began
         if number < WARM_UP:
             matches += sum(table.num_rows for table in out)
             continue
         took.append(spent)
         parts.append(len(out))
-        steps.append(dict(join.stats.seconds))
+        # Steps are timed by the clock: without what others took of it meanwhile.
+        shares.append(min(spent / lasted, 1.0))
+        steps.append({name: shares[-1] * lasting for name, lasting in join.stats.seconds.items()})
         if len(took) >= FEWEST and sum(took) >= seconds:
             break
     names = dict.fromkeys(name for one in steps for name in one)
-    stages = {name: _low([one.get(name, 0.0) for one in steps]) for name in names}
+    # Of the tenth of the pushes that were disturbed least.
+    calm = sorted(range(len(took)), key=lambda number: -shares[number])[: len(took) // 10 + 1]
+    stages = {name: sum(steps[number].get(name, 0.0) for number in calm) / len(calm) for name in names}
     return Pushes(
         rows=2 * half,
         count=len(took),
@@ -189,7 +194,7 @@ def measure(
     )
 
 
-def stage_times(found: Pushes, cores: int, passing: float, *, fan_in: int = 8) -> StageTimes:
+def stage_times(found: Pushes, cores: int, passing: float, mergers: int) -> StageTimes:
     """Return what a push takes in each stage, from one that was measured on one thread with so many cores.
 
     Parameters
@@ -199,17 +204,13 @@ def stage_times(found: Pushes, cores: int, passing: float, *, fan_in: int = 8) -
     cores : int
     passing : float
         Seconds of `hand_over`.
-    fan_in : int
-        Of mergers.
+    mergers : int
+        Among which gathering is divided, see `slidejoin.bench.topology_models.mergers_of`; 0: what leaves is gathered.
     """
     inside = next((found.stages[name] for name in IN_CORES if name in found.stages), 0.0)
     before = found.stages.get("distribution", sum(found.stages.get(name, 0.0) for name in BEFORE))
     gathered = sum(found.stages.get(name, 0.0) for name in GATHERED)
     rest = max(found.seconds - inside - before - gathered, 0.0)
-    mergers, nodes = 0, cores
-    for _ in range(depth(cores, fan_in)):
-        nodes = -(-nodes // fan_in)
-        mergers += nodes
     # What is left is half before the cores, such as reading the tables, and half behind, such as making one.
     return StageTimes(
         enter=before + rest / 2,
@@ -298,4 +299,5 @@ class Points:
 
     def stages(self, stream: BandStream, topology: str, cores: int, **options: Any) -> StageTimes:
         """Return the stages of a push in a topology with so many cores, measured on one thread."""
-        return stage_times(self.pushes(stream, topology, cores, 1, **options), cores, self.passing)
+        found = self.pushes(stream, topology, cores, 1, **options)
+        return stage_times(found, cores, self.passing, mergers_of(topology, cores))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODELS", "StageTimes", "cell_join", "depth", "handshake", "handshake_low_latency", "handshake_processing_latency",
-    "handshake_visiting_latency", "round_robin", "split_join", "split_join_processing_latency",
+    "handshake_visiting_latency", "mergers_of", "round_robin", "split_join", "split_join_processing_latency",
     "split_join_visiting_latency",
 ]  # fmt: skip
 
@@ -193,6 +193,24 @@ MODELS: dict[str, Callable[[int, StageTimes], list[Station]]] = {
     "cell_join": cell_join,
 }
 """Every topology that can be simulated."""
+
+
+def mergers_of(topology: str, cores: int, *, fan_in: int = 8) -> int:
+    """Return how many parts a topology's gathering has: mergers of a tree, or a collector that goes from core to core.
+
+    Examples
+    --------
+    >>> mergers_of("split_join", 28), mergers_of("handshake_low_latency", 28), mergers_of("round_robin", 28)
+    (5, 28, 1)
+    """
+    if topology not in ("split_join", "round_robin"):
+        return cores
+    branches = fan_in if topology == "split_join" else max(cores, 2)
+    mergers, nodes = 0, cores
+    for _ in range(depth(cores, branches)):
+        nodes = -(-nodes // branches)
+        mergers += nodes
+    return mergers
 
 
 # -- closed formulas ---------------------------------------------------------------------------------------------------
