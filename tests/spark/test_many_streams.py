@@ -118,7 +118,7 @@ def test_arguments_that_cannot_be_used(spark: SparkSession) -> None:
         multi_join({"a": frames["a"], "A": frames["b"]}, on="a.x = A.x", window=window)
     with pytest.raises(PredicateError, match="stream 'b' has no event-time column 'at'"):
         multi_join(frames, on=on, window=window | {"b": sj.TimeWindow("1 second", on="at")})
-    with pytest.raises(PredicateError, match="stream 'c' has no such column; its columns are id, x, name, ts"):
+    with pytest.raises(PredicateError, match="stream 'a' has no such column; its columns are id, x, name, ts"):
         multi_join(frames, on=on, window=counted, order_by="when")
     with pytest.raises(ArgumentTypeError, match="frames must be a dict from the name of each stream"):
         multi_join([*frames.values()], on=on, window=window)
