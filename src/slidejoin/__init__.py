@@ -1,7 +1,7 @@
 """Join two live streams on any comparison, over sliding windows counted in rows or in time.
 
 - `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
-- `MultiJoin`: a join of any number of streams, on a predicate over all of them.
+- `MultiJoin`: a join of up to six streams, on a predicate over all of them.
 - `join_streams`: two iterables of batches, joined to their end.
 - `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
 - `CountWindow`, `TimeWindow`: which rows can still meet.

@@ -9,6 +9,7 @@ import pytest
 from slidejoin.bench import CASES, baselines, latency, machine, run_case, throughput, verify
 from slidejoin.bench.baselines import Baseline
 from slidejoin.bench.machine import MemorySpeed
+from slidejoin.bench.multi import SHAPES, MultiReport
 from slidejoin.bench.overload import OverloadReport
 from slidejoin.bench.routing import RoutingReport
 from slidejoin.bench.scaling import ScalingReport
@@ -150,6 +151,19 @@ def test_overload_offers_more_and_more() -> None:
             assert curve.rows_per_second > 0
         assert point.alone.rows_per_push == 64 <= point.feed.rows_per_push
     assert "through a Feed" in report.text()
+
+
+def test_many_streams_beside_duckdb() -> None:
+    report = run_case("multi", window=256, push=64, seconds=0.01, threads=2)
+    assert isinstance(report, MultiReport)
+    assert [one.name for one in report.shapes] == [shape.name for shape in SHAPES]
+    for one in report.shapes:
+        assert one.combinations_per_row == pytest.approx(0.5 if one.name == "sum of two" else 1, rel=0.5)
+        assert one.rows_per_second > 0
+        assert one.duckdb is not None
+    assert "| chain of 3 |" in report.text()
+    with pytest.raises(ConfigError, match=r"chain of 3"):
+        run_case("multi", only=("chian",))
 
 
 def test_scaling_sets_every_window_beside_the_reference():

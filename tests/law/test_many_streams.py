@@ -15,6 +15,7 @@ from slidejoin.operator.multiway import orders, stretches
 from slidejoin.rows.widths import TableLimit
 from tests.law.checks import assert_groups, examples, line, lines
 from tests.multi_cases import SCHEMA, MultiCase, cases
+from tests.multi_oracle import MultiOracle, Within
 from tests.tables import rows_of
 
 if TYPE_CHECKING:
@@ -169,6 +170,31 @@ def _two(case: MultiCase) -> str:
     for name in ("id", "k", "x", "f", "s", "ts"):
         text = text.replace(f"a.{name}", f'"left".{name}').replace(f"b.{name}", f'"right".{name}')
     return text
+
+
+def test_event_times_of_any_units() -> None:
+    kinds = {"a": pa.timestamp("s"), "b": pa.timestamp("ms"), "c": pa.date32()}
+    windows = {
+        "a": sj.TimeWindow("2 days", on="ts", lateness="1 day"),
+        "b": sj.TimeWindow("36 hours", on="ts", lateness="1 day"),
+        "c": sj.TimeWindow("1 day", on="ts"),
+    }
+    day, hour = 86_400 * 10**9, 3_600 * 10**9
+    law = {"a": Within(2 * day, "ts", day), "b": Within(36 * hour, "ts", day), "c": Within(day, "ts")}
+    rng = np.random.default_rng(2)
+    join = sj.MultiJoin(windows, on="a.k <= b.k", order="strict", threads=2)
+    oracle = MultiOracle(law, ("<=", ("col", "left", "a.k"), ("col", "left", "b.k")))
+    for number in range(6):
+        push = {}
+        for name, kind in kinds.items():
+            hours = number * 24 + rng.integers(-30, 24, 5)
+            ticks = {"a": hours * 3600, "b": hours * 3_600_000, "c": hours // 24}[name]
+            times = pa.array(ticks.astype(np.int32 if name == "c" else np.int64)).cast(kind)
+            push[name] = pa.table({"k": rng.integers(0, 3, 5), "ts": times})
+        found = groups(oracle.push({name: rows_of(table) for name, table in push.items()}))
+        assert lines(join.push(push)) == [one for group in found for one in group]
+    assert join.stats.late_rows == oracle.late_rows > 0
+    assert join.stats.pairs == oracle.pairs > 0
 
 
 def test_a_large_clique_in_small_memory_is_counted_as_it_is_listed() -> None:

@@ -42,7 +42,7 @@ LINE = 12
 
 
 class MultiJoin:
-    """Joins two or more streams, row by row as they arrive, on any predicate over their rows.
+    """Joins two to six streams, row by row as they arrive, on any predicate over their rows.
 
     A combination is one row of each stream. It is produced by the row of it that arrives last.
 

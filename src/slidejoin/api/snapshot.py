@@ -124,6 +124,9 @@ def load(state: bytes, *, threads: int | None, algorithm: str | Options) -> Join
     threads = at_least_one("threads", threads)
     algorithm_of(algorithm)
     header, parts = read_snapshot(state)
+    if "kind" in header:
+        msg = "the snapshot is of a MultiJoin; use MultiJoin.restore"
+        raise StateError(msg)
     try:
         return _load(header, parts, threads, algorithm)
     except (

@@ -19,6 +19,7 @@ __all__ = ["CASES", "run_case"]
 CASES = {
     "tasks": "five real tasks in rows a second, beside Polars, DuckDB and, with --spark, Spark's own join",
     "terms": "predicates of several terms in rows a second, beside Polars, DuckDB and po_join",
+    "multi": "three and four streams in rows a second, beside DuckDB asked once a push",
     "band": "rows a second of a band join, beside Polars, DuckDB, NumPy and a nested loop",
     "equi": "the same for equality",
     "less": "the same for a one-sided range, l.k < r.k - distance",

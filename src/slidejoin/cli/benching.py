@@ -46,7 +46,8 @@ def bench(
         typer.Option(
             parser=_number,
             metavar="ROWS",
-            help="Rows a push, half of them of each side; 2^15, latency, overload: 256, inequality: 2^12 by default.",
+            help="Rows a push, half of them of each side, multi: of each stream; 2^15, latency, overload: 256, "
+            "inequality: 2^12 by default.",
         ),
     ] = None,
     match_rate: Annotated[float | None, typer.Option(help="Matches of a row, on average; 2 by default.")] = None,
@@ -115,12 +116,14 @@ def bench(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME,…", help="Tasks, terms, inequality (figures): only these; all by default."),
+        typer.Option(
+            metavar="NAME,NAME,…", help="Tasks, terms, multi, inequality (figures): only these; all by default."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Tasks, terms: seconds for each tool on each, 5 by default; inequality: each join, 3; overload: 1."
+            help="Tasks, terms: seconds for each tool on each, 5 by default; multi, inequality: 3; overload: 1."
         ),
     ] = None,
     quick: Annotated[

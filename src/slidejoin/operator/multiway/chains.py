@@ -14,7 +14,6 @@ import numpy as np
 
 from slidejoin.operator.multiway.partial import Partial
 from slidejoin.operator.multiway.probing import Prober, SeenRows
-from slidejoin.plan.window_term import saturating_add
 from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 
@@ -112,7 +111,8 @@ class Chains:
         """Yield the combinations that the rows of one stream produce, in bounded parts, producers in arrival order."""
         own = stretch.streams[stream]
         for wide in self._steps(self._producing(stretch, stream), stretch, stream, self.orders[stream]):
-            yield Combinations(own.ranks[wide.producers], [wide.rows[number] for number in self._plan.streams])
+            ordinals = wide.ordinals
+            yield Combinations(own.ranks[wide.producers], [ordinals[number] for number in self._plan.streams])
 
     def counted(self, stretch: Stretch, stream: int) -> NDArray[np.int64]:
         """Return how many combinations each row of one stream produces, (n,) int64."""
@@ -134,14 +134,12 @@ class Chains:
             producers = np.flatnonzero(truth(plan.own[stream], ColumnsBySide({"left": columns}), own.rows))
         if plan.never:
             producers = producers[:0]
-        newest = until = None
-        if own.times is not None:
-            newest = own.times[producers]
-            until = saturating_add(newest, plan.scopes[stream].right_length)
-        return Partial(producers, {stream: stretch.first[stream] + producers}, newest, until)
+        times = None if own.times is None else own.times[producers]
+        length = plan.scopes[stream].right_length if plan.scopes else 0
+        return Partial.of_rows(producers, stream, stretch.first[stream] + producers, times, length)
 
     def _seen(self, stretch: Stretch, stream: int, stored: int) -> SeenRows:
-        return SeenRows(stretch.arrived[stored], stretch.before[stored][stretch.streams[stream].ranks])
+        return SeenRows(stretch.arrived[stored], stretch.before[stored], stretch.streams[stream].ranks)
 
     def _steps(self, wide: Partial, stretch: Stretch, stream: int, order: Sequence[int]) -> Iterator[Partial]:
         """Yield the combinations of the stream's rows with those of the streams in `order`, depth first."""

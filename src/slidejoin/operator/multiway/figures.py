@@ -82,7 +82,7 @@ class MultiStats:
     window_bytes : int
         Bytes kept now, rows and indexes.
     seconds : dict of str to float
-        Time spent in each step, of all threads together: ``arrive``, ``insert``, ``probe``, ``output``, ``expire``.
+        Time spent in each step: ``arrive``, ``insert``, ``probe`` (chains and what they put out), ``expire``.
     """
 
     rows: dict[str, int] = field(default_factory=dict)

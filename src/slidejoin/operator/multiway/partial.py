@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.kernels.multiway.widening import widen_found, widen_pairs
 from slidejoin.plan.window_term import saturating_add
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.index.answer import FoundPositions
+    from slidejoin.runtime.array_pool import ArrayPool
+
 __all__ = ["Partial"]
+
+NEWEST, UNTIL, TIMES = range(3)
+"""The first lines of `Partial.values` in a time window, and how many they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,58 +30,96 @@ class Partial:
     ----------
     producers : (n,) int64
         Of each the place of that row among the producing rows, ascending.
-    rows : dict from int to (n,) int64
-        Ordinals, by the number of the stream.
-    newest, until : (n,) int64 or None
-        The largest of their event times, and the smallest of their event times plus their streams' lengths, in ticks;
-        None for count windows.
+    streams : tuple of int
+        Whose rows these are, by number.
+    values : (lines, n) int64
+        A line of ordinals for each stream. In a time window two lines stand before these, in ticks: the largest of
+        their event times, and the smallest of their event times plus their streams' lengths.
     """
 
     producers: NDArray[np.int64]
-    rows: dict[int, NDArray[np.int64]]
-    newest: NDArray[np.int64] | None = None
-    until: NDArray[np.int64] | None = None
+    streams: tuple[int, ...]
+    values: NDArray[np.int64]
 
     def __len__(self) -> int:
         return int(self.producers.size)
 
     @property
     def bound(self) -> frozenset[int]:
-        """The streams whose rows these are."""
-        return frozenset(self.rows)
+        """The streams, in no order."""
+        return frozenset(self.streams)
 
-    def part(self, cut: slice) -> Partial:
-        """Return consecutive ones of them."""
-        if cut == slice(0, len(self)):
-            return self
-        return Partial(
-            self.producers[cut],
-            {stream: ordinals[cut] for stream, ordinals in self.rows.items()},
-            None if self.newest is None else self.newest[cut],
-            None if self.until is None else self.until[cut],
-        )
+    @property
+    def timed(self) -> bool:
+        """Whether there are event times."""
+        return bool(self.values.shape[0] > len(self.streams))
 
-    def extended(
-        self,
-        places: NDArray[np.int64],
+    @property
+    def newest(self) -> NDArray[np.int64]:
+        """The largest of their event times, (n,) int64."""
+        return self._line(NEWEST)
+
+    @property
+    def until(self) -> NDArray[np.int64]:
+        """The smallest of their event times plus their streams' lengths, (n,) int64."""
+        return self._line(UNTIL)
+
+    @property
+    def ordinals(self) -> dict[int, NDArray[np.int64]]:
+        """The ordinals of each stream's rows, (n,) int64."""
+        first = TIMES if self.timed else 0
+        return {stream: self._line(first + place) for place, stream in enumerate(self.streams)}
+
+    def _line(self, number: int) -> NDArray[np.int64]:
+        line: NDArray[np.int64] = self.values[number]
+        return line
+
+    @staticmethod
+    def of_rows(
+        producers: NDArray[np.int64],
         stream: int,
         ordinals: NDArray[np.int64],
         times: NDArray[np.int64] | None,
         length: int,
     ) -> Partial:
-        """Return the combinations with a row of one more stream.
+        """Return single rows of one stream, with their event times if there are such."""
+        lines = [ordinals] if times is None else [times, saturating_add(times, length), ordinals]
+        return Partial(producers, (stream,), np.array(lines, np.int64).reshape(len(lines), ordinals.size))
 
-        Parameters
-        ----------
-        places, ordinals : (k,) int64
-            Which of these combinations goes on with which row, places ascending.
-        times : (k,) int64, optional
-            The event times of these rows; their stream's `length` goes with them.
+    def part(self, cut: slice) -> Partial:
+        """Return consecutive ones of them."""
+        if cut == slice(0, len(self)):
+            return self
+        return Partial(self.producers[cut], self.streams, np.ascontiguousarray(self.values[:, cut]))
+
+    def with_found(self, stream: int, found: FoundPositions, base: int, memory: ArrayPool) -> Partial:
+        """Return those that were answered with what they found of one more stream; positions count from `base`.
+
+        Event times are still those of the other streams.
         """
-        newest = until = None
-        if times is not None and self.newest is not None and self.until is not None:
-            newest = np.maximum(self.newest[places], times)
-            until = np.minimum(self.until[places], saturating_add(times, length))
-        rows = {bound: own[places] for bound, own in self.rows.items()}
-        rows[stream] = ordinals
-        return Partial(self.producers[places], rows, newest, until)
+        producers, values = self._room(found.total, memory)
+        widen_found(
+            self.producers, self.values, found.counts, found.found, base, found.begin, found.done, producers, values
+        )
+        return Partial(producers, (*self.streams, stream), values)
+
+    def with_pairs(
+        self, stream: int, places: NDArray[np.int64], stored: NDArray[np.int64], memory: ArrayPool
+    ) -> Partial:
+        """Return the combinations at `places` with rows of one more stream by their ordinals, both (k,) int64.
+
+        Event times are still those of the other streams.
+        """
+        producers, values = self._room(places.size, memory)
+        widen_pairs(self.producers, self.values, places, stored, producers, values)
+        return Partial(producers, (*self.streams, stream), values)
+
+    def _room(self, rows: int, memory: ArrayPool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return memory for producers and for values with one line more."""
+        lines = self.values.shape[0] + 1
+        return memory.take(rows), memory.take(lines * rows).reshape(lines, rows)
+
+    def at_times(self, times: NDArray[np.int64], length: int) -> None:
+        """Take the event times of the rows that came last, (n,) int64, and the length of their stream."""
+        np.maximum(self.newest, times, out=self.newest)
+        np.minimum(self.until, saturating_add(times, length), out=self.until)

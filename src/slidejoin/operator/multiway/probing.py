@@ -12,6 +12,7 @@ from slidejoin.index.answer import FoundPositions
 from slidejoin.index.probe import ProbeBatch
 from slidejoin.index.protocol import Request
 from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.kernels.multiway.widening import rank_probes
 from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
 from slidejoin.operator.ingest.arrival import numbers
 from slidejoin.operator.multiway.gathering import gathered
@@ -49,12 +50,15 @@ class SeenRows(NamedTuple):
     ----------
     arrived : int
         Its rows from before the slice.
-    before : (p,) int64
-        How many of its rows had arrived before each producing row, ascending.
+    before : (arrivals + 1,) int64
+        How many of its rows had arrived before each arrival of the stretch.
+    ranks : (p,) int64
+        Which arrivals the producing rows are, ascending.
     """
 
     arrived: int
     before: NDArray[np.int64]
+    ranks: NDArray[np.int64]
 
 
 class Prober:
@@ -85,13 +89,19 @@ class Prober:
         for cut, batch, condition in self._batches(link, wide, seen):
             part = wide.part(cut)
             for found in self._candidates(link, batch, only_counts=False):
+                if condition is None and found.positions is not None and found.positions.total <= self._limit.rows:
+                    if found.positions.total:
+                        yield self._timed(
+                            part.with_found(stored, found.positions, link.window.index.floor, self._memory)
+                        )
+                    continue
                 for places, ordinals in self._written(found):
                     kept = (places, ordinals)
                     if condition is not None:
                         holds = self._holds(link, condition, part, *kept)
                         kept = places[holds], ordinals[holds]
                     if kept[0].size:
-                        yield part.extended(kept[0], stored, kept[1], *self._times(stored, kept[1]))
+                        yield self._timed(part.with_pairs(stored, *kept, self._memory))
 
     def count(self, wide: Partial, stored: int, seen: SeenRows, into: NDArray[np.int64]) -> None:
         """Add to `into`, (producers,) int64, with how many rows of one more stream each combination fits."""
@@ -109,12 +119,14 @@ class Prober:
     def _link(self, wide: Partial, stored: int) -> StepIndex:
         return self._windows[stored].links[self._plan.step(stored, wide.bound).key]
 
-    def _times(self, stored: int, ordinals: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, int]:
-        if not self._plan.scopes:
-            return None, 0
-        scope = self._plan.scopes[stored]
-        table = self.payloads[stored].take(scope.columns("right"), ordinals)
-        return scope.ticks("right", by_name(table))[0], scope.right_length
+    def _timed(self, wide: Partial) -> Partial:
+        """Return combinations with the event times of their newest stream's rows, if there are any."""
+        if self._plan.scopes:
+            stored = wide.streams[-1]
+            scope = self._plan.scopes[stored]
+            table = self.payloads[stored].take(scope.columns("right"), wide.ordinals[stored])
+            wide.at_times(scope.ticks("right", by_name(table))[0], scope.right_length)
+        return wide
 
     # -- probes --------------------------------------------------------------------------------------------------------
 
@@ -123,9 +135,11 @@ class Prober:
     ) -> Iterator[tuple[slice, ProbeBatch, BoundFilter | None]]:
         """Yield batches of probes, which wide rows they are, and what is checked of the rows that they find."""
         step, window = link.step, link.window
-        for cut, tables in gathered(self.payloads, step.left, wide.rows, len(wide), self._limit):
+        for cut, tables in gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit):
             table = self._wide_table(tables, wide.part(cut))
-            before = seen.before[wide.producers[cut]]
+            # Their places in an arrival order of these probes and the stored rows.
+            ranks = self._memory.take(cut.stop - cut.start)
+            rank_probes(seen.before, seen.ranks, wide.producers[cut], seen.arrived, ranks)
             spec = self._plan.spec.windows[step.stored]
             size, slide = (spec.right, spec.slide) if isinstance(spec, CountWindow) else (EVERYTHING, 1)
             view = np.zeros(VIEW, np.int64)
@@ -133,8 +147,7 @@ class Prober:
             batch = ProbeBatch(
                 first=0,
                 arrived=seen.arrived,
-                # Their places in an arrival order of these probes and the stored rows.
-                rank=before - seen.arrived + numbers(before.size),
+                rank=ranks,
                 view=view,
                 self_join=False,
                 seen_from=partial(step.plan.seen_from, "right"),
@@ -149,7 +162,7 @@ class Prober:
             for stream, table in tables.items()
             for name in table.column_names
         }
-        if wide.newest is not None and wide.until is not None:
+        if wide.timed:
             columns[NEWEST], columns[UNTIL] = (
                 pa.chunked_array([array_of(np.ascontiguousarray(own))]) for own in (wide.newest, wide.until)
             )
@@ -173,7 +186,7 @@ class Prober:
             if ranges is not None:
                 whole = RangeCandidates(rows, self._alone, self._memory)
                 whole.add("left", slots, ranges)
-                yield _Candidates(0, whole)
+                yield _Candidates(0, whole, None)
                 return
         first = 0
         while first < rows and positions is not None:
@@ -183,7 +196,7 @@ class Prober:
                 {"left": (slots, positions, 0, index.floor), "right": (NO_PROBES, FoundPositions(), 0, 0)},
                 first, last, self._alone, self._memory,
             )  # fmt: skip
-            yield _Candidates(first, of)
+            yield _Candidates(first, of, positions)
             first = last
             if first < rows:
                 positions = self._answer(link, batch, first, only_counts=only_counts).positions
@@ -221,7 +234,8 @@ class Prober:
         for column in condition.columns("left"):
             stream, name = stream_and_name(column)
             names.setdefault(number[stream], []).append(name)
-        rows = {stream: wide.rows[stream][places] for stream in names if stream != link.step.stored}
+        bound = wide.ordinals
+        rows = {stream: bound[stream][places] for stream in names if stream != link.step.stored}
         rows[link.step.stored] = ordinals
         kept = np.empty(places.size, np.bool_)
         for cut, tables in gathered(self.payloads, names, rows, places.size, self._limit, decoded=True):
@@ -236,10 +250,11 @@ class Prober:
 
 
 class _Candidates(NamedTuple):
-    """Candidates of consecutive probes, and the first of these."""
+    """Candidates of consecutive probes, and the first of these; also as they were found, where these are positions."""
 
     first: int
     of: RangeCandidates | PositionCandidates
+    positions: FoundPositions | None
 
 
 def _add(into: NDArray[np.int64], producers: NDArray[np.int64], counts: NDArray[np.int64]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.kernels.multiway.widening import count_before
 from slidejoin.operator.multiway.chains import Combinations, Stretch
 from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.rows.widths import SLICE, chunked, in_one_chunk, widths_of
@@ -57,12 +58,10 @@ def _at_once(plan: MultiPlan, push: MultiPush) -> int:
 
 def stretches_of(push: MultiPush, first: Sequence[int], threads: int) -> list[Stretch]:
     """Cut a slice, whose rows have ordinals from `first` on, into stretches for threads."""
-    owners, rows = push.owners(), push.rows
-    before = []
-    for number, start in enumerate(first):
-        counts = np.full(rows + 1, start, np.int64)
-        np.cumsum(owners == number, out=counts[1:])
-        counts[1:] += start
+    rows, before = push.rows, []
+    for own, start in zip(push.streams, first, strict=True):
+        counts = np.empty(rows + 1, np.int64)
+        count_before(own.ranks, start, counts)
         before.append(counts)
     size = min(max(-(-rows // threads), SMALLEST_STRETCH), LARGEST_STRETCH)
     found = []
