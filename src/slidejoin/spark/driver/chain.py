@@ -92,18 +92,21 @@ def chain_of(plan: MultiPlan, buckets: int) -> tuple[ChainLink, ...]:
     """Return the links in the order that costs least: equalities before bands, and cross products last.
 
     From each stream the cheapest link is added, again and again; of these chains the cheapest is taken, among equal
-    ones that of the streams declared first. The order is a function of the join alone, as a checkpoint belongs to it.
+    ones that whose first links are cheaper, then that of the streams declared first. The order is a function of the
+    join alone, as a checkpoint belongs to it.
     """
-    best: tuple[int, tuple[ChainLink, ...]] | None = None
+    best: tuple[tuple[int, list[int]], tuple[ChainLink, ...]] | None = None
     for first in plan.streams:
         links: list[ChainLink] = []
-        cost = 0
+        prices: list[int] = []
         bound: tuple[int, ...] = (first,)
         while len(bound) < len(plan.streams):
             found = [_link(plan, bound, stream, buckets) for stream in plan.streams if stream not in bound]
             price, link = min(found, key=lambda one: one[0])
             links.append(link)
-            cost, bound = cost + price, link.streams
+            prices.append(price)
+            bound = link.streams
+        cost = sum(prices), prices
         if best is None or cost < best[0]:
             best = cost, tuple(links)
     assert best is not None  # noqa: S101 - there are two streams at least
