@@ -207,14 +207,14 @@ def test_reports_are_json(case: str):
 
 
 def test_every_case_has_a_line():
-    assert list(CASES)[:5] == ["tasks", "terms", "band", "equi", "less"]
+    assert list(CASES)[:6] == ["tasks", "terms", "multi", "band", "equi", "less"]
     assert all(CASES.values())
 
 
 @pytest.mark.parametrize(
     ("case", "options", "message"),
     [
-        ("equality", {}, "unknown case 'equality'; the cases are tasks, terms, band, equi"),
+        ("equality", {}, "unknown case 'equality'; the cases are tasks, terms, multi, band, equi"),
         ("bnad", {}, r"Did you mean 'band'\?"),
         ("machine", {"window": 5}, "bench machine: takes no window; it takes threads"),
         (

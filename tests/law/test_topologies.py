@@ -212,7 +212,7 @@ def test_rows_that_left_take_no_room(topology: Topology) -> None:
 
 @pytest.mark.parametrize("topology", ALL, ids=repr)
 def test_a_limit_of_memory_is_kept(topology: Topology) -> None:
-    rng, limit = np.random.default_rng(2), 600_000
+    rng, limit = np.random.default_rng(2), 2_000_000
     join = sj.StreamJoin(
         on="l.a = r.a AND l.b <> r.b", window=sj.CountWindow(50_000), topology=topology, memory_limit=limit
     )

@@ -114,3 +114,16 @@ def test_what_the_advisor_finds_goes_the_fused_way(on: str, output: Any, monkeyp
     assert used[1] == ("band_cells", 1)
     assert used[8] == ("planar", 0)
     assert used[-1] == ("band_cells", 1)
+
+
+@pytest.mark.parametrize("rows", [3, 40, 700])
+@pytest.mark.parametrize("on", ["l.a BETWEEN r.a - 50 AND r.a + 50 AND l.b < r.b", "l.b <= r.b AND l.a = r.a + 1"])
+def test_a_narrow_term_beside_an_open_one_is_not_all_that_is_compared(on: str, rows: int) -> None:
+    """The index begins with the narrow term, which the fused path could answer alone: it must not."""
+    rng, schema = np.random.default_rng(rows), pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    options: dict[str, Any] = {"on": on, "window": sj.CountWindow(2000), "schemas": (schema, schema)}
+    join, plain = sj.StreamJoin(**options), sj.StreamJoin(**options, algorithm="nested_loop")
+    for _ in range(4):
+        sides = [pa.table({name: rng.integers(0, 40 * rows, rows) for name in "ab"}, schema=schema) for _ in range(2)]
+        assert sorted(join.push(*sides).to_pylist(), key=repr) == sorted(plain.push(*sides).to_pylist(), key=repr)
+    assert join.stats.pairs > 0

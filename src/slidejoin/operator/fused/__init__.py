@@ -51,7 +51,7 @@ class FusedPath:
     def serves(parts: JoinParts) -> bool:
         """Tell whether the plan needs nothing that the fused path does not support."""
         served = FusedCells.serves(parts) or FusedRuns.serves(parts) or FusedIntervals.serves(parts)
-        return plain(parts.plan) and served
+        return plain(parts) and served
 
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether one of the fused pushes takes these rows."""

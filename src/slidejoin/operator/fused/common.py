@@ -114,11 +114,12 @@ def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:
     return Push({side: columns[side].kept for side in SIDES}, NO_TIMES, arrivals)
 
 
-def plain(plan: Plan) -> bool:
+def plain(parts: JoinParts) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
+    plan = parts.plan
     config, bound = plan.config, plan.bound
     key: tuple[int, ...] = (0,) if plan.composite is None else plan.composite.terms
-    if interval_columns(plan):
+    if interval_columns(parts):
         key = (0, 1)
     further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
     return (
@@ -133,12 +134,16 @@ def plain(plan: Plan) -> bool:
     )
 
 
-def interval_columns(plan: Plan) -> dict[Side, tuple[Beside, Beside]]:
+def interval_columns(parts: JoinParts) -> dict[Side, tuple[Beside, Beside]]:
     """Return, for both sides, the columns of two terms that may close each other's ranges; else nothing.
 
-    Nothing either where the index is no matter of `auto`, or where terms are more than shifts of columns.
+    Nothing either where `auto` begins with another index than the planar one, whose fused pushes compare one term, or
+    where terms are more than shifts of columns.
     """
-    if plan.config.algorithm != "auto" or not plan.planar or plan.scope is not None or plan.composite is not None:
+    plan = parts.plan
+    if plan.config.algorithm != "auto" or parts.algorithm != "planar":
+        return {}
+    if plan.scope is not None or plan.composite is not None:
         return {}
     if len(plan.terms) != 2 or not closing_pairs(plan.terms):  # noqa: PLR2004 - both ends
         return {}

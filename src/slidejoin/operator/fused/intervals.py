@@ -47,7 +47,7 @@ class FusedIntervals(FusedCells):
 
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
-        columns = interval_columns(plan)
+        columns = interval_columns(parts)
         super().__init__(parts, columns)
         self._same = {side: same_keys(plan.terms[0], plan.terms[1], side) for side in SIDES}
         # For each order of the two terms, the shifts as `close_ranges` takes them.
@@ -65,7 +65,7 @@ class FusedIntervals(FusedCells):
     @staticmethod
     def serves(parts: JoinParts) -> bool:
         """Tell whether a plan that is `plain` is one of two terms that may close each other's ranges."""
-        return parts.algorithm == "planar" and len(interval_columns(parts.plan)) == len(SIDES)
+        return len(interval_columns(parts)) == len(SIDES)
 
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
         """Return the keys of both sides, (n,) int64, and compute the ranges that they probe.
