@@ -124,6 +124,6 @@ def test_a_narrow_term_beside_an_open_one_is_not_all_that_is_compared(on: str, r
     options: dict[str, Any] = {"on": on, "window": sj.CountWindow(2000), "schemas": (schema, schema)}
     join, plain = sj.StreamJoin(**options), sj.StreamJoin(**options, algorithm="nested_loop")
     for _ in range(4):
-        sides = [pa.table({name: rng.integers(0, 40 * rows, rows) for name in "ab"}, schema=schema) for _ in range(2)]
+        sides = [pa.table([pa.array(rng.integers(0, 40 * rows, rows)) for _ in "ab"], schema=schema) for _ in range(2)]
         assert sorted(join.push(*sides).to_pylist(), key=repr) == sorted(plain.push(*sides).to_pylist(), key=repr)
     assert join.stats.pairs > 0
