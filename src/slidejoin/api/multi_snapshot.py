@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.api.multi_pending import MultiPending
-from slidejoin.api.snapshot import LAST_ORDINAL
-from slidejoin.api.snapshot_format import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
+from slidejoin.api.snapshot_format import (
+    UNREADABLE,
+    check_ordinals,
+    read_snapshot,
+    table_from_bytes,
+    table_to_bytes,
+    write_snapshot,
+)
 from slidejoin.arguments import at_least_one
-from slidejoin.errors import SlideJoinError, StateError
+from slidejoin.errors import StateError
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.spec.multi_spec import MultiSpec
 
@@ -124,16 +130,7 @@ def load(state: bytes, *, threads: int | None) -> MultiState:
         raise StateError(msg)
     try:
         return _load(header, parts, threads)
-    except (
-        KeyError,
-        TypeError,
-        IndexError,
-        ValueError,
-        OverflowError,
-        OSError,
-        pa.ArrowException,
-        SlideJoinError,
-    ) as error:
+    except UNREADABLE as error:
         if isinstance(error, StateError):
             raise
         msg = f"the snapshot is whole but cannot be read by this version: {error}"
@@ -167,13 +164,7 @@ def _load(header: dict[str, Any], parts: list[bytes], threads: int | None) -> Mu
             raise StateError(msg)
         found = [(int(first), int(count)) for first, count in header["stretches"][number]]
         seen = int(header["rows_seen"][number])
-        ends, starts = [0, *(first + count for first, count in found)], [*(first for first, _ in found), seen]
-        known = (
-            sum(count for _, count in found) == table.num_rows and min((count for _, count in found), default=1) >= 0
-        )
-        if not known or seen > LAST_ORDINAL or any(end > start for end, start in zip(ends, starts, strict=True)):
-            msg = f"{table.num_rows} rows of {stream!r} cannot have the ordinals {found} out of {seen}"
-            raise StateError(msg)
+        check_ordinals(f"{table.num_rows} rows of {stream!r}", table.num_rows, found, seen)
         rows.append((table, found, seen))
     operator.load(rows)
     operator.resume(header["clock"], header["stats"])

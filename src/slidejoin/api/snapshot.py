@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.api.pending import PendingRows
-from slidejoin.api.snapshot_format import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
+from slidejoin.api.snapshot_format import (
+    UNREADABLE,
+    check_ordinals,
+    read_snapshot,
+    table_from_bytes,
+    table_to_bytes,
+    write_snapshot,
+)
 from slidejoin.arguments import at_least_one
-from slidejoin.errors import PredicateError, SlideJoinError, StateError
+from slidejoin.errors import PredicateError, StateError
 from slidejoin.operator.stats import Stats
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
@@ -25,10 +32,6 @@ if TYPE_CHECKING:
     from slidejoin.spec.topologies import Topology
 
 __all__ = ["JoinState", "load", "new_plan", "operator_of", "plan_of", "save"]
-
-
-LAST_ORDINAL = 1 << 62
-"""Larger than any number of rows that a join can have seen."""
 
 
 @dataclass(slots=True)
@@ -136,16 +139,7 @@ def load(
         raise StateError(msg)
     try:
         return _load(header, parts, others)
-    except (
-        KeyError,
-        TypeError,
-        IndexError,
-        ValueError,
-        OverflowError,
-        OSError,
-        pa.ArrowException,
-        SlideJoinError,
-    ) as error:
+    except UNREADABLE as error:
         # The predicate was planned before; it can only be that it does not suit the algorithm that is asked for now.
         if isinstance(error, StateError) or (isinstance(error, PredicateError) and algorithm != "auto"):
             raise
@@ -189,10 +183,5 @@ def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple
     else:
         found = [(int(first), int(count)) for first, count in header["stretches"][side]]
         seen = int(header["rows_seen"][side])
-    ends = [0, *(first + count for first, count in found)]
-    known = sum(count for _, count in found) == rows and min((count for _, count in found), default=1) >= 0
-    starts = [*(first for first, _ in found), seen]
-    if not known or seen > LAST_ORDINAL or any(end > start for end, start in zip(ends, starts, strict=True)):
-        msg = f"{rows} {side} rows cannot have the ordinals {found} out of {seen}"
-        raise StateError(msg)
+    check_ordinals(f"{rows} {side} rows", rows, found, seen)
     return found, seen

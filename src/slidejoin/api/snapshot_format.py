@@ -18,12 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slidejoin.errors import StateError
+from slidejoin.errors import SlideJoinError, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["FORMAT", "read_snapshot", "table_from_bytes", "table_to_bytes", "write_snapshot"]
+__all__ = [
+    "FORMAT",
+    "UNREADABLE",
+    "check_ordinals",
+    "read_snapshot",
+    "table_from_bytes",
+    "table_to_bytes",
+    "write_snapshot",
+]
 
 MAGIC = b"slidejoin-snapshot\n"
 FORMAT = 2
@@ -33,6 +41,21 @@ READ = (1, 2)
 HEAD = struct.Struct("<HH")
 LENGTH = struct.Struct("<Q")
 DIGEST = hashlib.sha256().digest_size
+
+LAST_ORDINAL = 1 << 62
+"""Larger than any number of rows that a join can have seen."""
+
+UNREADABLE = (
+    KeyError,
+    TypeError,
+    IndexError,
+    ValueError,
+    OverflowError,
+    OSError,
+    pa.ArrowException,
+    SlideJoinError,
+)
+"""What reading a header or a table raises where a whole snapshot holds what no join writes."""
 
 
 def write_snapshot(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
@@ -102,3 +125,18 @@ def table_from_bytes(data: bytes) -> pa.Table:
         table = reader.read_all()
     table.validate(full=True)
     return table
+
+
+def check_ordinals(what: str, rows: int, found: Sequence[tuple[int, int]], seen: int) -> None:
+    """Check that so many rows can have these ordinals: the first and the number of each stretch, out of `seen`.
+
+    Raises
+    ------
+    StateError
+        If they cannot; `what` names the rows.
+    """
+    ends, starts = [0, *(first + count for first, count in found)], [*(first for first, _ in found), seen]
+    known = sum(count for _, count in found) == rows and min((count for _, count in found), default=1) >= 0
+    if not known or seen > LAST_ORDINAL or any(end > start for end, start in zip(ends, starts, strict=True)):
+        msg = f"{what} cannot have the ordinals {list(found)} out of {seen}"
+        raise StateError(msg)
