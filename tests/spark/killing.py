@@ -163,11 +163,15 @@ class Job:
         feed.add(batches)
         return cls(folder, len(batches), window)
 
+    def tell(self, what: str) -> None:
+        """Note what was done, and when."""
+        self.told.append(f"{time.strftime('%X')} {what}")
+
     def start(self, master: str = LOCAL, **settings: str) -> None:
         """Start it, or start it again on its checkpoint."""
         arguments = (str(self.folder), master, json.dumps(settings), self.window)
         command = [sys.executable, "-m", "tests.spark.killing", *arguments]
-        self.told.append(f"started on {master}")
+        self.tell(f"started on {master}")
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
 
@@ -217,7 +221,7 @@ class Job:
         for pid in chosen:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.told.append(f"killed {kind} at {self.committed()} of {self.batches}")
+        self.tell(f"killed {kind} at {self.committed()} of {self.batches}")
         return True
 
     def wait(self, limit: float = 180) -> int:
@@ -228,7 +232,7 @@ class Job:
         except subprocess.TimeoutExpired:
             self.end()
             raise AssertionError(self.report()) from None
-        self.told.append(f"ended with {status}")
+        self.tell(f"ended with {status}")
         self.gone()
         return status
 

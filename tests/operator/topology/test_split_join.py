@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.cores.dealing import number_in_core
 from slidejoin.index.cores.mergers import GatheringTree
+from slidejoin.operator.topology import precision
 from slidejoin.operator.topology.precision import PUSHES, WIDEST, Precision, PrecisionControl
 from slidejoin.options import SplitJoin
 from slidejoin.spec.topologies import ORDERINGS
@@ -234,7 +235,8 @@ def test_a_fixed_precision_stays() -> None:
     assert control.now == Precision("inner")
 
 
-def test_an_adaptive_join_says_its_precision() -> None:
+def test_an_adaptive_join_says_its_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "OVERLOADED", -1.0)  # however long pushes take
     rows = {"a": np.arange(50)}
     join = sj.StreamJoin(
         on="l.a = r.a", window=sj.CountWindow(9), topology=SplitJoin(cores=2, ordering="strict", adaptive=True)

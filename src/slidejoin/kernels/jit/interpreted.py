@@ -47,7 +47,7 @@ class Interpreter:
 
     def __init__(self) -> None:
         self.cold = False
-        """Whether a kernel was not compiled when its module was imported."""
+        """Whether a kernel was not compiled when its module was imported, and Python may still run it."""
         self._rows = 0
         self._closed = False
         self._began = self._spent = 0.0
@@ -66,7 +66,8 @@ class Interpreter:
         setting()
         self._rows += rows
         if rows > MOST_ROWS or self._rows > MOST_IN_ALL:
-            self._closed = True
+            # From here on nobody counts: 3 µs of each push.
+            self._closed, self.cold = True, False
 
     def planned(self) -> None:
         """Stop counting pushes once a join has its kernels, if all of them are compiled."""
@@ -75,7 +76,7 @@ class Interpreter:
 
     def imported(self, kernel: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
         """Record a kernel."""
-        self.cold |= not kernel._file.is_file()  # noqa: SLF001 - the form of Numba's kernels here
+        self.cold |= not self._closed and not kernel._file.is_file()  # noqa: SLF001 - the form of Numba's kernels here
 
     def awaits(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
         """Tell whether another process is compiling a kernel, or is about to: it is not there, and rows are pushed."""
