@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from tests.strategies import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pytest
 
     from tests.strategies import Node
@@ -159,10 +162,16 @@ def set_limits(patch: pytest.MonkeyPatch, **limits: int) -> None:
     """Set constants wherever they are known by that name."""
     import_module("slidejoin.operator.join_operator")
     for name, value in limits.items():
-        known = [m for n, m in list(sys.modules.items()) if n.startswith("slidejoin.") and hasattr(m, name)]
+        known = modules_with(name, len(sys.modules))
         assert known, name
         for module in known:
             patch.setattr(module, name, value)
+
+
+@cache
+def modules_with(name: str, _imported: int) -> list[ModuleType]:
+    """The modules of slidejoin that know that name; looked up again once others are imported."""
+    return [m for n, m in list(sys.modules.items()) if n.startswith("slidejoin.") and hasattr(m, name)]
 
 
 limits = st.one_of(
