@@ -66,6 +66,7 @@ def _spark(name: str, must: float, goal: float) -> Mark:
 
 
 AT_REST = ("Polars", "DuckDB")
+PAPERS_WAY = "po_join, tuple by tuple"
 
 TERM_TARGETS = (
     Target(
@@ -144,6 +145,7 @@ TERM_TARGETS = (
         (
             _millions(0.5, 3, "counts of two inequalities (100"),
             _ahead(100, 1000, "{:.1f}x po_join", ("po_join",), "counts of two inequalities (100"),
+            _ahead(100, 1000, "{:.0f}x po_join as in the paper", (PAPERS_WAY,), "counts of two inequalities (100"),
         ),
     ),
     Target(
@@ -154,6 +156,7 @@ TERM_TARGETS = (
         (
             _millions(0.3, 3, "counts of two inequalities (2^20"),
             _ahead(100, 1000, "{:.1f}x po_join", ("po_join",), "counts of two inequalities (2^20"),
+            _ahead(100, 1000, "{:.0f}x po_join as in the paper", (PAPERS_WAY,), "counts of two inequalities (2^20"),
         ),
     ),
     Target(

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.api.stream_join import StreamJoin
+from slidejoin.bench.paper_figures import OURS, PAPERS_WAY
 from slidejoin.bench.progress import say
 from slidejoin.bench.report import Percentiles, Spread
 from slidejoin.bench.term_queries import QUERIES, query_named
@@ -25,6 +26,7 @@ from slidejoin.bench.terms_report import SMALL_PUSH, QuerySpeed, TermsReport, To
 from slidejoin.bench.workload import choice
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.runtime.cores import cores
+from slidejoin.spec.options import POJoin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +35,14 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.term_queries import TermQuery
     from slidejoin.bench.terms_at_rest import TablesAtRest
+    from slidejoin.spec.options import Options
 
 __all__ = ["run"]
 
 FEWEST_PUSHES, MOST_PUSHES, WARM_UP = 2, 1000, 4
 
-PO_JOIN = "po_join"
+PO_JOINS: dict[str, str | Options] = {OURS: OURS, PAPERS_WAY: POJoin(tuple_by_tuple=True)}
+"""SPO-Join as it is here, which answers the rows of a push together, and as the paper runs it."""
 
 
 def run(
@@ -112,13 +116,15 @@ def _chosen(only: tuple[str, ...] | None) -> list[TermQuery]:
 class _Running:
     """A join with full windows, and what its pushes took and found."""
 
-    def __init__(self, query: TermQuery, threads: int, seed: int, state: bytes | None = None) -> None:
+    def __init__(
+        self, query: TermQuery, threads: int, seed: int, state: bytes | None = None, algorithm: str | Options = "auto"
+    ) -> None:
         self.query, self.seed, self.number = query, seed, 0
         self.seconds: list[float] = []
         self.pairs: list[int] = []
         self.first: pa.Table | None = None
         if state is not None:
-            self.join = StreamJoin.restore(state, algorithm=PO_JOIN, threads=threads)
+            self.join = StreamJoin.restore(state, algorithm=algorithm, threads=threads)
             return
         self.join = StreamJoin(on=query.on, window=query.count_window, output=query.output, threads=threads)
         for tables in query.filling(seed):
@@ -176,7 +182,7 @@ def _measured(
         for name, tool in TOOLS.items():
             tools.append(_tool_speed(name, tool, query, join, ours, seconds, threads))
         if state is not None:
-            tools.append(_po_join_speed(state, query, join, ours, seconds, threads))
+            tools += [_po_join_speed(name, state, query, join, ours, seconds, threads) for name in PO_JOINS]
     return QuerySpeed(
         name=query.name,
         on=query.on,
@@ -196,14 +202,14 @@ def _measured(
 
 
 def _po_join_speed(
-    state: bytes, query: TermQuery, ours: _Running, speed: float, seconds: float, threads: int
+    name: str, state: bytes, query: TermQuery, ours: _Running, speed: float, seconds: float, threads: int
 ) -> ToolSpeed:
     """Measure SPO-Join from slidejoin's own windows; the first push brings its structures up and does not count."""
-    join = _Running(query, threads, ours.seed, state)
+    join = _Running(query, threads, ours.seed, state, PO_JOINS[name])
     _until(join.push, seconds, len(ours.seconds))
-    _compare(PO_JOIN, query, ours, join.pairs, join.first)
+    _compare(name, query, ours, join.pairs, join.first)
     theirs = query.push * (len(join.seconds) - 1) / sum(join.seconds[1:])
-    return ToolSpeed(PO_JOIN, "", theirs, speed / theirs, len(join.seconds) - 1)
+    return ToolSpeed(name, "", theirs, speed / theirs, len(join.seconds) - 1)
 
 
 def _tool_speed(

@@ -43,9 +43,9 @@ class ToolSpeed:
         """Return the line for people."""
         label = f"{self.tool} {self.version}".strip()
         if self.rows_per_second is None or self.ratio is None:
-            return f'  {label:<20} not installed: pip install "slidejoin[bench]"'
+            return f'  {label:<23} not installed: pip install "slidejoin[bench]"'
         speed = millions(self.rows_per_second)
-        return f"  {label:<20} {speed:>8} rows/s   slidejoin is {self.ratio:,.2g} times as fast ({self.pushes} pushes)"
+        return f"  {label:<23} {speed:>8} rows/s   slidejoin is {self.ratio:,.2g} times as fast ({self.pushes} pushes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class QuerySpeed:
         )
         against = "" if self.ratio is None else f"; {self.ratio:.2f} of {self.against} in turns"
         yield (
-            f"  {'slidejoin':<20} {millions(self.rows_per_second):>8} rows/s   "
+            f"  {'slidejoin':<23} {millions(self.rows_per_second):>8} rows/s   "
             f"middle half {millions(pushes.lower_quartile)} to "
             f"{millions(pushes.upper_quartile)}, {millions(self.pairs_per_second)} pairs/s{against}"
         )
