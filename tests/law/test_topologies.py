@@ -197,7 +197,9 @@ def test_any_index_inside(topology: Topology, algorithm: str) -> None:
         sj.StreamJoin(on="l.a = r.a AND l.b <> r.b", window=window, topology=one, algorithm=algorithm, output="count")
         for one in (topology, "shared")
     ]
-    for rows in (1, 300, 7, 50, 2, 1000, 90):
+    # Where each row is a basic window of its own, each has an index of its own.
+    single = isinstance(topology, CellJoin) and topology.basic_window == 1
+    for rows in (1, 300, 7, 50, 2, 100 if single else 1000, 90):
         left, right = batches(rows, at, rng)
         at += rows
         one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
