@@ -58,7 +58,8 @@ class MatchedRows:
     # -- coming and leaving --------------------------------------------------------------------------------------------
 
     def start_at(self, ordinal: int) -> None:
-        """Let the first row have that ordinal; there is none yet."""
+        """Forget all rows, and let the next one have that ordinal."""
+        self._free += self._blocks[self._blocks != FREED].tolist()
         self._first = self._last = ordinal >> BLOCK_SHIFT
         self._blocks = np.empty(0, np.int64)
 
@@ -124,7 +125,6 @@ class MatchedRows:
 
     def load(self, stretches: Sequence[tuple[int, int]], marks: NDArray[np.bool_], end: int) -> None:
         """Take the rows of these stretches with marks (rows,); rows to come begin at the ordinal `end`."""
-        self.__init__()  # type: ignore[misc]
         self.start_at(stretches[0][0] if stretches else end)
         self.extend(end)
         self.mark(_ordinals(stretches)[marks])
