@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["JOIN_TYPES", "ORDERS", "OUTPUTS", "STRATEGIES", "JoinType", "Order", "Output", "StrategyName"]
+__all__ = [
+    "JOIN_TYPES",
+    "LATE",
+    "ORDERS",
+    "OUTPUTS",
+    "STRATEGIES",
+    "JoinType",
+    "Late",
+    "Order",
+    "Output",
+    "StrategyName",
+]
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
 """``how=``: which rows without a partner are output too."""
@@ -15,10 +26,14 @@ Output: TypeAlias = Literal["pairs", "count", "positions"]
 Order: TypeAlias = Literal["probe", "strict", "none"]
 """``order=``: which order of the output is promised, of an embedded join."""
 
+Late: TypeAlias = Literal["drop", "emit"]
+"""``late=``: whether late rows are dropped, or kept for the caller."""
+
 StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast"]
 """``strategy=``: how rows are routed to buckets, on Spark."""
 
 JOIN_TYPES: tuple[JoinType, ...] = get_args(JoinType)
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 ORDERS: tuple[Order, ...] = get_args(Order)
+LATE: tuple[Late, ...] = get_args(Late)
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
