@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from tests.law.checks import ORDERS, assert_groups, examples, lines, pair_lines
+from tests.law.checks import ORDERS, assert_groups, examples, lines, pair_lines, same_tables
 from tests.oracle import CountScope, TimeScope
 from tests.strategies import Case, WindowCase, cases, count_windows, time_windows
 
@@ -136,7 +136,7 @@ def test_another_selection_order_suffix_and_aliases(case: Case, data: st.DataObj
         for name in select or []
     ]
     for one, other in zip(case.results(new, rest), case.results(whole, rest), strict=True):
-        assert one.equals(other if select is None else other.select(names))
+        assert same_tables(one, other if select is None else other.select(names))
 
 
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("s", pa.string()), ("ts", pa.int64())])
@@ -162,9 +162,9 @@ def test_a_selection_among_the_columns_that_are_held() -> None:
         sj.StreamJoin.restore(again.snapshot(), select=["l.id"])
     with pytest.raises(sj.StateError, match=r"select= needs l\.s, l\.ts, .* it has l\.id, l\.k, the columns that"):
         sj.StreamJoin.restore(state, select=["l.s", "l.ts"])
-    with pytest.raises(sj.PredicateError, match="Did you mean 'ts'"):
+    with pytest.raises(sj.PredicateError, match=r"Did you mean 'l\.ts'"):
         sj.StreamJoin.restore(state, select=["l.tss"])
-    with pytest.raises(sj.PredicateError, match="id"):
+    with pytest.raises(sj.PredicateError, match="output columns 'k' would appear twice"):
         sj.StreamJoin.restore(state, select=["l.k", "r.k"], suffix="")
 
 

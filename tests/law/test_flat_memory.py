@@ -10,21 +10,21 @@ import pytest
 
 import slidejoin as sj
 
-ROWS, LENGTH, PUSHES = 500, 1500, 320
-"""Rows of each side in a push, whose event times are 500 ticks; the window is three pushes long."""
+ROWS, LENGTH, PUSHES = 200, 600, 400
+"""Rows of each side in a push, one a tick; the window is three pushes long."""
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("s", pa.string())])
 
 
 def batch(number: int, side: int) -> pa.Table:
-    """Rows with other keys and texts in each push, within 300 ticks of their order."""
+    """Rows with other keys and texts in each push, within 100 ticks of their order."""
     chosen = np.random.default_rng(2 * number + side)
     times = np.arange(number * ROWS, (number + 1) * ROWS)
     texts = [f"text {one} which is longer than a word" for one in times]
-    return pa.table([chosen.integers(0, 200, ROWS), times - chosen.integers(0, 300, ROWS), texts], schema=SCHEMA)
+    return pa.table([chosen.integers(0, 200, ROWS), times - chosen.integers(0, 100, ROWS), texts], schema=SCHEMA)
 
 
-WINDOWS = [sj.CountWindow(LENGTH), sj.CountWindow(LENGTH, slide=100), sj.TimeWindow(LENGTH, on="ts", lateness=300)]
+WINDOWS = [sj.CountWindow(LENGTH), sj.CountWindow(LENGTH, slide=100), sj.TimeWindow(LENGTH, on="ts", lateness=100)]
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -41,22 +41,21 @@ WINDOWS = [sj.CountWindow(LENGTH), sj.CountWindow(LENGTH, slide=100), sj.TimeWin
 def test_memory_is_flat_over_a_hundred_windows(
     window: sj.CountWindow | sj.TimeWindow, on: str, options: dict[str, Any]
 ) -> None:
-    kept = {"late": "emit"} if isinstance(window, sj.TimeWindow) else {}
-    join = sj.StreamJoin(on=on, window=window, schemas=(SCHEMA, SCHEMA), threads=1, **kept, **options)
-    sizes, states = [], []
+    join = sj.StreamJoin(on=on, window=window, schemas=(SCHEMA, SCHEMA), threads=1, **options)
+    sizes: list[tuple[int, int, int]] = []
     for number in range(PUSHES):
         join.push(left=batch(number, 0), right=batch(number, 1))
-        if number % 32 == 31:
-            sizes.append((join.stats.window_bytes, join.stats.window_left + join.stats.window_right))
-            states.append(len(join.snapshot()))
-    # The first tenth may still choose an index and its size.
-    early, late = sizes[1:4], sizes[-3:]
-    for figure in range(2):
-        assert max(one[figure] for one in late) <= 1.25 * max(one[figure] for one in early)
-    assert max(states[-3:]) <= 1.25 * max(states[1:4])
+        if number % 4 == 3:
+            stats = join.stats
+            sizes.append((stats.window_bytes, stats.window_left + stats.window_right, len(join.snapshot())))
+    # Rows leave in chunks of 4,096, so that memory goes up and down; a half of the stream has ten such periods.
+    begun = sizes[len(sizes) // 10 :]
+    early, late = begun[: len(begun) // 2], begun[len(begun) // 2 :]
+    for figure, name in enumerate(("bytes", "rows", "snapshot")):
+        most_early, most_late = (max(one[figure] for one in part) for part in (early, late))
+        assert most_late <= 1.1 * most_early, name
     assert join.stats.rows_left + join.stats.rows_right + join.stats.late_rows == 2 * ROWS * PUSHES
-    # A chunk leaves as a whole, so that more rows are there than the window shows, by a constant.
-    assert sizes[-1][1] <= 2 * (LENGTH + 600 + 2 * 4096)
+    assert max(one[1] for one in sizes) <= 2 * (LENGTH + ROWS + 100 + 4096)
 
 
 def test_late_rows_that_are_taken_leave_no_trace() -> None:
@@ -68,6 +67,6 @@ def test_late_rows_that_are_taken_leave_no_trace() -> None:
         held.append(join.stats.late_bytes)
         late = join.late_rows()
         taken += late.left.num_rows + late.right.num_rows
-    assert taken == join.stats.late_rows > 10_000
+    assert taken == join.stats.late_rows > 1000
     assert max(held) < 200_000
     assert join.stats.late_bytes == 0

@@ -191,7 +191,7 @@ def test_push_async_and_join_streams() -> None:
 
 
 def test_a_feed_gives_them_while_it_runs() -> None:
-    join = sj.StreamJoin(on="l.k = r.k", window=WINDOW, late="emit", threads=1)
+    join = sj.StreamJoin(on="l.k = r.k", window=WINDOW, late="emit", threads=1, schemas=(SCHEMA, SCHEMA))
     found: list[int] = []
     taken = threading.Event()
     with sj.Feed(join) as feed:

@@ -172,12 +172,13 @@ def numbered(start: int) -> pa.Table:
 @pytest.mark.parametrize(
     ("name", "window"), [("count", sj.CountWindow(10, slide=2)), ("time", sj.TimeWindow(4, on="ts", lateness=2))]
 )
-def test_format_1_is_read(name: str, window: sj.CountWindow | sj.TimeWindow) -> None:
-    """Written when 24 rows of each side had come, before there were stretches."""
+@pytest.mark.parametrize("number", [1, 2])
+def test_earlier_formats_are_read(number: int, name: str, window: sj.CountWindow | sj.TimeWindow) -> None:
+    """Written when 24 rows of each side had come: format 1 before there were stretches, 2 before late rows were kept."""
     join = sj.StreamJoin(on="l.k = r.k", window=window, order="strict", output="positions", schemas=(SCHEMA, SCHEMA))
     for start in (0, 8, 16):
         join.push(left=numbered(start), right=numbered(start))
-    again = sj.StreamJoin.restore((Path(__file__).parent / "snapshots" / f"format_1_{name}.bin").read_bytes())
+    again = sj.StreamJoin.restore((Path(__file__).parent / "snapshots" / f"format_{number}_{name}.bin").read_bytes())
     for start in (24, 32):
         out = again.push(left=numbered(start), right=numbered(start))
         assert out.num_rows > 0

@@ -108,6 +108,9 @@ def save(state: JoinState) -> bytes:
         "planned": operator is not None,
     }
     parts = [table_to_bytes(empty_of(schemas[side])) for side in SIDES if side in schemas]
+    if state.late is not None:
+        late = state.late.rows(schemas)
+        parts += [table_to_bytes(getattr(late, side)) for side in SIDES if side in schemas]
     if operator is None:
         header["waiting"] = {"side": waiting.side, "dropped": waiting.dropped, "rows": bool(waiting.tables)}
         header["stats"] = asdict(waiting.stats)
@@ -123,9 +126,6 @@ def save(state: JoinState) -> bytes:
             schema = operator.plan.kept_schema(side)
             rows = pa.concat_tables([empty_of(schema), *pieces])
             parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
-    if state.late is not None:
-        late = state.late.rows(schemas)
-        parts += [table_to_bytes(getattr(late, side)) for side in SIDES if side in schemas]
     return write_snapshot(header, parts)
 
 
@@ -194,9 +194,7 @@ def _load(header: dict[str, Any], tables: list[pa.Table], saved: JoinSpec, confi
     for side in header["schemas"]:
         state.schemas[side] = tables.pop(0).schema
     if state.late is not None:
-        known = [side for side in SIDES if side in state.schemas]
-        late = [tables.pop() for _ in known]
-        state.late.add(dict(zip(known, reversed(late), strict=True)))
+        state.late.add({side: tables.pop(0) for side in SIDES if side in state.schemas})
     state.finished = bool(header["finished"])
     if header["planned"]:
         _load_windows(state, header, tables, saved)
