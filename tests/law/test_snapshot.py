@@ -174,7 +174,7 @@ def numbered(start: int) -> pa.Table:
 )
 @pytest.mark.parametrize("number", [1, 2])
 def test_earlier_formats_are_read(number: int, name: str, window: sj.CountWindow | sj.TimeWindow) -> None:
-    """Written when 24 rows of each side had come: format 1 before there were stretches, 2 before late rows were kept."""
+    """Written when 24 rows of each side had come; format 1 has no stretches, format 2 no late rows."""
     join = sj.StreamJoin(on="l.k = r.k", window=window, order="strict", output="positions", schemas=(SCHEMA, SCHEMA))
     for start in (0, 8, 16):
         join.push(left=numbered(start), right=numbered(start))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.metrics.reporting import COLUMN
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ class Figures:
 def figures_frame(spec: SparkJoinSpec | StreamsSpec, figures: Figures) -> pd.DataFrame:
     """Return the row with a bucket's figures, where Spark observes them."""
     columns = ["home", "block"] if spec.partial else [*spec.names, *([MATCH_TIME] if spec.times else [])]
+    if spec.emits_late:
+        columns.append(LATE_SIDE)
     told = json.dumps(figures.to_json(), separators=(",", ":"))
     return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
 
