@@ -64,7 +64,7 @@ def test_late_rows_that_are_taken_leave_no_trace() -> None:
     held, taken = [], 0
     for number in range(100):
         join.push(left=batch(number, 0), right=batch(number, 1))
-        held.append(join.stats.late_bytes)
+        held.append(join.stats.late_bytes or 0)
         late = join.late_rows()
         taken += late.left.num_rows + late.right.num_rows
     assert taken == join.stats.late_rows > 1000

@@ -169,7 +169,7 @@ def test_a_limit_of_memory_counts_them() -> None:
 def test_an_interrupted_caller_of_an_iterator_still_has_them() -> None:
     join = sj.StreamJoin(on="l.k = r.k", window=WINDOW, late="emit", schemas=(SCHEMA, SCHEMA))
     join.push(left=rows(50), right=rows(50))
-    iterator = join.push_iter(left=rows(3, 51), right=rows(2))
+    iterator: Any = join.push_iter(left=rows(3, 51), right=rows(2))
     assert join.late_rows().left.column("ts").to_pylist() == [3]
     iterator.close()
     late = join.late_rows()
@@ -178,7 +178,7 @@ def test_an_interrupted_caller_of_an_iterator_still_has_them() -> None:
 
 
 def test_push_async_and_join_streams() -> None:
-    async def pushing() -> list[int]:
+    async def pushing() -> list[Any]:
         join = sj.StreamJoin(on="l.k = r.k", window=WINDOW, late="emit")
         await join.push_async(rows(50), rows(50, 9))
         return join.late_rows().right.column("ts").to_pylist()
@@ -219,7 +219,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(sj.ArgumentError, match=r"rows of CountWindow\(5\) are never late. Leave late out"):
         sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(5), late="emit")
     with pytest.raises(sj.ArgumentError, match=r"must be one of 'drop', 'emit'; got 'emitt'\. Did you mean"):
-        sj.StreamJoin(on="l.k = r.k", window=WINDOW, late="emitt")  # type: ignore[arg-type]
+        sj.StreamJoin(on="l.k = r.k", window=WINDOW, late="emitt")
     views = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("v", pa.map_(pa.string_view(), pa.int64()))])
     with pytest.raises(sj.PredicateError, match="column 'v' of the left side is map<string_view"):
         sj.StreamJoin(on="l.k = r.k", window=WINDOW, select=["l.k"], late="emit", schemas=(views, SCHEMA))
