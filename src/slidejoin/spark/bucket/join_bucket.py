@@ -93,7 +93,7 @@ def join_bucket(
     plan, room = plan_of(spec), Room(spec, bucket)
     late = LateOutput(spec, micro_batch_of(spec, room.counted(frames), watermark_ms))
     arrived = late.arrived
-    figures.came(arrived.rows)
+    figures.came(arrived.rows, plan.scope, watermark_ms)
     now = figures.since("receive", now)
     if not spec.streaming:
         yield from late.frames(arrived)
