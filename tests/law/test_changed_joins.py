@@ -253,6 +253,17 @@ def test_windows_that_cannot_continue(old: Any, new: Any, text: str) -> None:
         sj.StreamJoin.restore(join.snapshot(), window=new)
 
 
+def test_a_join_that_is_not_inner_keeps_its_window_and_may_change_the_rest() -> None:
+    join = joined(sj.CountWindow(2), how="left")
+    join.push(left=rows(1, 2))
+    state = join.snapshot()
+    text = r"a join with how='left', of which it has which rows had a match in CountWindow\(2\); .* Create a new Str"
+    with pytest.raises(sj.StateError, match=text):
+        sj.StreamJoin.restore(state, window=sj.CountWindow(1))
+    again = sj.StreamJoin.restore(state, select=["r.id", "l.id"], suffix=" of r")
+    assert again.push(left=rows(3)).to_pydict() == {"id of r": [None], "id": [1]}
+
+
 def test_arguments_are_checked_as_those_of_a_new_join() -> None:
     state = joined(sj.CountWindow(3)).snapshot()
     with pytest.raises(sj.ArgumentError, match="order must be one of"):

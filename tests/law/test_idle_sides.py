@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from tests.law.checks import assert_groups, assert_stats, examples, line, lines, pair_lines
+from tests.law.checks import assert_groups, assert_stats, examples, line, lines
+from tests.law.join_types import Lines
 from tests.oracle import Oracle, TimeScope
 from tests.strategies import cases
 from tests.tables import rows_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.late_rows import LateRows
     from slidejoin.operator.push import PushBatch
     from slidejoin.sides import Side
+    from slidejoin.spec.join_options import JoinType
     from tests.oracle import Row, Step
 
 TIMEOUT = 30
@@ -39,8 +41,8 @@ class Wall:
 class IdleOracle(Oracle):
     """The law with idle sides: a watermark that goes on without them, and never moves back."""
 
-    def __init__(self, predicate: Any, scope: Any, wall: Wall) -> None:
-        super().__init__(predicate, scope)
+    def __init__(self, predicate: Any, scope: Any, wall: Wall, how: str = "inner") -> None:
+        super().__init__(predicate, scope, how)
         self.wall = wall
         self.heard = dict.fromkeys(("left", "right"), wall.now)
         self.reached: int | None = None
@@ -66,25 +68,26 @@ class IdleOracle(Oracle):
 WAITS = st.sampled_from([0, 0, 1, 10, 29, 30, 31, 100])
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "full", "left_semi", "left_anti"])
 @pytest.mark.parametrize("options", [{}, {"topology": "split_join", "threads": 2}], ids=str)
-@examples(60)
+@examples(30)
 @given(data=st.data())
-def test_idle_sides_against_the_law(options: dict[str, Any], data: st.DataObject) -> None:
+def test_idle_sides_against_the_law(options: dict[str, Any], how: JoinType, data: st.DataObject) -> None:
     """Any waits between pushes, restarts, and the rows of a push cut in two at the same time."""
     case = data.draw(cases(window="time", most=14))
     wall = Wall()
     late: dict[str, Any] = {"late": "emit", "idle_timeout": f"{TIMEOUT} seconds", "wall_clock": wall}
-    join, oracle = case.join(order="strict", **late, **options), IdleOracle(case.predicate, case.window.scope, wall)
+    join = case.join(order="strict", how=how, **late, **options)
+    oracle, law = IdleOracle(case.predicate, case.window.scope, wall, how), Lines(case, how)
     for push in case.pushes:
         wall.now += data.draw(WAITS)
-        steps = oracle.push(
-            rows_of(push.left) if push.left else [], rows_of(push.right) if push.right else [], push.order_by
-        )
+        sides = [[] if one is None else rows_of(one) for one in (push.left, push.right)]
+        steps = oracle.push(sides[0], sides[1], push.order_by)
         found = []
         cut = push.order_by is None and push.left is not None and data.draw(st.booleans())
         for given_ in [{"left": push.left}, {"right": push.right}] if cut else [push.arguments()]:
             found += lines(join.push(**given_))
-        assert_groups(found, pair_lines(steps), "strict")
+        assert_groups(found, law.groups(steps), "strict")
         left_out = join.late_rows()
         for side in ("left", "right"):
             expected = [line(step.row) for step in steps if not step.counted and step.side == side]
@@ -92,10 +95,32 @@ def test_idle_sides_against_the_law(options: dict[str, Any], data: st.DataObject
         if data.draw(st.booleans()):
             state = join.snapshot()
             wall.now += 10**6  # a time in which nothing could come
-            again = sj.StreamJoin.restore(state, wall_clock=wall, topology=options.get("topology", "auto"))
-            join = again
+            join = sj.StreamJoin.restore(state, wall_clock=wall, topology=options.get("topology", "auto"))
             oracle.heard = {side: heard + 10**6 for side, heard in oracle.heard.items()}
+    assert lines(join.finish()) == [law.of(row) for row in oracle.finish()]
     assert_stats(join, oracle)
+
+
+def test_an_idle_join_puts_rows_out_without_its_other_side() -> None:
+    """The fused path goes on where the general one has moved the clock by a late row."""
+    wall = Wall()
+    join = timed(wall, how="left", order="none", output="positions")
+    assert join._state.operator.fused is not None
+    found = []
+    for wait, push in (
+        (0, {"left": rows(5), "right": rows(5)}),
+        (40, {"left": rows(20)}),  # the right side is idle: row 0 has matched, and leaves
+        (1, {"left": rows(30), "right": rows(9)}),  # the right row is late, and says how far its side has come
+        (1, {"right": rows(31)}),
+        (1, {"left": rows(40)}),
+        (1, {"left": rows(41), "right": rows(60)}),
+        (1, {"left": rows(70), "right": rows(61)}),
+    ):
+        wall.now += wait
+        found.append(join.push(**push).to_pydict())
+    assert [one["left"] for one in found] == [[0], [], [1], [2], [], [], [3, 4]]
+    assert [one["right"] for one in found] == [[0], [], [None], [1], [], [], [None, None]]
+    assert join.finish().to_pydict() == {"left": [5], "right": [None]}
 
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])

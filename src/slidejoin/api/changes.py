@@ -10,7 +10,8 @@ as the rows have the columns, `suffix`, `order`, `aliases`. A window may change 
   the watermark has advanced by as much as the side's length has grown. What a chunk of memory still holds of rows that
   had left is dropped, so that it does not depend on how rows were pushed.
 
-Lateness, the columns of event times, and the kind of window decide which rows were taken: they cannot change.
+Joins that are not inner keep their window: which rows have a match by now depends on it. Lateness, the columns of event
+times, and the kind of window decide which rows were taken: they cannot change.
 """
 
 from __future__ import annotations
@@ -87,6 +88,12 @@ def changed(config: JoinSpec, changes: Mapping[str, Any]) -> JoinSpec:
     if config.topology is not None:
         config.topology.check_join(new.order, new.output)
     if new.window != config.window:
+        if config.how != "inner":
+            msg = (
+                f"the snapshot is of a join with how={config.how!r}, of which it has which rows had a match in "
+                f"{config.window!r}; in another window others have one. {START_ANEW[0].upper()}{START_ANEW[1:]}"
+            )
+            raise StateError(msg)
         _check_window(config.window, new.window)
     return replace(
         config, select=new.select, suffix=new.suffix, order=new.order, aliases=new.aliases, window=new.window

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from slidejoin.api.changes import changed, log_missing, without_gone
@@ -126,6 +127,9 @@ def save(state: JoinState) -> bytes:
             schema = operator.plan.kept_schema(side)
             rows = pa.concat_tables([empty_of(schema), *pieces])
             parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
+        marks = {side: found for side in SIDES if (found := operator.matched(side)) is not None}
+        header["matched"] = list(marks)
+        parts += [np.packbits(found, bitorder="little").tobytes() for found in marks.values()]
     return write_snapshot(header, parts)
 
 
@@ -169,12 +173,14 @@ def load(
         raise StateError(msg)
     try:
         saved = JoinSpec.from_json(header["config"], memory_limit=header["memory_limit"], **others)
-        tables = [table_from_bytes(part) for part in parts]
+        matched: list[Side] = header.get("matched", [])  # formats 1 and 2 were of inner joins
+        marks = dict(zip(matched, parts[len(parts) - len(matched) :], strict=True))
+        tables = [table_from_bytes(part) for part in parts[: len(parts) - len(matched)]]
     except UNREADABLE as error:
         raise _unreadable(error) from error
     config = changed(saved, changes or {})
     try:
-        return _load(header, tables, saved, config)
+        return _load(header, tables, marks, saved, config)
     except UNREADABLE as error:
         # The predicate was planned before; it can only be that it does not suit what is asked for now.
         asked = algorithm != "auto" or config is not saved
@@ -189,7 +195,9 @@ def _unreadable(error: BaseException) -> StateError:
     return StateError(f"the snapshot is whole but cannot be read by this version: {error}")
 
 
-def _load(header: dict[str, Any], tables: list[pa.Table], saved: JoinSpec, config: JoinSpec) -> JoinState:
+def _load(
+    header: dict[str, Any], tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
+) -> JoinState:
     state = JoinState(config)
     for side in header["schemas"]:
         state.schemas[side] = tables.pop(0).schema
@@ -197,13 +205,15 @@ def _load(header: dict[str, Any], tables: list[pa.Table], saved: JoinSpec, confi
         state.late.add({side: tables.pop(0) for side in SIDES if side in state.schemas})
     state.finished = bool(header["finished"])
     if header["planned"]:
-        _load_windows(state, header, tables, saved)
+        _load_windows(state, header, tables, marks, saved)
     else:
         _load_waiting(state, header, tables, saved)
     return state
 
 
-def _load_windows(state: JoinState, header: dict[str, Any], tables: list[pa.Table], saved: JoinSpec) -> None:
+def _load_windows(
+    state: JoinState, header: dict[str, Any], tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
+) -> None:
     config, plan = state.config, plan_of(state.config, state.schemas["left"], state.schemas["right"])
     state.operator = operator = operator_of(plan, state.late)
     operator.load_clock(header["clock"])
@@ -227,6 +237,8 @@ def _load_windows(state: JoinState, header: dict[str, Any], tables: list[pa.Tabl
         counts = {side: (seen, table.num_rows) for side, (table, _, seen) in rows.items()}
         log_missing((saved.window, scope), (config.window, plan.scope), counts)
     operator.load(rows)
+    for side in SIDES:
+        _load_marks(operator, side, marks.get(side))
     operator.stats.become(Stats(**header["stats"]))
 
 
@@ -250,6 +262,19 @@ def _lacking(side: Side, lacking: list[str], known: list[str], config: JoinSpec)
         f"select= needs {wanted}, which the snapshot does not hold: of the {side} rows it has {held}, the columns that "
         "the former select= and the predicate need. Choose among these, or create a new StreamJoin"
     )
+
+
+def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
+    """Load which rows of a side have a match: a bit for each, in the order of the rows."""
+    known = operator.matched(side)
+    if (known is None) != (data is None) or (
+        known is not None and data is not None and len(data) != -(-known.size // 8)
+    ):
+        msg = f"it says of {8 * len(data or b''):,} {side} rows whether they have a match, which does not fit the join"
+        raise StateError(msg)
+    if known is not None and data is not None:
+        bits = np.frombuffer(data, np.uint8)
+        operator.load_matched(side, np.unpackbits(bits, count=known.size, bitorder="little").astype(np.bool_))
 
 
 def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:

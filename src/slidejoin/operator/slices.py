@@ -70,6 +70,7 @@ def slices_of(plan: Plan, push: Push, most: int = LARGEST_SLICE) -> Iterator[Pus
                 arrivals.right_rank[cut["right"]] - first,
             ),
             watermark=push.watermark,
+            marks=None if push.marks is None else push.marks[first:last],
         )
         first = last
 

@@ -161,7 +161,7 @@ def make_join_spec(
             "sj.TimeWindow('10 minutes', on='ts')"
         )
         raise ArgumentTypeError(msg)
-    _check_how(how)
+    how = one_of("how", how, JOIN_TYPES)
     self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
         msg = f"suffix must be text such as '_right', got {shown(suffix)}"
@@ -188,13 +188,19 @@ def make_join_spec(
         msg = f"late='emit' is for a TimeWindow; rows of {window!r} are never late. Leave late out"
         raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
+    if output == "count" and how != "inner":
+        msg = (
+            f"output='count' counts pairs, which how={how!r} does not change; use how='inner' to count them, or "
+            "output='pairs' or 'positions'"
+        )
+        raise ArgumentError(msg)
     order, spread = one_of("order", order, ORDERS), topology_of(topology)
     if spread is not None:
-        spread.check_join(order, output)
+        spread.check_join(order, output, how)
     return JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
-        how="inner",
+        how=how,
         output=output,
         order=order,
         select=chosen,
@@ -248,14 +254,6 @@ def wall_clock_of(given: object) -> Callable[[], float] | None:
         msg = f"wall_clock must be a function that returns seconds, such as time.monotonic; got {shown(given)}"
         raise ArgumentTypeError(msg)
     return given
-
-
-def _check_how(how: object) -> None:
-    if isinstance(how, str) and how == "inner":
-        return
-    known = "is not in this version" if isinstance(how, str) and how in JOIN_TYPES else "is no join type"
-    msg = f"how={shown(how)} {known}; use how='inner', or output='count' to find rows without a match"
-    raise (ArgumentError if isinstance(how, str) else ArgumentTypeError)(msg)
 
 
 def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:

@@ -182,6 +182,15 @@ class Clock:
         """Return the clock after rows of which none was late, with the largest event times of both sides."""
         return Clock(self.lateness, left, right)
 
+    def marks(
+        self,
+        left: NDArray[np.bool_],  # noqa: ARG002 - see `IdleClock`
+        right: NDArray[np.bool_],  # noqa: ARG002
+        arrivals: Arrivals,  # noqa: ARG002
+    ) -> NDArray[np.int64] | None:
+        """Return the watermark after each of some arrivals of the last push; None where their times tell it."""
+        return None
+
     def advance(
         self, arrivals: Arrivals, left: NDArray[np.int64], right: NDArray[np.int64], *, self_join: bool
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.operator.ingest.arrival import NO_TIME, Clock, marked_late
+from slidejoin.plan.window_term import saturating_add
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ class IdleClock(Clock):
         Wall time of the last row of each side that had an event time, late or not; in the beginning, of that.
     reached : int
         The largest event time up to which both sides, or the one that was not idle, have come.
+    path : (rows,) int64, or None
+        The same after each arrival of the last push that `advance` has seen, late ones included.
     """
 
     timeout: float = inf
     now: float = 0.0
     heard: dict[Side, float] = field(default_factory=_silent)
     reached: int = NO_TIME
+    path: NDArray[np.int64] | None = None
 
     def at(self, now: float) -> IdleClock:
         """Return the clock at the beginning of a push, at that wall time."""
@@ -114,6 +118,11 @@ class IdleClock(Clock):
         clock.reached = max(clock.reached, clock._low())  # noqa: SLF001
         return clock
 
+    def marks(self, left: NDArray[np.bool_], right: NDArray[np.bool_], arrivals: Arrivals) -> NDArray[np.int64] | None:
+        """Return the watermark after each of the marked arrivals of the last push, (n,) int64; `NO_TIME` for none."""
+        ranks = np.sort(np.concatenate([arrivals.left_rank[left], arrivals.right_rank[right]]))
+        return None if self.path is None else saturating_add(self.path[ranks], -self.lateness)
+
     def _hear(self, left_rows: int, right_rows: int) -> None:
         for side, rows in zip(SIDES, (left_rows, right_rows), strict=True):
             if rows:
@@ -137,7 +146,7 @@ class IdleClock(Clock):
         low = np.where(awake["left"] | awake["right"], np.minimum(one, two), NO_TIME)
         low = np.maximum.accumulate(np.maximum(low, self.reached))
         self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
-        self.reached = int(low[-1])
+        self.reached, self.path = int(low[-1]), low[1:]
         self.heard = dict(self.heard)
         self._hear(left.size, right.size)
         return marked_late(low, arrivals, left, right, self.lateness)

@@ -43,6 +43,9 @@ class Push:
         These rows as they were given, where late rows are kept and there are any.
     watermark : int or None
         The join's watermark before these rows; None if there is none.
+    marks : (n,) int64, or None
+        The watermark after each of these arrivals, where it is not that of their event times alone: of a join that goes
+        on without idle sides.
     """
 
     tables: dict[Side, pa.Table]
@@ -52,6 +55,7 @@ class Push:
     late_rows: int = 0
     left_out: dict[Side, pa.Table] | None = None
     watermark: int | None = None
+    marks: NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
@@ -83,7 +87,7 @@ class Ingest:
         still: that is Spark's notion of time.
         """
         null_time = too_late = 0
-        left_out, before = None, watermark
+        left_out, marks, before = None, None, watermark
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
         kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
@@ -102,6 +106,8 @@ class Ingest:
                 low = np.iinfo(np.int64).min if watermark is None else watermark
                 late = ticks["left"] < low, ticks["right"] < low
             too_late = int(late[0].sum() + late[1].sum())
+            if own_clock:
+                marks = clock.marks(~late[0], ~late[1], arrivals)
             if self._keeps_late and (null_time or too_late):
                 left_out = self._left_out(tables, all_arrivals, null, late)
             if too_late:
@@ -112,7 +118,7 @@ class Ingest:
             kept = {side: in_one_chunk(kept[side]) for side in SIDES}
         else:
             kept = {side: in_one_chunk(rows_at(kept[side], arrivals.places(side))) for side in SIDES}
-        return Push(kept, times, arrivals, null_time, too_late, left_out, before), clock
+        return Push(kept, times, arrivals, null_time, too_late, left_out, before, marks), clock
 
     def held(self, side: Side, table: pa.Table) -> pa.Table:
         """Return the columns of a side's rows that are kept, as they are held; nothing is moved."""

@@ -191,6 +191,9 @@ def wired_join(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late,
     )  # fmt: skip
+    if config.how != "inner":
+        msg = f"how={config.how!r} is not in this version; on Spark use how='inner'"
+        raise SparkJoinError(msg)
     if config.late == "emit" and config.output != "pairs":
         msg = (
             f"late='emit' is for output='pairs'; got output={config.output!r}, whose rows are those in time. "
