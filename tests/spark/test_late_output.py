@@ -151,7 +151,7 @@ def test_static_frames_have_only_rows_without_time(feed: Feed) -> None:
 
 
 def test_what_is_refused(spark: SparkSession, feed: Feed) -> None:
-    from slidejoin.spark import stream_join
+    from slidejoin.spark import explain_join, stream_join
     from slidejoin.spark.job.checks import SparkJoinError
 
     feed.add([{"left": [], "right": []}])
@@ -165,3 +165,6 @@ def test_what_is_refused(spark: SparkSession, feed: Feed) -> None:
         stream_join(left, right, **options | {"window": sj.CountWindow(5)}, order_by="id")
     with pytest.raises(PredicateError, match="late='emit' adds a column 'late_side', and an input has one too"):
         stream_join(left.withColumnRenamed("name", "late_side"), right, **options)
+    with pytest.raises(SparkJoinError, match="late='emit' is for a join of two; many streams"):
+        explain_join({"a": left, "b": right}, on="a.x = b.x", window={"a": WINDOW, "b": WINDOW}, late="emit")
+    assert explain_join(left, right, **options).strategy == "hash"
