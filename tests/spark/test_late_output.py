@@ -50,7 +50,7 @@ def split(rows: list[dict[str, Any]]) -> tuple[list[tuple[int, int]], list[tuple
 @pytest.mark.parametrize("self_join", [False, True])
 @pytest.mark.parametrize(("strategy", "partitions", "spread"), LAYOUTS)
 @given(batches=streams(), tasks=st.integers(1, 2))
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_each_late_row_comes_once(
     tmp_path_factory: pytest.TempPathFactory,
     strategy: str,

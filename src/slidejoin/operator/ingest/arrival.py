@@ -184,11 +184,10 @@ class Clock:
 
     def marks(
         self,
-        left: NDArray[np.bool_],  # noqa: ARG002 - see `IdleClock`
-        right: NDArray[np.bool_],  # noqa: ARG002
+        late: tuple[NDArray[np.bool_], NDArray[np.bool_]],  # noqa: ARG002 - see `IdleClock`
         arrivals: Arrivals,  # noqa: ARG002
     ) -> NDArray[np.int64] | None:
-        """Return the watermark after each of some arrivals of the last push; None where their times tell it."""
+        """Return the watermark after each arrival of the last push that is not late; None where their times tell it."""
         return None
 
     def advance(

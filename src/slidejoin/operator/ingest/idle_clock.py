@@ -118,10 +118,12 @@ class IdleClock(Clock):
         clock.reached = max(clock.reached, clock._low())  # noqa: SLF001
         return clock
 
-    def marks(self, left: NDArray[np.bool_], right: NDArray[np.bool_], arrivals: Arrivals) -> NDArray[np.int64] | None:
-        """Return the watermark after each of the marked arrivals of the last push, (n,) int64; `NO_TIME` for none."""
-        ranks = np.sort(np.concatenate([arrivals.left_rank[left], arrivals.right_rank[right]]))
-        return None if self.path is None else saturating_add(self.path[ranks], -self.lateness)
+    def marks(self, late: tuple[NDArray[np.bool_], NDArray[np.bool_]], arrivals: Arrivals) -> NDArray[np.int64] | None:
+        """Return the watermark after each arrival of the last push that is not late, (n,) int64; `NO_TIME` for none."""
+        if self.path is None:
+            return None
+        ranks = np.sort(np.concatenate([arrivals.rank(side)[~gone] for side, gone in zip(SIDES, late, strict=True)]))
+        return saturating_add(self.path[ranks], -self.lateness)
 
     def _hear(self, left_rows: int, right_rows: int) -> None:
         for side, rows in zip(SIDES, (left_rows, right_rows), strict=True):

@@ -87,7 +87,8 @@ class Ingest:
         still: that is Spark's notion of time.
         """
         null_time = too_late = 0
-        left_out, marks, before = None, None, watermark
+        left_out = marks = None
+        before = watermark
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
         kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
@@ -106,8 +107,7 @@ class Ingest:
                 low = np.iinfo(np.int64).min if watermark is None else watermark
                 late = ticks["left"] < low, ticks["right"] < low
             too_late = int(late[0].sum() + late[1].sum())
-            if own_clock:
-                marks = clock.marks(~late[0], ~late[1], arrivals)
+            marks = clock.marks(late, arrivals) if own_clock else None
             if self._keeps_late and (null_time or too_late):
                 left_out = self._left_out(tables, all_arrivals, null, late)
             if too_late:
