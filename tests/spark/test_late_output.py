@@ -157,8 +157,12 @@ def test_what_is_refused(spark: SparkSession, feed: Feed) -> None:
     feed.add([{"left": [], "right": []}])
     left, right = feed.static("left"), feed.static("right")
     options: dict[str, Any] = {"on": "l.x = r.x", "window": WINDOW, "late": "emit"}
-    with pytest.raises(SparkJoinError, match="late='emit' is for output='pairs'; got output='count'"):
+    with pytest.raises(
+        SparkJoinError, match="late='emit' is for output='pairs' of an inner join on Spark; got output='count'"
+    ):
         stream_join(left, right, **options, output="count")
+    with pytest.raises(SparkJoinError, match="of an inner join on Spark; got output='pairs', how='left'"):
+        stream_join(left, right, **options, how="left")
     with pytest.raises(
         ArgumentError, match=r"late='emit' is for a TimeWindow; rows of CountWindow\(5\) are never late"
     ):

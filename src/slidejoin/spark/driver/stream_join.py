@@ -96,7 +96,7 @@ def stream_join(
     late : {"drop", "emit"}
         Whether late rows of a time window, and rows without event time, are dropped; or are rows of the result, each
         once, with the columns of their side, NULLs for the other side, their event time as ``match_time``, and their
-        side, ``left`` or ``right``, in the last column ``late_side``, which is NULL in pairs. For ``output="pairs"``.
+        side, ``left`` or ``right``, in the last column ``late_side``, which is NULL in pairs. For ``output="pairs"`` of an inner join.
 
     Returns
     -------
@@ -191,14 +191,14 @@ def wired_join(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late,
     )  # fmt: skip
+    if config.late == "emit" and (config.output != "pairs" or config.how != "inner"):
+        msg = (
+            f"late='emit' is for output='pairs' of an inner join on Spark; got output={config.output!r}, "
+            f"how={config.how!r}. Leave late out: late rows are counted, see slidejoin.spark.watch"
+        )
+        raise SparkJoinError(msg)
     if config.how != "inner":
         msg = f"how={config.how!r} is not in this version; on Spark use how='inner'"
-        raise SparkJoinError(msg)
-    if config.late == "emit" and config.output != "pairs":
-        msg = (
-            f"late='emit' is for output='pairs'; got output={config.output!r}, whose rows are those in time. "
-            "Leave late out: late rows are counted, see slidejoin.spark.watch"
-        )
         raise SparkJoinError(msg)
     if config.output == "positions":
         msg = (
