@@ -47,9 +47,9 @@ NO_PAIRS, EVERY_PAIR, FIRST_PAIRS = range(3)
 """Which pairs are output: none (anti), all (outer), and of each left row the first one (semi)."""
 
 KEPT_PAIRS, SLIDE_BY, ORDINALS, SIZES, LEAVING, LONE, WAYS = offsets(1, 1, 2, 2, 2, 2)
-"""How a push becomes output rows: which pairs are kept; by how many rows the window slides; for left and right rows each
-the ordinal of the first new one, the size of the window, the ordinal of the first row that has not left, -1 where none
-is put out; and, written, how many lone rows were put out."""
+"""How a push becomes output rows: which pairs are kept; by how many rows the window slides; for left and right rows
+each the ordinal of the first new one, the size of the window, the ordinal of the first row that has not left, -1 where
+none is put out; and, written, how many lone rows were put out."""
 
 
 @inlined

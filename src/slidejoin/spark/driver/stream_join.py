@@ -96,7 +96,8 @@ def stream_join(
     late : {"drop", "emit"}
         Whether late rows of a time window, and rows without event time, are dropped; or are rows of the result, each
         once, with the columns of their side, NULLs for the other side, their event time as ``match_time``, and their
-        side, ``left`` or ``right``, in the last column ``late_side``, which is NULL in pairs. For ``output="pairs"`` of an inner join.
+        side, ``left`` or ``right``, in the last column ``late_side``, which is NULL in pairs. For ``output="pairs"`` of
+        an inner join.
 
     Returns
     -------
