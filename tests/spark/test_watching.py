@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import slidejoin as sj
+from slidejoin.spark.metrics.side_times import SideTimes
 from slidejoin.spark.metrics.watch import JoinProgress, progresses
 from tests.spark.feeds import Clock, Feed, Row, expected, finish
 from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
@@ -41,6 +42,18 @@ def too_late(batches: list[dict[str, list[Row]]], output: str) -> list[int]:
         late.append(sum(low is not None and at is not None and at < low for at in times))
         clock.advance(batch)
     return late
+
+
+def behind(batches: list[dict[str, list[Row]]], output: str) -> list[str | None]:
+    """The side that is behind after each micro-batch, by the rows that go to a bucket."""
+    newest: dict[str, int] = {}
+    found: list[str | None] = []
+    for batch in batches:
+        for side, rows in batch.items():
+            times = [row[3] for row in sent(rows, output) if row[3] is not None]
+            newest[side] = max([*times, newest.get(side, -(10**12))])
+        found.append(None if newest["left"] == newest["right"] else min(newest, key=lambda side: newest[side]))
+    return found
 
 
 def added(figures: list[dict[str, Any]], name: str) -> int:
@@ -147,6 +160,12 @@ def test_watched_on_spark(spark: SparkSession, feed: Feed, caplog: pytest.LogCap
         assert [one.input_rows for one in told] == [sum(map(len, batch.values())) for batch in batches]
         assert [one.late_rows > 0 for one in told] == [late > 0 for late in too_late(batches, output)]
         assert {one.buckets for one in told} == {2}
+        clock = Clock(LATENESS)
+        for one, batch in zip(told, batches, strict=True):
+            low = clock.value
+            assert one.watermark == (f"1970-01-01T00:00:{low // 10**6:02}.{low // 1000 % 1000:03}Z" if low else None)
+            clock.advance(batch)
+        assert [one.held_by for one in told] == behind(batches, output)
         assert all(1 <= one.skew_rows <= 2 and 1 <= one.skew_window <= 2 for one in told)
         assert all({"receive", "keep"} <= set(one.seconds) for one in told[:1])
         assert all(one.join.endswith(": l.x >= r.x - 1 AND l.x <= r.x + 1") for one in told)
@@ -175,13 +194,13 @@ def test_what_is_told_twice_counts_once() -> None:
     told = [
         json.dumps(Figures(bucket, 3 * bucket, 0, pairs=bucket, seconds={"probe": 0.25}).to_json()) for bucket in (0, 1)
     ]
-    (found,) = progresses(Progress([*told, *told]))
+    (found,) = progresses(Progress([*told, *told]), SideTimes())
     assert (found.join, found.batch_id, found.batch_seconds) == ("1: l.x = r.x", 3, 0.5)
     assert (found.rows_left, found.pairs, found.buckets) == (3, 1, 2)
     assert (found.skew_rows, found.skew_window) == (2.0, 1.0)
     assert found.seconds == {"probe": 0.5}
     assert found.slowest_bucket == 0.25
-    assert progresses(Progress([])) == []
+    assert progresses(Progress([]), SideTimes()) == []
 
 
 def test_board_keeps_what_was_told_last() -> None:
@@ -197,3 +216,48 @@ def test_board_keeps_what_was_told_last() -> None:
     board.put([ReportedFigures("q", batch + 1, "1", {"bucket": bucket}) for bucket in range(30_000)])
     assert len(board.joins("q", batch + 1)["1"]) == 30_000
     assert board.joins("q", batch) == {}
+
+
+def figures_of(left: int | None, right: int | None, watermark: int | None = None) -> list[dict[str, Any]]:
+    """Two buckets; times in seconds, of which the window has 25 with its lateness."""
+    from slidejoin.spark.metrics.figures import Figures
+
+    times = {"event_time_left": left and left * 10**6, "event_time_right": right and right * 10**6}
+    plain = Figures(0, watermark=watermark, reach=25 * 10**6).to_json()
+    return [plain | {"bucket": 0} | times, plain | {"bucket": 1}]
+
+
+def test_the_side_that_holds_the_watermark_is_told_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    times, join = SideTimes(), ("run", "1: l.x = r.x")
+    with caplog.at_level(logging.WARNING, "slidejoin"):
+        told = [
+            times.after(join, figures)
+            for figures in (
+                figures_of(10, None),
+                figures_of(20, 15, 5000),
+                figures_of(45, None, 10000),
+                figures_of(46, None, 10000),
+                figures_of(47, 14, 10000),
+                figures_of(None, 47, 10000),
+                figures_of(None, 80, 42000),
+            )
+        ]
+    assert [one.held_by for one in told] == ["right", "right", "right", "right", "right", None, "left"]
+    assert told[2].watermark == "1970-01-01T00:00:10.000Z"
+    assert told[4].event_time_right == "1970-01-01T00:00:15.000Z"
+    first, second = caplog.messages
+    held = "join 1: l.x = r.x: the right side holds the watermark at 1970-01-01T00:00:10.000Z: the left side is "
+    assert first.startswith(f"{held}30 seconds ahead")
+    assert second.startswith("join 1: l.x = r.x: the left side holds the watermark at 1970-01-01T00:00:42.000Z")
+
+
+def test_a_bucket_tells_how_far_its_rows_have_come(tmp_path: Path) -> None:
+    query = Query(wire(tmp_path, ON, WINDOW, "cell", partitions=1), LATENESS)
+    query.micro_batch({"left": [(1, 1, None, 4 * 10**6), (2, 1, None, None)], "right": []})
+    (told,) = query.figures
+    assert (told["event_time_left"], told["event_time_right"], told["watermark"]) == (4 * 10**6, None, None)
+    assert told["reach"] == 25 * 10**6
+    query.micro_batch({"left": [], "right": [(3, 1, None, 9 * 10**6)]})
+    query.micro_batch({"left": [(4, 1, None, 8 * 10**6)], "right": []})
+    query.micro_batch({"left": [], "right": []})
+    assert [one["watermark"] for one in query.figures] == [None, None, None, 3000]

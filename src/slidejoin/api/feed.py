@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from slidejoin.api.feed_put import Put
     from slidejoin.api.feed_stats import FeedStats
+    from slidejoin.operator.ingest.late_rows import LateRows
 
 __all__ = ["Feed", "Overload", "Shed"]
 
@@ -274,6 +275,18 @@ class Feed:
     async def __aiter__(self) -> AsyncGenerator[pa.Table]:
         while (table := await self.get_async()) is not None:
             yield table
+
+    def late_rows(self) -> LateRows:
+        """Return the late rows that have come since the last call, also while the feed pushes.
+
+        See `StreamJoin.late_rows`. Rows that were dropped because there was no room have never arrived.
+
+        Raises
+        ------
+        ArgumentError
+            If the join was not made with ``late="emit"``.
+        """
+        return self._target.late_rows()
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

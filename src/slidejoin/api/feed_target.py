@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slidejoin.api.stream_join import StreamJoin
+    from slidejoin.operator.ingest.late_rows import LateRows
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
@@ -98,6 +99,10 @@ class FeedTarget:
                 return
         for put in puts:
             yield join.push(put.tables.get("left"), put.tables.get("right"), order_by=put.order_by)
+
+    def late_rows(self) -> LateRows:
+        """Return the late rows that have come since the last call."""
+        return self._join.late_rows()
 
     def finish(self) -> pa.Table:
         """End the streams and return what was still pending."""

@@ -18,6 +18,8 @@ from slidejoin.sides import SIDES
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
+    from slidejoin.operator.ingest.late_rows import LateRows
+
 __all__ = ["JoinedStreams", "join_streams"]
 
 Batches: TypeAlias = Iterable[object] | AsyncIterable[object]
@@ -102,6 +104,10 @@ class JoinedStreams:
             left, right = (self._synchronous(side, batches) for side, batches in zip(SIDES, self._sides, strict=True))
             self._tables = self._joined(left, right)
         return next(self._tables)
+
+    def late_rows(self) -> LateRows:
+        """Return the late rows that have come since the last call, see `StreamJoin.late_rows`."""
+        return self._join.late_rows()
 
     def close(self) -> None:
         """Read no further batch."""

@@ -12,8 +12,7 @@ from slidejoin.operator.stats import Stats
 from slidejoin.plan.output_schema import POSITIONS
 from slidejoin.predicate import columns_of
 from slidejoin.rows.arrow_buffers import array_of, empty_of
-from slidejoin.rows.held_types import held, released
-from slidejoin.rows.reorder import rows_at
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import CountWindow
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.operator.ingest.late_rows import KeptLateRows
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -32,10 +32,17 @@ __all__ = ["PendingRows"]
 
 
 class PendingRows:
-    """Batches of one side, in arrival order."""
+    """Batches of one side, in arrival order.
 
-    def __init__(self, config: JoinSpec) -> None:
-        self._config = config
+    Parameters
+    ----------
+    config : JoinSpec
+    late : KeptLateRows, optional
+        Where rows without event time are kept, if they are; no row of one side alone is late.
+    """
+
+    def __init__(self, config: JoinSpec, late: KeptLateRows | None = None) -> None:
+        self._config, self._late = config, late
         self.side: Side | None = None
         self.tables: list[pa.Table] = []
         self.dropped = 0
@@ -51,15 +58,17 @@ class PendingRows:
         PredicateError
             If the predicate, the window or the selection names a column that this side does not have.
         """
-        self._check_names(side, table.schema)
+        self.check_names(side, table.schema)
         out = self.empty({side: table.schema})
         if by is not None:
-            table = _chosen_rows(table, np.argsort(by[side == "right"], kind="stable"))
+            table = rows_as_given(table, np.argsort(by[side == "right"], kind="stable"))
         window = self._config.window
         if not isinstance(window, CountWindow):
             times = table.column(window.on(side))
             if times.null_count:
-                table = _chosen_rows(table, np.flatnonzero(times.is_valid()))
+                if self._late is not None:
+                    self._late.add({side: rows_as_given(table, np.flatnonzero(times.is_null()))})
+                table = rows_as_given(table, np.flatnonzero(times.is_valid()))
                 self.stats.null_time_rows += times.null_count
         self.side = side
         if side == "left":
@@ -95,7 +104,14 @@ class PendingRows:
                 self._rows -= oldest.num_rows
                 self.nbytes -= oldest.nbytes
 
-    def _check_names(self, side: Side, schema: pa.Schema) -> None:
+    def check_names(self, side: Side, schema: pa.Schema) -> None:
+        """Check that a side has the columns that the predicate, the window and the selection name.
+
+        Raises
+        ------
+        PredicateError
+            If it has not.
+        """
         config = self._config
         names = list(columns_of(config.on, side))
         if not isinstance(config.window, CountWindow):
@@ -114,7 +130,7 @@ class PendingRows:
         """
         from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - loads Numba, which waiting rows do not need
 
-        operator = JoinOperator(plan)
+        operator = JoinOperator(plan, late=self._late)
         known: list[pa.Table] = []
         if self.side is not None and self.tables:
             operator.windows[self.side].start_at(self.dropped)
@@ -171,9 +187,3 @@ class PendingRows:
         alias = self._config.aliases[0 if side == "left" else 1] + "."
         wanted = [item.removeprefix(alias) for item in self._config.select if item.startswith(alias)]
         return [name for name in wanted if name in schema.names]
-
-
-def _chosen_rows(table: pa.Table, places: NDArray[np.int64]) -> pa.Table:
-    rows = rows_at(held(table), places)
-    columns = [released(column, field.type) for column, field in zip(rows.columns, table.schema, strict=True)]
-    return pa.Table.from_arrays(columns, schema=table.schema)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.api.changes import changed, log_missing, without_gone
 from slidejoin.api.pending import PendingRows
 from slidejoin.api.snapshot_format import (
     UNREADABLE,
@@ -19,13 +20,18 @@ from slidejoin.api.snapshot_format import (
 )
 from slidejoin.arguments import at_least_one
 from slidejoin.errors import PredicateError, StateError
+from slidejoin.operator.ingest.late_rows import KeptLateRows
 from slidejoin.operator.stats import Stats
+from slidejoin.plan.window_term import bind_scope
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
-from slidejoin.spec.join_spec import JoinSpec, algorithm_of
+from slidejoin.spec.join_spec import JoinSpec, algorithm_of, wall_clock_of
 from slidejoin.spec.topologies import topology_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from slidejoin.api.changes import LoadedRows
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -51,6 +57,8 @@ class JoinState:
         Rows from before that.
     finished : bool
         Whether `finish` was called.
+    late : KeptLateRows or None
+        Late rows that the user has not taken yet; None if they are dropped.
     """
 
     config: JoinSpec
@@ -58,9 +66,11 @@ class JoinState:
     operator: JoinOperator | None = None
     waiting: PendingRows = field(init=False)
     finished: bool = False
+    late: KeptLateRows | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.waiting = PendingRows(self.config)
+        self.late = KeptLateRows() if self.config.late == "emit" else None
+        self.waiting = PendingRows(self.config, self.late)
 
 
 def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -81,11 +91,11 @@ def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     return plan
 
 
-def operator_of(plan: Plan) -> JoinOperator:
-    """Return an operator with empty windows."""
+def operator_of(plan: Plan, late: KeptLateRows | None) -> JoinOperator:
+    """Return an operator with empty windows, and where it keeps late rows."""
     from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - see plan_of
 
-    return JoinOperator(plan)
+    return JoinOperator(plan, late=late)
 
 
 def save(state: JoinState) -> bytes:
@@ -99,13 +109,16 @@ def save(state: JoinState) -> bytes:
         "planned": operator is not None,
     }
     parts = [table_to_bytes(empty_of(schemas[side])) for side in SIDES if side in schemas]
+    if state.late is not None:
+        late = state.late.rows(schemas)
+        parts += [table_to_bytes(getattr(late, side)) for side in SIDES if side in schemas]
     if operator is None:
         header["waiting"] = {"side": waiting.side, "dropped": waiting.dropped, "rows": bool(waiting.tables)}
         header["stats"] = asdict(waiting.stats)
         if waiting.tables:
             parts.append(table_to_bytes(pa.concat_tables(waiting.tables)))
     else:
-        header["clock"] = {"left": operator.clock.left, "right": operator.clock.right}
+        header["clock"] = operator.saved_clock()
         header["stretches"] = {side: operator.windows[side].payload.stretches for side in SIDES}
         header["rows_seen"] = {side: operator.windows[side].rows_seen for side in SIDES}
         header["stats"] = asdict(operator.measured())
@@ -121,66 +134,134 @@ def save(state: JoinState) -> bytes:
 
 
 def load(
-    state: bytes, *, threads: int | None, algorithm: str | Options, topology: str | Topology = "auto"
+    state: bytes,
+    *,
+    threads: int | None,
+    algorithm: str | Options,
+    topology: str | Topology = "auto",
+    wall_clock: Callable[[], float] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> JoinState:
     """Read what `save` wrote; threads, algorithm and topology may be others.
+
+    Parameters
+    ----------
+    changes : mapping of str to object, optional
+        Arguments of `StreamJoin` that are not those of the saved join, see `slidejoin.api.changes`.
 
     Raises
     ------
     StateError
-        If the bytes are damaged, foreign or of an unknown format.
+        If the bytes are damaged, foreign or of an unknown format; or for changes that the rows do not allow.
     ArgumentError
-        For threads, an algorithm or a topology that cannot be used.
+        For threads, an algorithm or a topology that cannot be used, or changes that no join takes.
     PredicateError
-        For an algorithm that does not suit the join's predicate.
+        For an algorithm that does not suit the join's predicate, or a selection that does not suit the schemas.
     """
     threads = at_least_one("threads", threads)
     name, options = algorithm_of(algorithm)
-    others = {"threads": threads, "algorithm": name, "options": options, "topology": topology_of(topology)}
+    others = {
+        "threads": threads,
+        "algorithm": name,
+        "options": options,
+        "topology": topology_of(topology),
+        "wall_clock": wall_clock_of(wall_clock),
+    }
     header, parts = read_snapshot(state)
     if "kind" in header:
         msg = "the snapshot is of a MultiJoin; use MultiJoin.restore"
         raise StateError(msg)
     try:
-        return _load(header, parts, others)
+        saved = JoinSpec.from_json(header["config"], memory_limit=header["memory_limit"], **others)
+        matched: list[Side] = header.get("matched", [])  # formats 1 and 2 were of inner joins
+        marks = dict(zip(matched, parts[len(parts) - len(matched) :], strict=True))
+        tables = [table_from_bytes(part) for part in parts[: len(parts) - len(matched)]]
     except UNREADABLE as error:
-        # The predicate was planned before; it can only be that it does not suit the algorithm that is asked for now.
-        if isinstance(error, StateError) or (isinstance(error, PredicateError) and algorithm != "auto"):
+        raise _unreadable(error) from error
+    config = changed(saved, changes or {})
+    try:
+        return _load(header, tables, marks, saved, config)
+    except UNREADABLE as error:
+        # The predicate was planned before; it can only be that it does not suit what is asked for now.
+        asked = algorithm != "auto" or config is not saved
+        if isinstance(error, StateError) or (isinstance(error, PredicateError) and asked):
             raise
-        msg = f"the snapshot is whole but cannot be read by this version: {error}"
-        raise StateError(msg) from error
+        raise _unreadable(error) from error
 
 
-def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) -> JoinState:
-    config = JoinSpec.from_json(header["config"], memory_limit=header["memory_limit"], **others)
-    matched: list[Side] = header.get("matched", [])  # formats 1 and 2 were of inner joins
-    marks = dict(zip(matched, parts[len(parts) - len(matched) :], strict=True))
-    tables = [table_from_bytes(part) for part in parts[: len(parts) - len(matched)]]
+def _unreadable(error: BaseException) -> StateError:
+    if isinstance(error, StateError):
+        return error
+    return StateError(f"the snapshot is whole but cannot be read by this version: {error}")
+
+
+def _load(
+    header: dict[str, Any], tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
+) -> JoinState:
     state = JoinState(config)
     for side in header["schemas"]:
         state.schemas[side] = tables.pop(0).schema
+    if state.late is not None:
+        state.late.add({side: tables.pop(0) for side in SIDES if side in state.schemas})
     state.finished = bool(header["finished"])
     if header["planned"]:
-        state.operator = operator = operator_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
-        if config.self_join:
-            tables.append(tables[0])
-        rows = {}
-        for side, table in zip(SIDES, tables, strict=True):
-            if table.schema != operator.plan.columns[side].saved:
-                msg = f"the schema of the {side} rows differs from the join's"
-                raise StateError(msg)
-            rows[side] = (table, *_ordinals(header, side, table.num_rows))
-        operator.load(rows)
-        for side in SIDES:
-            _load_marks(operator, side, marks.get(side))
-        operator.load_clock(int(header["clock"]["left"]), int(header["clock"]["right"]))
-        operator.stats.become(Stats(**header["stats"]))
+        _load_windows(state, header, tables, marks, saved)
     else:
-        waiting = state.waiting
-        waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
-        waiting.keep(tables if header["waiting"]["rows"] else [])
-        waiting.stats = Stats(**header["stats"])
+        _load_waiting(state, header, tables, saved)
     return state
+
+
+def _load_windows(
+    state: JoinState, header: dict[str, Any], tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
+) -> None:
+    config, plan = state.config, plan_of(state.config, state.schemas["left"], state.schemas["right"])
+    state.operator = operator = operator_of(plan, state.late)
+    operator.load_clock(header["clock"])
+    if config.self_join:
+        tables.append(tables[0])
+    rows: dict[Side, LoadedRows] = {}
+    for side, table in zip(SIDES, tables, strict=True):
+        kept = plan.columns[side].saved
+        if saved.select != config.select:
+            lacking = [name for name in kept.names if name not in table.schema.names]
+            if lacking:
+                raise _lacking(side, lacking, table.schema.names, config)
+            table = table.select(kept.names)  # noqa: PLW2901 - the same rows
+        if table.schema != kept:
+            msg = f"the schema of the {side} rows differs from the join's"
+            raise StateError(msg)
+        rows[side] = (table, *_ordinals(header, side, table.num_rows))
+    if saved.window != config.window:
+        scope = bind_scope(saved.window, plan.schema("left"), plan.schema("right"), None)
+        rows = without_gone(saved.window, scope, rows, operator.clock.watermark, self_join=config.self_join)
+        counts = {side: (seen, table.num_rows) for side, (table, _, seen) in rows.items()}
+        log_missing((saved.window, scope), (config.window, plan.scope), counts)
+    operator.load(rows)
+    for side in SIDES:
+        _load_marks(operator, side, marks.get(side))
+    operator.stats.become(Stats(**header["stats"]))
+
+
+def _load_waiting(state: JoinState, header: dict[str, Any], tables: list[pa.Table], saved: JoinSpec) -> None:
+    config, waiting = state.config, state.waiting
+    waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
+    waiting.keep(tables if header["waiting"]["rows"] else [])
+    waiting.stats = Stats(**header["stats"])
+    side = waiting.side
+    if config is saved or side is None:
+        return
+    waiting.check_names(side, state.schemas[side])
+    seen = waiting.dropped + sum(table.num_rows for table in waiting.tables)
+    log_missing((saved.window, None), (config.window, None), {side: (seen, seen - waiting.dropped)})
+
+
+def _lacking(side: Side, lacking: list[str], known: list[str], config: JoinSpec) -> StateError:
+    alias = config.aliases[SIDES.index(side)]
+    wanted, held = (", ".join(f"{alias}.{name}" for name in names) for names in (lacking, known))
+    return StateError(
+        f"select= needs {wanted}, which the snapshot does not hold: of the {side} rows it has {held}, the columns that "
+        "the former select= and the predicate need. Choose among these, or create a new StreamJoin"
+    )
 
 
 def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:

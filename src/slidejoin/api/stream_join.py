@@ -10,12 +10,13 @@ from weakref import ref
 
 import pyarrow as pa
 
+from slidejoin.api.changes import UNCHANGED
 from slidejoin.api.push_iterator import PushIterator, both_schemas
 from slidejoin.api.snapshot import JoinState, load, new_plan, operator_of, save
 from slidejoin.api.turns import Turns
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
-from slidejoin.errors import JoinClosedError, MemoryLimitError, SchemaError
+from slidejoin.errors import ArgumentError, JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.operator.ingest.order_by import sort_values
@@ -27,14 +28,20 @@ from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import make_join_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from datetime import timedelta
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from slidejoin.api.changes import Unchanged
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.ingest.late_rows import LateRows
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.operator.stats import Stats
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
-    from slidejoin.spec.join_options import JoinType, Order, Output
+    from slidejoin.spec.join_options import JoinType, Late, Order, Output
     from slidejoin.spec.options import Options
     from slidejoin.spec.topologies import Topology
     from slidejoin.spec.window import Window
@@ -81,7 +88,15 @@ class StreamJoin:
     threads : int, optional
         Threads to use; default all cores.
     memory_limit : int, optional
-        Bytes of rows and index; a push that would pass them is refused.
+        Bytes of rows and index, late rows that are kept included; a push that would pass them is refused.
+    late : {"drop", "emit"}
+        Whether the late rows of a time window, and rows without event time, are dropped; or kept until `late_rows`
+        returns them. Both ways they take no part in the join, and are counted.
+    idle_timeout : str or timedelta, optional
+        Of a time window: how long, by the wall clock, a side may have no row before it does not hold the watermark back
+        any more, until it has rows again. Default: for ever.
+    wall_clock : callable, optional
+        Returns the seconds of the wall clock, for `idle_timeout`; default `time.monotonic`.
     schemas : pair of pyarrow.Schema, optional
         The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
         names when the first batch of each side comes, types when both sides have had one. Give them where a first batch
@@ -127,6 +142,9 @@ class StreamJoin:
         topology: str | Topology = "auto",
         threads: int | None = None,
         memory_limit: int | None = None,
+        late: Late = "drop",
+        idle_timeout: str | timedelta | None = None,
+        wall_clock: Callable[[], float] | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
     ) -> None:
         config = make_join_spec(
@@ -143,6 +161,9 @@ class StreamJoin:
             topology=topology,
             threads=threads,
             memory_limit=memory_limit,
+            late=late,
+            idle_timeout=idle_timeout,
+            wall_clock=wall_clock,
         )
         self._state = JoinState(config)
         self._broken: str | None = None
@@ -151,7 +172,7 @@ class StreamJoin:
         if schemas is not None:
             left, right = both_schemas(schemas, self_join=config.self_join)
             self._state.schemas = {"left": left, "right": right}
-            self._state.operator = operator_of(new_plan(config, left, right))
+            self._state.operator = operator_of(new_plan(config, left, right), self._state.late)
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -256,12 +277,12 @@ class StreamJoin:
         if state.config.self_join and "left" in schemas:
             schemas["right"] = schemas["left"]
         operator = state.operator
-        self._check_memory(tables, operator)
+        self._check_memory(tables, operator, by)
         known: list[pa.Table] = []
         if operator is None and len(schemas) == len(SIDES):
             operator, known = state.waiting.operator(new_plan(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
-            self._check_memory(tables, operator)
+            self._check_memory(tables, operator, by)
         if operator is None:
             # Rows of one side alone have no matches; they wait for the other side's schema.
             out = [state.waiting.push(side, tables[side], by) for side in given]
@@ -305,6 +326,42 @@ class StreamJoin:
         out = together(list(operator.finish()), operator.plan.layout.whole)
         operator.close()
         return out
+
+    def late_rows(self) -> LateRows:
+        """Return the late rows that have come since the last call, and forget them.
+
+        These are rows below the watermark, and rows whose event time is NULL. They have all columns of their side, and
+        stand in the order in which they arrived; the column of event times tells the two kinds apart. They are part of
+        a snapshot, and count for `memory_limit`. Any thread may call this, also while a `Feed` pushes.
+
+        Returns
+        -------
+        LateRows
+            ``left`` and ``right``: a table of each side, of a self-join of left rows only.
+
+        Raises
+        ------
+        ArgumentError
+            If the join was not made with ``late="emit"``.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join = sj.StreamJoin(on="l.k = r.k", window=sj.TimeWindow(5, on="t"), late="emit")
+        >>> _ = join.push(left={"k": [1], "t": [10]}, right={"k": [1, 2, 3], "t": [12, 4, None]})
+        >>> join.late_rows().right.to_pydict()
+        {'k': [2, 3], 't': [4, None]}
+        >>> join.late_rows().right.num_rows
+        0
+        """
+        late = self._state.late
+        if late is None:
+            msg = (
+                "late_rows() needs a join with late='emit'; this one has late='drop', which counts late rows in "
+                "stats.late_rows and keeps none. Create it with StreamJoin(…, late='emit')"
+            )
+            raise ArgumentError(msg)
+        return late.take(self._state.schemas)
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -355,19 +412,57 @@ class StreamJoin:
         threads: int | None = None,
         algorithm: str | Options = "auto",
         topology: str | Topology = "auto",
+        select: Iterable[str] | Unchanged | None = UNCHANGED,
+        window: Window | None = None,
+        suffix: str | None = None,
+        order: Order | None = None,
+        aliases: tuple[str, str] | None = None,
+        wall_clock: Callable[[], float] | None = None,
     ) -> Self:
         """Return a join that continues where `snapshot` was taken; threads, algorithm and topology may be others.
+
+        Parameters
+        ----------
+        state : bytes
+            What `snapshot` returned.
+        threads, algorithm, topology, wall_clock
+            As of a new join; they are no part of the state.
+        select : sequence of str or None, optional
+            Other output columns, among those that the state holds: what the former selection and the predicate need.
+            None for all columns. Default: as before.
+        window : CountWindow or TimeWindow, optional
+            Other sizes or lengths. A shorter window is exact at once: all results are those of a join that had it from
+            the start. Of a longer one, pairs with rows that had left the former window are missing, and no others,
+            until no row that arrives could see such a row; that is logged.
+        suffix, order, aliases : optional
+            As of a new join.
 
         Raises
         ------
         StateError
-            If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
-        PredicateError
-            For an algorithm that does not suit the join's predicate.
+            If the bytes are damaged, foreign or of an unknown format; or if the rows do not allow a change, such as
+            another lateness. Nothing is loaded.
+        PredicateError, ArgumentError
+            For arguments that do not suit the join's predicate and schemas.
+
+        Examples
+        --------
+        >>> import slidejoin as sj
+        >>> join = sj.StreamJoin(on="l.a = r.b", window=sj.CountWindow(100))
+        >>> _ = join.push(left={"a": [1, 2]}, right={"b": [3]})
+        >>> again = sj.StreamJoin.restore(join.snapshot(), select=["l.a"], window=sj.CountWindow(10))
+        >>> again.push(right={"b": [2]}).to_pydict()
+        {'a': [2]}
         """
+        given = {"select": select, "window": window, "suffix": suffix, "order": order, "aliases": aliases}
+        changes = {
+            name: value for name, value in given.items() if value is not (UNCHANGED if name == "select" else None)
+        }
         INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
-        join._state = load(state, threads=threads, algorithm=algorithm, topology=topology)  # noqa: SLF001 - its own
+        join._state = load(  # noqa: SLF001 - its own
+            state, threads=threads, algorithm=algorithm, topology=topology, wall_clock=wall_clock, changes=changes
+        )
         join._running, join._broken = None, None  # noqa: SLF001
         return join
 
@@ -415,17 +510,27 @@ class StreamJoin:
             msg = "an iterator of push_iter() is still open; read it to its end or close it first"
             raise JoinClosedError(msg)
 
-    def _check_memory(self, tables: dict[Side, pa.Table], operator: JoinOperator | None) -> None:
+    def _check_memory(
+        self,
+        tables: dict[Side, pa.Table],
+        operator: JoinOperator | None,
+        by: tuple[NDArray[np.generic], NDArray[np.generic]] | None,
+    ) -> None:
         limit = self._state.config.memory_limit
         if limit is None:
             return
-        held, coming = self._state.waiting.nbytes, sum(table.nbytes + table.num_rows * 12 for table in tables.values())
+        late = 0 if self._state.late is None else self._state.late.nbytes
+        held, coming = (
+            self._state.waiting.nbytes + late,
+            sum(table.nbytes + table.num_rows * 12 for table in tables.values()),
+        )
         if operator is not None:
-            held = operator.measured().window_bytes
-            coming = operator.growth(tables, limit - held)
+            held = operator.measured().window_bytes + late
+            coming = operator.growth(tables, limit - held, by)
         if held + coming > limit:
+            waiting = f", {late} of them late rows that late_rows() returns and forgets," if late else ""
             msg = (
-                f"memory_limit is {limit} bytes; the window holds {held} and this push of "
+                f"memory_limit is {limit} bytes; the window holds {held}{waiting} and this push of "
                 f"{sum(t.num_rows for t in tables.values())} rows may need {coming} more. "
                 "Push fewer rows at once, or make the window smaller; none of the rows was added"
             )

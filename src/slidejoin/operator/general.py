@@ -53,7 +53,7 @@ class GeneralPath:
         join_type = parts.join_type
         try:
             if join_type is not None:
-                departed = join_type.arrive(part.arrivals, part.times, first, own_clock=own_clock)
+                departed = join_type.arrive(part.arrivals, part.times, first, part.marks, own_clock=own_clock)
                 yield from join_type.tables(output, found, departed)
                 return
             for candidates in found:

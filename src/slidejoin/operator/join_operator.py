@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from slidejoin.operator.counts import CountTables
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.index_advisor import IndexAdvisor
-from slidejoin.operator.ingest.arrival import Clock
+from slidejoin.operator.ingest.idle_clock import IdleClock, clock_of
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.operator.ingest.watermark_watch import WatermarkWatch
 from slidejoin.operator.join_type import JoinTypeOutput, marked_sides
 from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.operator.parts import JoinParts
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slidejoin.operator.ingest.arrival import Clock
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.ingest.late_rows import KeptLateRows
     from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -67,14 +70,24 @@ class JoinOperator:
         What an output table may hold. As many candidates as it has rows are held at once.
     algorithm : str, optional
         Another index than the plan's: the Spark pipeline keeps sealed parts of sorted runs as files.
+    late : KeptLateRows, optional
+        Where late rows are kept, if they are.
     """
 
     def __init__(
-        self, plan: Plan, *, merge: bool = True, limit: TableLimit = TABLE, algorithm: str | None = None
+        self,
+        plan: Plan,
+        *,
+        merge: bool = True,
+        limit: TableLimit = TABLE,
+        algorithm: str | None = None,
+        late: KeptLateRows | None = None,
     ) -> None:
         self.plan = plan
         name = algorithm or plan.algorithm
-        self.clock = Clock(plan.scope.lateness if plan.scope else 0)
+        self.clock, self._wall_clock = clock_of(plan)
+        self._watermarks = WatermarkWatch.of(plan)
+        self._late = late
         self.ingest = Ingest(plan)
         self.stats = Stats()
         self.windows: dict[Side, SideWindow] = {}
@@ -135,7 +148,7 @@ class JoinOperator:
             start = perf_counter()
             tables = self.codes.taken(tables)
             self.stats.since("arrive", start)
-        batch = PushBatch(tables, order_by, self.clock, self.ingest)
+        batch = PushBatch(tables, order_by, self._clock_now(), self.ingest)
         fused = self.fused
         if fused is not None:
             self._choose_pair(tables, batch.rows, looked_at=True)
@@ -176,12 +189,21 @@ class JoinOperator:
         *,
         own_clock: bool = True,
     ) -> Push:
-        push, clock = self.ingest.take(self.clock, tables, by, watermark, own_clock=own_clock)
+        push, clock = self.ingest.take(self._clock_now(), tables, by, watermark, own_clock=own_clock)
         # Nothing was changed until here, where nothing can fail any more.
         self.clock = clock
         self.stats.null_time_rows += push.null_time_rows
         self.stats.late_rows += push.late_rows
+        if self.join_type is not None and push.marks is not None:
+            self.join_type.follow(clock)
+        if self._late is not None and push.left_out is not None:
+            self._late.add(push.left_out)
         return push
+
+    def _clock_now(self) -> Clock:
+        """Return the clock as it is before the rows of a push."""
+        clock = self.clock
+        return clock.at(self._wall_clock()) if isinstance(clock, IdleClock) else clock
 
     def push_iter(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Generator[pa.Table]:
         """Insert rows and yield what they produce, in bounded tables, by the general path.
@@ -282,6 +304,8 @@ class JoinOperator:
             self._expire_counted()
         elif watermark is not None:
             self.expire(watermark)
+        if self._watermarks is not None:
+            self._watermarks.look(self.clock)
         for one in self._borrowing:
             one.own(first[one.side])
         if self.codes is not None:
@@ -382,12 +406,16 @@ class JoinOperator:
             self._change_to(self.plan.index_terms("bi_sort"))
         for side, (table, stretches, seen) in rows.items():
             self.windows[side].load(table, stretches, seen)
-
-    def load_clock(self, left: int, right: int) -> None:
-        """Set the largest event time of each side, after the rows were loaded."""
-        self.clock.left, self.clock.right = left, right
         if self.join_type is not None:
             self.join_type.load(self.clock)
+
+    def saved_clock(self) -> dict[str, Any]:
+        """Return the clock as plain JSON values."""
+        return self.clock.to_json(self._wall_clock())
+
+    def load_clock(self, plain: Mapping[str, Any]) -> None:
+        """Continue where a clock was saved, before the rows are loaded."""
+        self.clock.load(plain, self._wall_clock())
 
     def matched(self, side: Side) -> NDArray[np.bool_] | None:
         """Return which of the rows that the window of a side keeps have a match, (rows,); None where nobody asks."""
@@ -403,8 +431,26 @@ class JoinOperator:
         if window.matched is not None:
             window.matched.load(window.payload.stretches, marks, window.rows_seen)
 
-    def growth(self, tables: Mapping[Side, pa.Table], room: int) -> int:
-        """Return by how many bytes these rows make the windows grow at most; exactly if `room` may not suffice."""
+    def growth(
+        self,
+        tables: Mapping[Side, pa.Table],
+        room: int,
+        by: tuple[NDArray[np.generic], NDArray[np.generic]] | None = None,
+    ) -> int:
+        """Return by how many bytes these rows make the join grow at most; exactly if `room` may not suffice.
+
+        Rows are in the windows, or kept as late ones; `by` are the values by which they are put in order.
+        """
+        late = 0
+        if self._late is not None:
+            late = sum(table.nbytes for table in tables.values())
+            if self._window_growth(tables, room - late) + late > room:
+                push, _ = self.ingest.take(self._clock_now(), dict(tables), by)
+                tables = push.tables
+                late = sum(table.nbytes for table in (push.left_out or {}).values())
+        return late + self._window_growth(tables, room - late)
+
+    def _window_growth(self, tables: Mapping[Side, pa.Table], room: int) -> int:
         total = 0
         for closely in (False, True):
             total = 0
@@ -435,6 +481,11 @@ class JoinOperator:
             self.fused.account()
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
+        if self._late is not None:
+            self.stats.late_bytes = self._late.nbytes
+        if self._watermarks is not None:
+            for name, figure in self._watermarks.figures(self.clock).items():
+                setattr(self.stats, name, figure)
         self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.codes is None else self.codes.nbytes)
         if self.join_type is not None:
             self.stats.window_bytes += self.join_type.nbytes

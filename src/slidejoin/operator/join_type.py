@@ -126,6 +126,7 @@ class JoinTypeOutput:
         arrivals: Arrivals,
         times: Mapping[Side, NDArray[np.int64] | None],
         first: Mapping[Side, int],
+        marks: NDArray[np.int64] | None = None,
         *,
         own_clock: bool = True,
     ) -> Departed:
@@ -136,7 +137,7 @@ class JoinTypeOutput:
         self._extend()
         if self._departures is None or not own_clock:
             return Departed.of({})
-        departed = self._departures.arrive(arrivals, times, first)
+        departed = self._departures.arrive(arrivals, times, first, marks=marks)
         # A row of a self-join probes twice: what it makes known comes behind both.
         return departed._replace(ranks=2 * departed.ranks + 1) if self._plan.config.self_join else departed
 
@@ -357,6 +358,11 @@ class JoinTypeOutput:
         """Return what rows have produced since the last call."""
         found, self._joined = self._joined, Joined(0, dict.fromkeys(SIDES, 0))
         return found
+
+    def follow(self, clock: Clock) -> None:
+        """Let the fused path's next arrivals come after this clock: it was moved by more than the rows in time."""
+        if self._departures is not None:
+            self._departures.follow(clock)
 
     def load(self, clock: Clock) -> None:
         """Go on with the rows of loaded windows; the clock is loaded, too."""

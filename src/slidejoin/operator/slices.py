@@ -69,6 +69,8 @@ def slices_of(plan: Plan, push: Push, most: int = LARGEST_SLICE) -> Iterator[Pus
                 arrivals.left_rank[cut["left"]] - first,
                 arrivals.right_rank[cut["right"]] - first,
             ),
+            watermark=push.watermark,
+            marks=None if push.marks is None else push.marks[first:last],
         )
         first = last
 

@@ -32,6 +32,14 @@ class Stats:
         Rows kept now.
     window_bytes : int
         Bytes kept now, rows and index.
+    late_bytes : int or None
+        Bytes of late rows that wait for `StreamJoin.late_rows`; None where they are dropped.
+    watermark : int, str or None
+        The join's watermark: an integer for integer columns, else an ISO time; None without.
+    held_by : str or None
+        The side that holds the watermark back: it is behind the other one, or has had no row.
+    event_time_left, event_time_right : int, str or None
+        The largest event time of each side.
     seconds : dict of str to float
         Time spent in each step, of all threads together: ``arrive``, ``insert`` (keys, sort, merge, rows), ``keys``
         (ranges of probes), ``probe``, ``write``, ``filter``, ``payload``, ``expire``. Topologies with join cores have
@@ -47,6 +55,11 @@ class Stats:
     window_left: int = 0
     window_right: int = 0
     window_bytes: int = 0
+    late_bytes: int | None = None
+    watermark: int | str | None = None
+    held_by: str | None = None
+    event_time_left: int | str | None = None
+    event_time_right: int | str | None = None
     unmatched_left: int = 0
     unmatched_right: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -78,10 +91,14 @@ class Stats:
             setattr(self, field_.name, getattr(other, field_.name))
 
     def __repr__(self) -> str:
-        return figures_text(asdict(self))
+        return figures_text(self._known())
 
     def _repr_html_(self) -> str:
-        return figures_html(asdict(self))
+        return figures_html(self._known())
+
+    def _known(self) -> dict[str, Any]:
+        """Return the figures that this join has: one over a count window has no watermark."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         """Return all counters as plain JSON values."""

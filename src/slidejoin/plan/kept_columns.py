@@ -77,7 +77,8 @@ class KeptColumns:
             codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}
             # A batch needs a column to have a number of rows at all.
             names = [name for name in schema.names if name in needed or name in codes.values()] or schema.names[:1]
-            check_holdable(side, schema, names)
+            # Late rows are kept with all of their columns.
+            check_holdable(side, schema, schema.names if config.late == "emit" else names)
             saved = held_schema(pa.schema([schema.field(name) for name in names]))
             # Codes become texts again where these are plain bytes.
             spared = {name for name in codes.values() if name not in needed and is_text(saved.field(name).type)}

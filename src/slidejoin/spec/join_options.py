@@ -9,12 +9,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JOIN_TYPES",
+    "LATE",
     "ONE_SIDED",
     "ORDERS",
     "OUTPUTS",
     "STRATEGIES",
     "UNMATCHED",
     "JoinType",
+    "Late",
     "Order",
     "Output",
     "StrategyName",
@@ -28,6 +30,9 @@ Output: TypeAlias = Literal["pairs", "count", "positions"]
 
 Order: TypeAlias = Literal["probe", "strict", "none"]
 """``order=``: which order of the output is promised, of an embedded join."""
+
+Late: TypeAlias = Literal["drop", "emit"]
+"""``late=``: whether late rows are dropped, or kept for the caller."""
 
 StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast"]
 """``strategy=``: how rows are routed to buckets, on Spark."""
@@ -48,4 +53,5 @@ ONE_SIDED: tuple[JoinType, ...] = ("left_semi", "left_anti")
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 ORDERS: tuple[Order, ...] = get_args(Order)
+LATE: tuple[Late, ...] = get_args(Late)
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
-from slidejoin.spec.join_options import JOIN_TYPES, ORDERS, OUTPUTS
+from slidejoin.spec.join_options import JOIN_TYPES, LATE, ORDERS, OUTPUTS
 from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
 from slidejoin.spec.topologies import topology_of
-from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
+from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from slidejoin.predicate import Expr, Expression
-    from slidejoin.spec.join_options import JoinType, Order, Output
+    from slidejoin.spec.join_options import JoinType, Late, Order, Output
     from slidejoin.spec.topologies import Topology
 
-__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "make_join_spec"]
+__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "make_join_spec", "wall_clock_of"]
 
 ALGORITHMS = {
     "auto": "the planner's choice",
@@ -59,22 +59,27 @@ class JoinSpec:
     topology: Topology | None = None
     threads: int | None = None
     memory_limit: int | None = None
+    late: Late = "drop"
+    idle_timeout: Span | None = None
+    wall_clock: Callable[[], float] | None = None
 
     def shown(self) -> str:
         """Return the call that makes such a join, without what is left as it is by default."""
         given = [f"on={to_sql(self.on, self.aliases)!r}", f"window={self.window!r}"]
         for option in fields(self):
             value: object = getattr(self, option.name)
-            if option.name == "options" or option.default is MISSING or value == option.default:
+            if option.name in {"options", "wall_clock"} or option.default is MISSING or value == option.default:
                 continue
             if option.name == "algorithm" and self.options is not None:
                 value = self.options
-            given.append(f"{option.name}={list(value) if isinstance(value, tuple) else value!r}")
+            if isinstance(value, (tuple, Span)):
+                value = str(value) if isinstance(value, Span) else list(value)
+            given.append(f"{option.name}={value!r}")
         return f"StreamJoin({', '.join(given)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that decides the results, as plain JSON values: none of what only decides the speed."""
-        return {
+        plain: dict[str, Any] = {
             "on": to_json(self.on),
             "window": window_to_json(self.window),
             "how": self.how,
@@ -85,6 +90,12 @@ class JoinSpec:
             "self_join": self.self_join,
             "aliases": list(self.aliases),
         }
+        # Left out by default, so that states say the same as before there were these options.
+        if self.late != "drop":
+            plain["late"] = self.late
+        if self.idle_timeout is not None:
+            plain["idle_timeout"] = self.idle_timeout.nanoseconds
+        return plain
 
     @staticmethod
     def from_json(data: Mapping[str, Any], **others: Any) -> JoinSpec:
@@ -106,6 +117,8 @@ class JoinSpec:
                 suffix=str(data["suffix"]),
                 self_join=bool(data["self_join"]),
                 aliases=(str(data["aliases"][0]), str(data["aliases"][1])),
+                late=one_of("late", data.get("late", "drop"), LATE),
+                idle_timeout=None if data.get("idle_timeout") is None else Span(int(data["idle_timeout"])),
                 **others,
             )
         except (KeyError, TypeError, IndexError, ArgumentError) as error:
@@ -128,6 +141,9 @@ def make_join_spec(
     topology: object = "auto",
     threads: object = None,
     memory_limit: object = None,
+    late: object = "drop",
+    idle_timeout: object = None,
+    wall_clock: object = None,
 ) -> JoinSpec:
     """Check what the user gave and return it in one form.
 
@@ -167,6 +183,10 @@ def make_join_spec(
             "write TimeWindow(…, on='column')"
         )
         raise ArgumentError(msg)
+    late = one_of("late", late, LATE)
+    if late == "emit" and isinstance(window, CountWindow):
+        msg = f"late='emit' is for a TimeWindow; rows of {window!r} are never late. Leave late out"
+        raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
     if output == "count" and how != "inner":
         msg = (
@@ -192,7 +212,48 @@ def make_join_spec(
         topology=spread,
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
+        late=late,
+        idle_timeout=_idle_timeout(idle_timeout, window, self_join=self_join),
+        wall_clock=wall_clock_of(wall_clock),
     )
+
+
+def _idle_timeout(given: Any, window: Window, *, self_join: bool) -> Span | None:  # noqa: ANN401 - what a user gave
+    """Check how long a side may be silent before it is idle, by the wall clock.
+
+    Raises
+    ------
+    ArgumentError
+        For no length of time, or a join whose watermark no side can hold back.
+    """
+    if given is None:
+        return None
+    if isinstance(window, CountWindow) or self_join:
+        why = "a self-join has one stream" if self_join else f"{window!r} has no watermark"
+        msg = f"idle_timeout={shown(given)}: {why}, which no other side holds back. Leave idle_timeout out"
+        raise ArgumentError(msg)
+    length = length_of(given, "idle_timeout")
+    if not isinstance(length, Span) or not length.nanoseconds:
+        msg = (
+            f"idle_timeout is a time by the wall clock, longer than 0, such as '30 seconds' or a timedelta; got "
+            f"{shown(given)}"
+        )
+        raise (ArgumentError if isinstance(length, Span) else ArgumentTypeError)(msg)
+    return length
+
+
+def wall_clock_of(given: object) -> Callable[[], float] | None:
+    """Check a function that reads the wall clock.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For anything that cannot be called.
+    """
+    if given is not None and not callable(given):
+        msg = f"wall_clock must be a function that returns seconds, such as time.monotonic; got {shown(given)}"
+        raise ArgumentTypeError(msg)
+    return given
 
 
 def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:

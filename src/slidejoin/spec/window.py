@@ -17,7 +17,7 @@ from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, neare
 if TYPE_CHECKING:
     from slidejoin.sides import Side
 
-__all__ = ["CountWindow", "Span", "TimeWindow", "Window", "window_from_json", "window_to_json"]
+__all__ = ["CountWindow", "Span", "TimeWindow", "Window", "length_of", "window_from_json", "window_to_json"]
 
 NANOSECONDS = {
     "nanosecond": 1,

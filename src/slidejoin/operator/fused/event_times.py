@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,16 +46,18 @@ class EventTimes:
         return plain and max(scope.left_length, scope.right_length, scope.lateness) <= LARGEST
 
     def take(self, batch: PushBatch, arrivals: Arrivals) -> dict[Side, NDArray[np.int64]] | None:
-        """Return the event times of both sides, (n,) int64; None if a row is late or has none.
+        """Return the event times of both sides, (n,) int64; None if a row is late or has none, or a side is idle.
 
         Sets the batch's clock as it will be after these rows.
         """
+        clock, ends = batch.clock, self._clocks
+        if not clock.plain:
+            return None
         left, right = (batch.columns[side].words(self._places[side]) for side in SIDES)
         if left is None or right is None:
             return None
-        clock, ends = batch.clock, self._clocks
         ends[0], ends[1] = clock.left, clock.right
         if not run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, ends):
             return None
-        batch.clock_after = replace(clock, left=int(ends[0]), right=int(ends[1]))
+        batch.clock_after = clock.moved(int(ends[0]), int(ends[1]), left.size, right.size)
         return {"left": left, "right": right}

@@ -9,13 +9,16 @@ import numpy as np
 
 from slidejoin.kernels.common.sorting import sorted_order
 from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE, split_order
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
 
-__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "merge", "numbers", "rise"]
+__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "marked_late", "merge", "numbers", "rise"]
 
 NO_TIME = int(np.iinfo(np.int64).min)
 """The largest event time of a side that has no row yet."""
@@ -141,11 +144,51 @@ class Clock:
     left: int = NO_TIME
     right: int = NO_TIME
 
+    def newest(self, side: Side) -> int:
+        """Return the largest event time seen on a side, `NO_TIME` if it has had no row."""
+        return self.left if side == "left" else self.right
+
     @property
     def watermark(self) -> int | None:
         """The join's watermark, None while a side has no row."""
         low = min(self.left, self.right)
         return None if low == NO_TIME else max(low - self.lateness, NO_TIME)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the watermark is, and with any rows stays, the smaller of the two sides'."""
+        return True
+
+    @property
+    def held_by(self) -> Side | None:
+        """The side that holds the watermark back, because the other one is ahead of it."""
+        return self.behind()
+
+    def behind(self) -> Side | None:
+        """Return the side whose event times are behind the other's."""
+        if self.left == self.right:
+            return None
+        return "left" if self.left < self.right else "right"
+
+    def to_json(self, now: float) -> dict[str, Any]:  # noqa: ARG002 - see `IdleClock`
+        """Return what a snapshot keeps, as plain JSON values; `now` is the wall time."""
+        return {"left": self.left, "right": self.right}
+
+    def load(self, plain: Mapping[str, Any], now: float) -> None:  # noqa: ARG002 - see `IdleClock`
+        """Continue where a clock was saved."""
+        self.left, self.right = int(plain["left"]), int(plain["right"])
+
+    def moved(self, left: int, right: int, left_rows: int, right_rows: int) -> Clock:  # noqa: ARG002 - see `IdleClock`
+        """Return the clock after rows of which none was late, with the largest event times of both sides."""
+        return Clock(self.lateness, left, right)
+
+    def marks(
+        self,
+        late: tuple[NDArray[np.bool_], NDArray[np.bool_]],  # noqa: ARG002 - see `IdleClock`
+        arrivals: Arrivals,  # noqa: ARG002
+    ) -> NDArray[np.int64] | None:
+        """Return the watermark after each arrival of the last push that is not late; None where their times tell it."""
+        return None
 
     def advance(
         self, arrivals: Arrivals, left: NDArray[np.int64], right: NDArray[np.int64], *, self_join: bool
@@ -155,23 +198,42 @@ class Clock:
         `left` and `right` are event times in arrival order, (n,) int64. A late row is below its own side's maximum, so
         it does not matter whether it advances the clock.
         """
+        seen = self.running(arrivals, left, right, self_join=self_join)
+        self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
+        return marked_late(np.minimum(seen["left"], seen["right"]), arrivals, left, right, self.lateness)
+
+    def running(
+        self, arrivals: Arrivals, left: NDArray[np.int64], right: NDArray[np.int64], *, self_join: bool
+    ) -> dict[Side, NDArray[np.int64]]:
+        """Return the largest event time of each side before each arrival and after the last one, (n + 1,) int64."""
         total = left.size + right.size
-        seen = {}
-        for side, times, start in (("left", left, self.left), ("right", right, self.right)):
+        seen: dict[Side, NDArray[np.int64]] = {}
+        for side, times in zip(SIDES, (left, right), strict=True):
             by_rank = np.full(total + 1, NO_TIME)
-            by_rank[0] = start
-            by_rank[arrivals.rank(side) + 1] = times  # type: ignore[arg-type]
+            by_rank[0] = self.newest(side)
+            by_rank[arrivals.rank(side) + 1] = times
             seen[side] = np.maximum.accumulate(by_rank)
         if self_join:
             seen["right"] = seen["left"]
-        self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
-        low = np.minimum(seen["left"][:-1], seen["right"][:-1])
-        known = low > NO_TIME
-        marks = (
-            known[rank] & (times < low[rank]) & (_apart(low[rank], times) > np.uint64(self.lateness))
-            for times, rank in ((left, arrivals.left_rank), (right, arrivals.right_rank))
-        )
-        return next(marks), next(marks)
+        return seen
+
+
+def marked_late(
+    low: NDArray[np.int64], arrivals: Arrivals, left: NDArray[np.int64], right: NDArray[np.int64], lateness: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which rows of each side are late, (n,) bool in arrival order.
+
+    Parameters
+    ----------
+    low : (rows + 1,) int64
+        The watermark before each arrival, without the lateness, and after the last one; `NO_TIME` for none.
+    """
+    known = low > NO_TIME
+    marks = (
+        known[rank] & (times < low[rank]) & (_apart(low[rank], times) > np.uint64(lateness))
+        for times, rank in ((left, arrivals.left_rank), (right, arrivals.right_rank))
+    )
+    return next(marks), next(marks)
 
 
 def _apart(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.predicate.truth.values import Batch
 from slidejoin.rows.held_types import held
-from slidejoin.rows.reorder import rows_at
+from slidejoin.rows.reorder import rows_as_given, rows_at
 from slidejoin.rows.widths import in_one_chunk
 from slidejoin.sides import SIDES
 
@@ -39,6 +39,13 @@ class Push:
         Their places in the order over both sides.
     null_time_rows, late_rows : int
         Rows that were left out.
+    left_out : dict from side to pyarrow.Table, or None
+        These rows as they were given, where late rows are kept and there are any.
+    watermark : int or None
+        The join's watermark before these rows; None if there is none.
+    marks : (n,) int64, or None
+        The watermark after each of these arrivals, where it is not that of their event times alone: of a join that goes
+        on without idle sides.
     """
 
     tables: dict[Side, pa.Table]
@@ -46,6 +53,9 @@ class Push:
     arrivals: Arrivals
     null_time_rows: int = 0
     late_rows: int = 0
+    left_out: dict[Side, pa.Table] | None = None
+    watermark: int | None = None
+    marks: NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
@@ -60,6 +70,7 @@ class Ingest:
         self._plan = plan
         self._kept = {side: plan.kept_schema(side) for side in SIDES}
         self._as_given = {side: _as_given(plan.taken_schema(side), self._kept[side]) for side in SIDES}
+        self._keeps_late = plan.config.late == "emit"
 
     def take(
         self,
@@ -76,12 +87,16 @@ class Ingest:
         still: that is Spark's notion of time.
         """
         null_time = too_late = 0
+        left_out = marks = None
+        before = watermark
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
         kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
         if self._plan.scope is not None:
             clock = replace(clock)
+            before = clock.watermark if own_clock else watermark
             ticks, null = self._ticks(kept, arrivals)
+            all_arrivals = arrivals
             if null is not None:
                 null_time = int(null["left"].sum() + null["right"].sum())
                 arrivals = arrivals.without(null["left"], null["right"])
@@ -92,6 +107,9 @@ class Ingest:
                 low = np.iinfo(np.int64).min if watermark is None else watermark
                 late = ticks["left"] < low, ticks["right"] < low
             too_late = int(late[0].sum() + late[1].sum())
+            marks = clock.marks(late, arrivals) if own_clock else None
+            if self._keeps_late and (null_time or too_late):
+                left_out = self._left_out(tables, all_arrivals, null, late)
             if too_late:
                 arrivals = arrivals.without(*late)
                 ticks = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
@@ -100,7 +118,7 @@ class Ingest:
             kept = {side: in_one_chunk(kept[side]) for side in SIDES}
         else:
             kept = {side: in_one_chunk(rows_at(kept[side], arrivals.places(side))) for side in SIDES}
-        return Push(kept, times, arrivals, null_time, too_late), clock
+        return Push(kept, times, arrivals, null_time, too_late, left_out, before, marks), clock
 
     def held(self, side: Side, table: pa.Table) -> pa.Table:
         """Return the columns of a side's rows that are kept, as they are held; nothing is moved."""
@@ -108,6 +126,28 @@ class Ingest:
         if not table.schema.equals(kept):
             table = table.select(kept.names)
         return table if self._as_given[side] else held(table)
+
+    def _left_out(
+        self,
+        tables: dict[Side, pa.Table],
+        arrivals: Arrivals,
+        null: dict[Side, NDArray[np.bool_]] | None,
+        late: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    ) -> dict[Side, pa.Table]:
+        """Return the rows without event time and the late ones, of each side in arrival order, as they were given.
+
+        `null` are marks of all rows in arrival order, `late` those of the other rows.
+        """
+        found: dict[Side, pa.Table] = {}
+        for side, too_late in zip(SIDES, late, strict=True):
+            marks = too_late
+            if null is not None:
+                marks = null[side].copy()
+                marks[~marks] = too_late
+            # The batch has further columns where texts have codes, and where a feed has combined several.
+            given = tables[side].select(self._plan.schema(side).names)
+            found[side] = rows_as_given(given, arrivals.places(side)[marks])
+        return found
 
     def _ticks(
         self, tables: dict[Side, pa.Table], arrivals: Arrivals

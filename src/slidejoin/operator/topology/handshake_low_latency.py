@@ -26,6 +26,7 @@ import numpy as np
 from slidejoin.index.union.found import FoundInBranches
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.topology.divided import DividedTopology
+from slidejoin.operator.topology.join_core import later
 from slidejoin.runtime.actors import Actor, Round
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.topologies import MOST_CORES, HandshakeLowLatency
@@ -99,7 +100,7 @@ class Coordinator:
                     gone[side] = Expired(np.arange(told, ordinal), None)
                     self._told[side] = ordinal
         elif scope is not None:
-            mark = self._clock.watermark
+            mark = later(self._clock.watermark, message.part.watermark)
             if mark is not None:
                 for side in SIDES:
                     oldest = scope.oldest(side, mark)

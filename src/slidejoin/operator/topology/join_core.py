@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["CoreMessage", "JoinCore"]
+__all__ = ["CoreMessage", "JoinCore", "later"]
 
 
 @dataclass(slots=True)
@@ -66,6 +66,17 @@ class CoreMessage:
         return sum(one.rows for one in self.rows.values()) + sum(map(len, self.batches.values()))
 
 
+def later(one: int | None, two: int | None) -> int | None:
+    """Return the later of two watermarks; None stands for none.
+
+    Examples
+    --------
+    >>> later(5, 3), later(None, 3), later(None, None)
+    (5, 3, None)
+    """
+    return max((mark for mark in (one, two) if mark is not None), default=None)
+
+
 class JoinCore:
     """One core; it decides alone which rows it stores and which of its rows have left.
 
@@ -97,11 +108,12 @@ class JoinCore:
         """Expire the rows that none of those of this message sees.
 
         In a count window that follows from how many rows there were (passive expiry). In a time window it follows from
-        the times that came with the rows before these: a row of this message may be older than the last of them.
+        the times that came with the rows before these: a row of this message may be older than the last of them. While
+        a side is idle, the join's watermark may be ahead of them.
         """
         window, scope = self._plan.config.window, self._plan.scope
         if scope is not None:
-            mark = self._clock.watermark
+            mark = later(self._clock.watermark, message.part.watermark)
             if mark is not None:
                 for side in SIDES:
                     self.region(message, side).expire_below(

@@ -107,6 +107,7 @@ class Departures(ABC):
         times: Mapping[Side, NDArray[np.int64] | None],
         first: Mapping[Side, int],
         wanted: Wanted = _everything,
+        marks: NDArray[np.int64] | None = None,
     ) -> Departed:
         """Take the arrivals of the next slice and return what leaves with them, rows of this slice included.
 
@@ -120,7 +121,12 @@ class Departures(ABC):
             The ordinal of the first row of each side.
         wanted : callable
             Chooses among the rows that leave; the others leave unseen. Most are not wanted where few lack a match.
+        marks : (rows,) int64, optional
+            The join's watermark after each arrival, where it does not follow from the event times.
         """
+
+    def follow(self, clock: Clock) -> None:  # noqa: B027 - a count window has no clock
+        """Go on from another clock: the next arrivals come after it."""
 
     @abstractmethod
     def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:
@@ -155,6 +161,7 @@ class CountDepartures(Departures):
         times: Mapping[Side, NDArray[np.int64] | None],  # noqa: ARG002 - of time windows
         first: Mapping[Side, int],
         wanted: Wanted = _everything,
+        marks: NDArray[np.int64] | None = None,  # noqa: ARG002
     ) -> Departed:
         """Return what leaves with the arrivals of a slice, see `Departures`. O(n)."""
         window, found = self._window, {}
@@ -193,6 +200,7 @@ class TimeDepartures(Departures):
         times: Mapping[Side, NDArray[np.int64] | None],
         first: Mapping[Side, int],
         wanted: Wanted = _everything,
+        marks: NDArray[np.int64] | None = None,
     ) -> Departed:
         """Return what leaves with the arrivals of a slice, see `Departures`. O(n log n)."""
         found: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -200,7 +208,7 @@ class TimeDepartures(Departures):
             own = times[self._source(side)]
             if own is not None:
                 self._rows[side].add(first[side], own)
-        watermarks = self._watermarks(arrivals, times)
+        watermarks = self._watermarks(arrivals, times) if marks is None else marks
         for side, rows in self._rows.items():
             # The first event time that is still in the window, after each arrival.
             oldest = saturating_add(watermarks, -self._scope.length(side))
@@ -231,9 +239,13 @@ class TimeDepartures(Departures):
         """Return the ordinals of the rows that still wait."""
         return self._rows[side].ordinals()
 
+    def follow(self, clock: Clock) -> None:
+        """Go on from another clock: the next arrivals come after it."""
+        self._clock.left, self._clock.right = clock.left, clock.right
+
     def load(self, windows: Mapping[Side, SideWindow], clock: Clock) -> None:
         """Let the rows wait that the watermark has not passed. O(n log n)."""
-        self._clock.left, self._clock.right = clock.left, clock.right
+        self.follow(clock)
         watermark = clock.watermark
         for side in self.sides:
             self._rows[side] = rows = AgingRows()

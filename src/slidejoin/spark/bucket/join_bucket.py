@@ -16,11 +16,12 @@ from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.window_term import CountScope
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spark.bucket.counts import at_home, partial_frame
+from slidejoin.spark.bucket.late_output import LateOutput
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import plan_of
-from slidejoin.spark.job.results import result_rows, to_frame
+from slidejoin.spark.job.results import result_rows, to_frame, with_late_side
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.metrics.figures import Figures
 from slidejoin.spark.state.blocks import FRAME
@@ -89,16 +90,18 @@ def join_bucket(
     """
     now = perf_counter()
     figures = figures or Figures(bucket)
-    plan = plan_of(spec)
-    room = Room(spec, bucket)
-    arrived = micro_batch_of(spec, room.counted(frames), watermark_ms)
-    figures.came(arrived.rows)
+    plan, room = plan_of(spec), Room(spec, bucket)
+    late = LateOutput(spec, micro_batch_of(spec, room.counted(frames), watermark_ms))
+    arrived = late.arrived
+    figures.came(arrived.rows, plan.scope, watermark_ms)
     now = figures.since("receive", now)
     if not spec.streaming:
+        yield from late.frames(arrived)
         yield from _joined(spec, _operator(plan), arrived.rows, None, figures)
         return
     state, manifest = _state(spec, variables, bucket, batch, arrived)
     arrived = judged(spec, arrived, manifest, figures)
+    yield from late.frames(arrived)
     watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
     _expire(state, manifest, oldest_of(plan, arrived.before))
@@ -180,7 +183,10 @@ def _joined(
             lines, found = at_home(spec, table)
             counted += found
         if lines.num_rows:  # Spark takes no frame without rows
-            frame = partial_frame(spec, lines) if spec.partial else to_frame(result_rows(spec, lines))
+            if spec.partial:
+                frame = partial_frame(spec, lines)
+            else:
+                frame = to_frame(with_late_side(spec, result_rows(spec, lines)))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)

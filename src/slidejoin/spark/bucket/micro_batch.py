@@ -63,7 +63,7 @@ def _timed(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: in
         for code, block in zip(frame["side"], frame["block"], strict=True):
             if code in SIDE_OF_CODE:
                 side = SIDE_OF_CODE[code]
-                batches[side].append(open_block(bytes(block), spec.schema(side)))
+                batches[side].append(open_block(bytes(block), spec.packed(side)))
     marks = _marks(watermark_ms)
     return MicroBatch(_tables(spec, batches), marks, marks)
 
@@ -101,4 +101,5 @@ def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes,
 
 
 def _tables(spec: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
-    return {side: pa.Table.from_batches(found, schema=spec.schema(side)) for side, found in batches.items()}
+    schemas = {side: spec.schema(side) if spec.numbered else spec.packed(side) for side in batches}
+    return {side: pa.Table.from_batches(found, schema=schemas[side]) for side, found in batches.items()}

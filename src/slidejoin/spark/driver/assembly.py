@@ -39,7 +39,7 @@ from slidejoin.spark.bucket.tasks import (
     sum_task,
 )
 from slidejoin.spark.job.join_spec import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROW_ID, SparkJoinSpec
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.job.strategies import choose_strategy
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
 from slidejoin.spec.window import TimeWindow
@@ -201,6 +201,12 @@ def wired(
     places = list(range(ahead, ahead + shown))
     if config.output == "count":
         names, places = ["side", *names, "match_count"], [0, *places, ahead + len(columns)]
+    if config.late == "emit" and LATE_SIDE in names:
+        msg = (
+            f"late='emit' adds a column {LATE_SIDE!r}, and an input has one too; rename that one or leave it out with "
+            "select="
+        )
+        raise PredicateError(msg)
     if MATCH_TIME in names and isinstance(window, TimeWindow):
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
@@ -211,7 +217,8 @@ def wired(
     times = [at[side, window.on(side)] for side in SIDES] if isinstance(window, TimeWindow) else []
     helpers = [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
     return SparkJoinSpec(
-        config=config,
+        # Buckets drop late rows once these are output.
+        config=replace(config, late="drop"),
         left=plan.kept_schema("left"),
         right=plan.kept_schema("right"),
         strategy=strategy,
@@ -226,11 +233,15 @@ def wired(
         bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
         order_by=order_by,
         orders=tuple(plan.schema(side).field(order_by).type for side in SIDES) if order_by else (),
+        emits_late=config.late == "emit",
     )
 
 
 def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) -> StructType:
-    """Return the schema of the result: the inputs' own types, and for a time window the match time after them."""
+    """Return the schema of the result: the inputs' own types, and for a time window the match time after them.
+
+    Where late rows are output, their side comes last.
+    """
     kinds = {}
     for side, name, out in plan.layout.columns:
         if name in HIDDEN:
@@ -239,7 +250,9 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) 
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
     fields = [StructField(name, kinds[name]) for name in spec.names]
-    return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if spec.times else fields)
+    fields += [StructField(MATCH_TIME, TimestampType())] if spec.times else []
+    fields += [StructField(LATE_SIDE, StringType())] if spec.emits_late else []
+    return StructType(fields)
 
 
 def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
-    from slidejoin.spec.join_options import JoinType, Output, StrategyName
+    from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.window import Window
 
 __all__ = ["JoinExplanation", "explain_join"]
@@ -53,6 +53,7 @@ OF_TWO: dict[str, object] = {
     "aliases": ("l", "r"),
     "strategy": "auto",
     "spread": 1,
+    "late": "drop",
     "sample": None,
 }
 """Arguments that only a join of two has, with their defaults."""
@@ -152,6 +153,7 @@ def explain_join(
     strategy: StrategyName = "auto",
     spread: int = 1,
     partitions: int | None = None,
+    late: Late = "drop",
     sample: object = None,
 ) -> JoinExplanation: ...
 
@@ -172,6 +174,7 @@ def explain_join(
     strategy: StrategyName = "auto",
     spread: int = 1,
     partitions: int | None = None,
+    late: Late = "drop",
     sample: object = None,
 ) -> JoinExplanation | StreamsExplanation:
     """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
@@ -181,6 +184,8 @@ def explain_join(
     left, right, on, window, order_by, how, output, select, suffix, self_join, aliases, strategy, spread, partitions
         As for `stream_join`. With a dict of DataFrames as `left`, `on`, `window`, `order_by`, `output`, `select` and
         `partitions` are those of `multi_join`, and there are no others.
+    late : {"drop", "emit"}
+        As for `stream_join`; rows that are sent only to be judged are not among the loads.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
         or a static DataFrame; two of them, left and right, unless it is a self-join. The first 100,000 rows of each are
@@ -203,7 +208,7 @@ def explain_join(
     """
     if isinstance(left, Mapping):
         given = {"right": right, "how": how, "suffix": suffix, "self_join": self_join, "aliases": aliases}
-        _check_alone(given | {"strategy": strategy, "spread": spread, "sample": sample})
+        _check_alone(given | {"strategy": strategy, "spread": spread, "late": late, "sample": sample})
         return explained_streams(
             wired_streams(
                 left, on=on, window=window, order_by=order_by, output=output, select=select, partitions=partitions
@@ -214,7 +219,7 @@ def explain_join(
         raise SparkJoinError(msg)
     _, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions, late=late,
     )  # fmt: skip
     chosen, buckets = spec.strategy, len(spec.buckets)
     sides: tuple[Side, ...] = ("left",) if self_join else SIDES

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
-    from slidejoin.spec.join_options import JoinType, Output, StrategyName
+    from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.window import Window
 
 __all__ = ["stream_join", "wired_join"]
@@ -61,6 +61,7 @@ def stream_join(
     strategy: StrategyName = "auto",
     spread: int = 1,
     partitions: int | None = None,
+    late: Late = "drop",
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
 
@@ -92,6 +93,11 @@ def stream_join(
         part of all rows. Every row is then sent and kept `spread` times.
     partitions : int, optional
         Number of buckets, a fixed parameter of the query. Default: ``spark.sql.shuffle.partitions``.
+    late : {"drop", "emit"}
+        Whether late rows of a time window, and rows without event time, are dropped; or are rows of the result, each
+        once, with the columns of their side, NULLs for the other side, their event time as ``match_time``, and their
+        side, ``left`` or ``right``, in the last column ``late_side``, which is NULL in pairs. For ``output="pairs"`` of
+        an inner join.
 
     Returns
     -------
@@ -137,7 +143,7 @@ def stream_join(
     check_packages()
     frames, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions,
+        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions, late=late,
     )  # fmt: skip
     session, streaming = left.sparkSession, left.isStreaming
     check_python(session)
@@ -179,12 +185,19 @@ def wired_join(
     strategy: StrategyName,
     spread: int,
     partitions: int | None,
+    late: Late = "drop",
 ) -> tuple[dict[Side, DataFrame], Plan, SparkJoinSpec]:
     """Check the arguments of `stream_join`; return the frames, the plan of each bucket and the spec for its tasks."""
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, threads=1,
+        self_join=self_join, aliases=aliases, threads=1, late=late,
     )  # fmt: skip
+    if config.late == "emit" and (config.output != "pairs" or config.how != "inner"):
+        msg = (
+            f"late='emit' is for output='pairs' of an inner join on Spark; got output={config.output!r}, "
+            f"how={config.how!r}. Leave late out: late rows are counted, see slidejoin.spark.watch"
+        )
+        raise SparkJoinError(msg)
     if config.how != "inner":
         msg = f"how={config.how!r} is not in this version; on Spark use how='inner'"
         raise SparkJoinError(msg)

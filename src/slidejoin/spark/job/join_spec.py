@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AT_HOME",
     "HIDDEN",
+    "JUDGED_ONLY",
+    "LATE_HOME",
     "LEFT_ROLE",
+    "NO_LATE_HOME",
     "NUMBERS",
     "RIGHT_ROLE",
     "ROW_ID",
@@ -46,7 +49,13 @@ whether its count is output here."""
 NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
 """In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
 
-HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, *NUMBERS})
+LATE_HOME = "__slidejoin_late_home"
+"""Where late rows are output: what a copy of a row is for, 1 if it is judged and joined, or one of the next numbers."""
+
+NO_LATE_HOME, JUDGED_ONLY = 0, 2
+"""A copy that is joined and judged elsewhere; one that can match nothing and is only judged."""
+
+HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, LATE_HOME, *NUMBERS})
 
 TICKS_A_MILLISECOND = 1000
 """Event times on Spark are timestamps of microseconds, watermarks are milliseconds."""
@@ -89,6 +98,8 @@ class SparkJoinSpec:
         Whether the figures of each bucket come with the result, for Spark to observe.
     derived : frozenset of str
         Sides whose rows come out of another stateful operator, see `slidejoin.spark.bucket.late_rows`.
+    emits_late : bool
+        Whether late rows are rows of the result, see `slidejoin.spark.bucket.late_output`.
     """
 
     config: JoinSpec
@@ -107,6 +118,7 @@ class SparkJoinSpec:
     bucket_bytes: int | None = None
     observed: bool = False
     derived: frozenset[Side] = frozenset()
+    emits_late: bool = False
 
     @property
     def numbered(self) -> bool:
@@ -129,6 +141,8 @@ class SparkJoinSpec:
 
     def packed(self, side: Side) -> pa.Schema:
         """Return the schema of that side's blocks, without columns that are added later."""
+        if self.emits_late:
+            return self.schema(side).append(pa.field(LATE_HOME, pa.int8()))
         if not self.numbered:
             return self.schema(side)
         fields = [field for field in self.schema(side) if field.name not in NUMBERS]

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.job.streams_spec import StreamsSpec
 
-__all__ = ["MATCH_TIME", "result_rows", "to_frame"]
+__all__ = ["LATE_SIDE", "MATCH_TIME", "result_rows", "to_frame", "with_late_side"]
 
 MATCH_TIME = "match_time"
+
+LATE_SIDE = "late_side"
+"""The column that says of which side a late row is; NULL in all other rows."""
 
 
 def result_rows(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pa.Table:
@@ -29,6 +32,11 @@ def result_rows(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pa.Table:
     # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
     match_time: Any = pc.max_element_wise(*(time.cast(pa.int64()) for time in times), skip_nulls=True)
     return pa.Table.from_arrays([*columns, match_time.cast(times[0].type)], names=[*spec.names, MATCH_TIME])
+
+
+def with_late_side(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:
+    """Add the column of the sides of late rows to other rows of the result, where late rows are output."""
+    return table.append_column(LATE_SIDE, pa.nulls(table.num_rows, pa.string())) if spec.emits_late else table
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

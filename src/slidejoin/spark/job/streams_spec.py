@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -57,6 +57,7 @@ class StreamsSpec:
     order_by: str | None = None
     bucket_bytes: int | None = None
     observed: bool = False
+    emits_late: ClassVar[bool] = False
     derived: frozenset[str] = frozenset()
 
     @property

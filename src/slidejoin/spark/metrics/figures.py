@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.plan.window_term import TimeScope
+from slidejoin.sides import SIDES
+from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.metrics.reporting import COLUMN
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.multiway.figures import MultiStats
     from slidejoin.operator.stats import Stats
+    from slidejoin.plan.window_term import Scope
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.job.streams_spec import StreamsSpec
@@ -44,6 +48,12 @@ class Figures:
         The state after the micro-batch: rows, and bytes without sorted keys.
     segments, rebuilt : int
         Segments of the state, and those of the window that were sorted again because of cache misses.
+    watermark : int or None
+        Milliseconds, as the micro-batch began; None while there is none, and for a count window.
+    event_time_left, event_time_right : int or None
+        The largest event time among the rows that arrived, in microseconds.
+    reach : int or None
+        Both lengths of the window and its lateness, in microseconds.
     seconds : dict of str to float
         By step, see `slidejoin.spark.JoinProgress`.
     """
@@ -59,6 +69,10 @@ class Figures:
     window_bytes: int = 0
     segments: int = 0
     rebuilt: int = 0
+    watermark: int | None = None
+    event_time_left: int | None = None
+    event_time_right: int | None = None
+    reach: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def since(self, step: str, start: float) -> float:
@@ -67,9 +81,16 @@ class Figures:
         self.seconds[step] = self.seconds.get(step, 0.0) + now - start
         return now
 
-    def came(self, rows: dict[Side, pa.Table]) -> None:
-        """Count the rows that arrived."""
+    def came(self, rows: dict[Side, pa.Table], scope: Scope | None = None, watermark_ms: int | None = None) -> None:
+        """Count the rows that arrived; in a time window, note how far they have come."""
         self.rows_left, self.rows_right = rows["left"].num_rows, rows["right"].num_rows
+        if not isinstance(scope, TimeScope):
+            return
+        self.watermark = watermark_ms if watermark_ms and watermark_ms > 0 else None
+        self.reach = scope.left_length + scope.right_length + scope.lateness
+        self.event_time_left, self.event_time_right = (
+            pc.max(rows[side].column(scope.columns(side)[0]).cast(pa.int64())).as_py() for side in SIDES
+        )
 
     def came_of_many(self, rows: Sequence[int]) -> None:
         """Count the rows of many streams that arrived: the first one's as left, all others' as right."""
@@ -99,6 +120,8 @@ class Figures:
 def figures_frame(spec: SparkJoinSpec | StreamsSpec, figures: Figures) -> pd.DataFrame:
     """Return the row with a bucket's figures, where Spark observes them."""
     columns = ["home", "block"] if spec.partial else [*spec.names, *([MATCH_TIME] if spec.times else [])]
+    if spec.emits_late:
+        columns.append(LATE_SIDE)
     told = json.dumps(figures.to_json(), separators=(",", ":"))
     return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
 

@@ -16,6 +16,7 @@ from slidejoin.display import figures_html, figures_text
 from slidejoin.errors import ArgumentError, ArgumentTypeError
 from slidejoin.spark.job.checks import SparkJoinError, check_spark, is_connect
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, board
+from slidejoin.spark.metrics.side_times import SideTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +72,12 @@ class JoinProgress:
         Their bytes, without sorted keys, and the number of segments.
     rebuilt : int
         Segments of the window that were sorted again, because the node's cache did not have them intact.
+    watermark : str or None
+        The watermark as the micro-batch began, in UTC; None while there is none, and for a count window.
+    held_by : str or None
+        The side that is behind the other one in event time, or has had no row: it holds the watermark back.
+    event_time_left, event_time_right : str or None
+        The largest event time of each side that has come to the join since `watch` was called, late rows included.
     buckets : int
         Number of buckets.
     skew_rows, skew_window : float
@@ -102,6 +109,10 @@ class JoinProgress:
     window_bytes: int
     segments: int
     rebuilt: int
+    watermark: str | None
+    held_by: str | None
+    event_time_left: str | None
+    event_time_right: str | None
     buckets: int
     skew_rows: float
     skew_window: float
@@ -139,6 +150,7 @@ class Watch:
         self._spark = spark
         self._callback = callback
         self._recent: deque[JoinProgress] = deque(maxlen=keep)
+        self._times = SideTimes()
         self._listener: StreamingQueryListener | None = _Listener(self._take)
         spark.streams.addListener(self._listener)
 
@@ -162,7 +174,7 @@ class Watch:
         self.stop()
 
     def _take(self, progress: Any) -> None:  # noqa: ANN401 - a StreamingQueryProgress, of classic Spark or of Connect
-        for found in progresses(progress):
+        for found in progresses(progress, self._times):
             self._recent.append(found)
             if self._callback is None:
                 continue
@@ -226,18 +238,26 @@ def _checked(callback: object, keep: object) -> int:
     return min(kept, sys.maxsize)
 
 
-def progresses(progress: Any) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
-    """Return the progress of each join in the query, from one progress event of Spark's."""
+def progresses(progress: Any, times: SideTimes) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
+    """Return the progress of each join in the query, from one progress event of Spark's.
+
+    `times` are those of the joins that are watched, which this moves on.
+    """
     joins = board.joins(str(progress.id), progress.batchId)
     for name, row in progress.observedMetrics.items():
         if name.startswith(OBSERVED) and row[COLUMN]:
             # By bucket: a sink that runs the result twice has sent everything twice.
             buckets = {told["bucket"]: told for told in map(json.loads, row[COLUMN])}
             joins[name.removeprefix(OBSERVED)] = list(buckets.values())
-    return [_summed(progress, join, joins[join]) for join in sorted(joins)]
+    return [_summed(progress, join, joins[join], times) for join in sorted(joins)]
 
 
-def _summed(progress: Any, join: str, buckets: Sequence[dict[str, Any]]) -> JoinProgress:  # noqa: ANN401
+def _summed(
+    progress: Any,  # noqa: ANN401
+    join: str,
+    buckets: Sequence[dict[str, Any]],
+    times: SideTimes,
+) -> JoinProgress:
     seconds: dict[str, float] = {}
     for bucket in buckets:
         for step, spent in bucket["seconds"].items():
@@ -250,6 +270,7 @@ def _summed(progress: Any, join: str, buckets: Sequence[dict[str, Any]]) -> Join
         join=join,
         input_rows=progress.numInputRows,
         **{name: sum(bucket[name] for bucket in buckets) for name in SUMS},
+        **times.after((str(progress.runId), join), buckets)._asdict(),
         buckets=len(buckets),
         skew_rows=_skew([bucket["rows_left"] + bucket["rows_right"] for bucket in buckets]),
         skew_window=_skew([bucket["window_left"] + bucket["window_right"] for bucket in buckets]),

@@ -12,7 +12,16 @@ from slidejoin.predicate.truth.hashes import mix
 from slidejoin.rows.widths import Widths, widths_of
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.grids import bucket_of, parted
-from slidejoin.spark.job.join_spec import AT_HOME, LEFT_ROLE, RIGHT_ROLE, ROW_ID, plan_of
+from slidejoin.spark.job.join_spec import (
+    AT_HOME,
+    JUDGED_ONLY,
+    LATE_HOME,
+    LEFT_ROLE,
+    NO_LATE_HOME,
+    RIGHT_ROLE,
+    ROW_ID,
+    plan_of,
+)
 from slidejoin.spark.route.homes import with_homes
 from slidejoin.spark.route.routing import route
 from slidejoin.spark.state.blocks import BLOCK
@@ -48,6 +57,9 @@ class Placed:
 
     def __init__(self, spec: SparkJoinSpec, side: Side, table: pa.Table, task: int, first: int) -> None:
         copies, by_role, at_home = copies_of(spec, side, table)
+        late_home = None
+        if spec.emits_late:
+            copies, late_home = _with_late_homes(copies, table.num_rows, len(spec.buckets))
         rows, buckets = parted(copies, len(spec.buckets))
         # Rows of a bucket stay in their order: if event times ascend, they need not be sorted there. Numbers of 16 bits
         # are sorted by counting, a sixth of the time.
@@ -65,6 +77,8 @@ class Placed:
             self._hidden[ROW_ID] = rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first
         if at_home is not None:
             self._hidden[AT_HOME] = at_home[order]
+        if late_home is not None:
+            self._hidden[LATE_HOME] = late_home[order]
 
     def blocks(self) -> Iterator[tuple[int, NDArray[np.int64], pa.Table]]:
         """Yield the copies block by block: the bucket's number, the rows' places, and them with the packed schema."""
@@ -133,3 +147,19 @@ def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArr
     at_home = np.zeros(every.size, np.bool_)
     at_home[firsts + np.arange(rows) % np.diff(firsts, append=every.size)] = True
     return every, at_home
+
+
+def _with_late_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Give each row one copy that says whether it is late, see `slidejoin.spark.bucket.late_output`.
+
+    Returns
+    -------
+    copies : (k,) int64
+        With one for each row that went nowhere.
+    homes : (k,) int8
+        What each is for.
+    """
+    every, at_home = _with_homes(copies, rows, count)
+    homes = np.where(at_home, np.int8(1), np.int8(NO_LATE_HOME))
+    homes[~np.isin(every, copies)] = JUDGED_ONLY
+    return every, homes

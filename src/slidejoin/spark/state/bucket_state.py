@@ -11,6 +11,7 @@ from slidejoin.errors import StateError
 from slidejoin.sides import SIDES
 from slidejoin.spark.state.blocks import open_sealed, seal
 from slidejoin.spark.state.compact import to_compact
+from slidejoin.spark.state.differences import differences
 from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idle_of
 from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, from_record, to_record
 from slidejoin.spark.state.segments import Entry, new_id
@@ -302,12 +303,8 @@ def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected
     if not isinstance(known, dict) or expected not in {None, digest(text)}:
         msg = f"the description of the join in the state of {whose} is damaged: {text[:200]!r}. {WHAT_TO_DO}"
         raise StateError(msg)
-    differing = sorted(name for name in {*known, *described} if known.get(name) != described.get(name))
-    if differing:
-        told = "; ".join(f"{name} was {known.get(name)!r} and is now {described.get(name)!r}" for name in differing)
-        msg = (
-            f"the checkpoint holds the state of another join: {told}. Start the query with its former join, or with a "
-            "new checkpoint"
-        )
+    differing = differences(known, described)
+    if differing is not None:
+        msg = f"the checkpoint holds the state of another join: {differing}"
         raise StateError(msg)
     return text
