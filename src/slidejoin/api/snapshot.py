@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -64,10 +64,14 @@ class JoinState:
 
 def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     """Plan a join. This imports Numba, which is not needed before the schemas are known."""
+    from slidejoin.plan.deferred import bind_rule, with_condition  # noqa: PLC0415
     from slidejoin.plan.union_plan import plan_join  # noqa: PLC0415
 
+    rule = bind_rule(config, left, right) if config.deferred else None
+    if rule is not None:
+        config = replace(config, on=with_condition(config.on, rule))
     # Codes grow with the texts that come, which no limit of memory foresees.
-    return plan_join(config, left, right, coded=config.memory_limit is None)
+    return plan_join(config, left, right, coded=config.memory_limit is None, rule=rule)
 
 
 def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -113,6 +117,9 @@ def save(state: JoinState) -> bytes:
             schema = operator.plan.kept_schema(side)
             rows = pa.concat_tables([empty_of(schema), *pieces])
             parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
+        if operator.deferred is not None:
+            header["deferred"], more = operator.deferred.saved()
+            parts += map(table_to_bytes, more)
     return write_snapshot(header, parts)
 
 
@@ -156,6 +163,7 @@ def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) ->
     state.finished = bool(header["finished"])
     if header["planned"]:
         state.operator = operator = operator_of(plan_of(config, state.schemas["left"], state.schemas["right"]))
+        waiting = [tables.pop() for _ in operator.deferred.schemas][::-1] if operator.deferred is not None else []
         if config.self_join:
             tables.append(tables[0])
         rows = {}
@@ -166,12 +174,14 @@ def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) ->
             rows[side] = (table, *_ordinals(header, side, table.num_rows))
         operator.load(rows)
         operator.clock.left, operator.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
+        if operator.deferred is not None:
+            operator.deferred.load(header["deferred"], waiting, operator.clock)
         operator.stats.become(Stats(**header["stats"]))
     else:
-        waiting = state.waiting
-        waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
-        waiting.keep(tables if header["waiting"]["rows"] else [])
-        waiting.stats = Stats(**header["stats"])
+        pending = state.waiting
+        pending.side, pending.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
+        pending.keep(tables if header["waiting"]["rows"] else [])
+        pending.stats = Stats(**header["stats"])
     return state
 
 

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Order, Output
+    from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.options import Options
     from slidejoin.spec.topologies import Topology
     from slidejoin.spec.window import Window
@@ -112,7 +114,7 @@ class StreamJoin:
         window: Window,
         *,
         how: JoinType = "inner",
-        output: Output = "pairs",
+        output: Output | Aggregate = "pairs",
         order: Order = "probe",
         select: Iterable[str] | None = None,
         suffix: str = "_right",
@@ -123,6 +125,7 @@ class StreamJoin:
         threads: int | None = None,
         memory_limit: int | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        keep: Nearest | None = None,
     ) -> None:
         config = make_join_spec(
             on=on,
@@ -138,6 +141,7 @@ class StreamJoin:
             topology=topology,
             threads=threads,
             memory_limit=memory_limit,
+            keep=keep,
         )
         self._state = JoinState(config)
         self._broken: str | None = None
@@ -287,9 +291,11 @@ class StreamJoin:
         """
         self._check_open()
         self._state.finished = True
-        out = self._empty()
-        if self._state.operator is not None:
-            self._state.operator.close()
+        operator = self._state.operator
+        if operator is None:
+            return self._empty()
+        out = together(list(operator.finish()), operator.plan.layout.whole)
+        operator.close()
         return out
 
     # -- looking at it -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 
 from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.counts import CountTables
+from slidejoin.operator.deferred.path import DeferredPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.index_advisor import IndexAdvisor
@@ -82,23 +83,32 @@ class JoinOperator:
         self.topology = make_topology(plan, self.windows, workers, self.stats, memory)
         making = self.topology.make_index
         self._pair_advisor = PairAdvisor(plan)
-        self._pair_advisor.open &= algorithm is None
+        self._pair_advisor.open &= algorithm is None and plan.rule is None
         closing = self._pair_advisor.closing if self._pair_advisor.open else ()
-        left = SideWindow(plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing)
+        # Left rows that are answered as they leave are not looked for, and right ones wait for them.
+        at_once = plan.rule is None
+        left = SideWindow(
+            plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing, indexed=at_once
+        )
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
-        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing)
+        right = SideWindow(
+            plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing, bounded=at_once
+        )
         self.windows |= {"left": left, "right": right}
         self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
         """The codes of texts; None if the plan compares none."""
         parts = JoinParts(
             plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory
         )  # fmt: skip
-        self.fused = FusedPath(parts) if self.topology.fuses and FusedPath.serves(parts) else None
+        fuses = at_once and self.topology.fuses
+        self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
-        self.general = GeneralPath(parts)
+        self.deferred = None if at_once else DeferredPath(parts)
+        """The path of nearest matches and aggregates; None if pairs are put out as they are found."""
+        self.general = GeneralPath(parts) if self.deferred is None else self.deferred
         self._advisor = IndexAdvisor(plan)
-        self._advisor.open &= algorithm is None
+        self._advisor.open &= algorithm is None and at_once
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
@@ -196,6 +206,11 @@ class JoinOperator:
                 self._expire_counted()
             self._commit(begin, self.clock.watermark if own_clock else watermark)
 
+    def finish(self) -> Iterator[pa.Table]:
+        """Yield what is put out of the rows that are still in the windows, in bounded tables; no rows may follow."""
+        if self.deferred is not None:
+            yield from self.deferred.remaining()
+
     @property
     def taken(self) -> tuple[int, ...]:
         """Numbers that change as soon as a push has taken rows; a push that fails before that changes nothing."""
@@ -220,6 +235,8 @@ class JoinOperator:
     def _count_pairs(self, out: pa.Table) -> None:
         if self._counting:
             self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
+        elif self.deferred is not None:
+            return  # the path counts the pairs of left rows that it answers
         elif self.plan.layout.punctuated:
             self.stats.pairs += out.column(PUNCTUATION.names[0]).null_count
         else:
@@ -253,6 +270,8 @@ class JoinOperator:
         one, two = left.rows_seen - of_left, right.rows_seen - of_right
         if slide > 1:
             one, two = one - one % slide, two - two % slide
+        if self.deferred is not None:
+            two = self.deferred.oldest_right(max(two, 0))
         if self._self_join:
             one = two = min(one, two)
         if one > 0:
@@ -266,6 +285,8 @@ class JoinOperator:
         if scope is None:
             return
         oldest = {side: scope.oldest(side, watermark) for side in SIDES}
+        if self.deferred is not None:
+            oldest["right"] -= self.deferred.longer
         for side in SIDES:
             # A self-join keeps its rows once, as long as either of its roles needs them.
             rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
@@ -343,6 +364,8 @@ class JoinOperator:
             for side in SIDES:
                 source = "left" if self.plan.config.self_join else side
                 total += self.windows[side].growth(self.ingest.held(source, tables[source]), closely=closely)
+            if self.deferred is not None:
+                total += self.deferred.growth({side: tables[side].num_rows for side in SIDES})
             if total <= room:
                 break
         return total
@@ -366,4 +389,5 @@ class JoinOperator:
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.codes is None else self.codes.nbytes)
+        self.stats.window_bytes += 0 if self.deferred is None else self.deferred.nbytes
         return self.stats

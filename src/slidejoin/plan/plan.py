@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.plan.deferred import DeferredRule
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter, BoundPredicate
@@ -111,6 +112,8 @@ class Plan:
         Whether two ranges, or a composite key and a range, are the keys of the planar index.
     columns : dict from side to KeptColumns
         What the windows hold.
+    rule : DeferredRule or None
+        What is put out of a left row as it leaves; None if pairs are put out as they are found.
     """
 
     config: JoinSpec
@@ -123,6 +126,7 @@ class Plan:
     composite: Composite | None
     planar: bool
     columns: dict[Side, KeptColumns]
+    rule: DeferredRule | None = None
 
     def schema(self, side: Side) -> pa.Schema:
         """Whole schema of that side's batches."""
@@ -245,11 +249,12 @@ class Plan:
         asked = self.config.algorithm
         if asked != "auto":
             return asked
-        if self.axis is None:
+        # Of rows that leave together, neighbours by key are looked for one after the other.
+        if self.axis is None or self.rule is not None:
             return "planar" if self.planar else "bi_sort"
         return "band_cells"
 
-    def _why(self, used: IndexTerms) -> str:
+    def _why(self, used: IndexTerms) -> str:  # noqa: PLR0911 - one case each
         if used != self.index_terms(self.algorithm):
             other = "the same index on other terms" if used.algorithm == self.algorithm else ALGORITHMS[self.algorithm]
             return f"measured to be faster than {other} in this join"
@@ -257,6 +262,8 @@ class Plan:
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
         if self.algorithm == "planar":
             return "two comparisons are ranges, both of which are indexed: a probe costs what it finds"
+        if self.rule is not None:
+            return "left rows are looked for together, as they leave, and sorted runs answer neighbours at once"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
         if _shape(self.terms[0]) == "all":
@@ -282,6 +289,7 @@ class Plan:
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
                 f"window: {config.window}",
+                *([] if self.rule is None else [f"output: {self.rule.label}"]),
                 *([] if topology is None else [f"topology: {topology}"]),
                 f"index: {ALGORITHMS[used.algorithm]}",
                 f"because {self._why(used)}",
@@ -309,6 +317,7 @@ def make_plan(
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
     scope: Scope | None = None,
+    rule: DeferredRule | None = None,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
@@ -323,6 +332,8 @@ def make_plan(
         Whether equal texts are found by codes, which whoever takes rows then gives them.
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
+    rule : DeferredRule, optional
+        What is put out of a left row as it leaves.
 
     Raises
     ------
@@ -333,6 +344,7 @@ def make_plan(
     layout = Layout.of(
         left, right, config.select, config.suffix, config.aliases, config.output,
         punctuated=config.topology is not None and config.topology.punctuates,
+        added=None if rule is None else rule.fields,
     )  # fmt: skip
     bound = bind(config.on, left, right, coded=coded)
     scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
@@ -365,8 +377,8 @@ def make_plan(
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    columns = KeptColumns.of(config, layout, bound, scope, (left, right))
-    return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns)
+    columns = KeptColumns.of(config, layout, bound, scope, (left, right), None if rule is None else rule.columns)
+    return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns, rule)
 
 
 def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
+from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import JOIN_TYPES, ORDERS, OUTPUTS
+from slidejoin.spec.nearest import Nearest
 from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
-from slidejoin.spec.topologies import topology_of
+from slidejoin.spec.topologies import Shared, topology_of
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
 
 if TYPE_CHECKING:
@@ -43,7 +45,13 @@ def algorithms() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSpec:
-    """A join without its schemas; see `slidejoin.StreamJoin` for what each field means."""
+    """A join without its schemas; see `slidejoin.StreamJoin` for what each field means.
+
+    Attributes
+    ----------
+    aggregate : Aggregate or None
+        What was given as `output`, which is "pairs" then.
+    """
 
     on: Expr
     window: Window
@@ -59,6 +67,13 @@ class JoinSpec:
     topology: Topology | None = None
     threads: int | None = None
     memory_limit: int | None = None
+    keep: Nearest | None = None
+    aggregate: Aggregate | None = None
+
+    @property
+    def deferred(self) -> bool:
+        """Whether a left row is put out once, as it leaves: its nearest matches, or the aggregates of all."""
+        return self.keep is not None or self.aggregate is not None
 
     def shown(self) -> str:
         """Return the call that makes such a join, without what is left as it is by default."""
@@ -69,12 +84,15 @@ class JoinSpec:
                 continue
             if option.name == "algorithm" and self.options is not None:
                 value = self.options
-            given.append(f"{option.name}={list(value) if isinstance(value, tuple) else value!r}")
+            name = "output" if option.name == "aggregate" else option.name
+            given.append(f"{name}={list(value) if isinstance(value, tuple) else value!r}")
         return f"StreamJoin({', '.join(given)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that decides the results, as plain JSON values: none of what only decides the speed."""
-        return {
+        deferred = {} if self.keep is None else {"keep": self.keep.to_json()}
+        deferred |= {} if self.aggregate is None else {"aggregate": self.aggregate.to_json()}
+        return deferred | {
             "on": to_json(self.on),
             "window": window_to_json(self.window),
             "how": self.how,
@@ -106,6 +124,8 @@ class JoinSpec:
                 suffix=str(data["suffix"]),
                 self_join=bool(data["self_join"]),
                 aliases=(str(data["aliases"][0]), str(data["aliases"][1])),
+                keep=None if data.get("keep") is None else Nearest.from_json(data["keep"]),
+                aggregate=None if data.get("aggregate") is None else Aggregate.from_json(data["aggregate"]),
                 **others,
             )
         except (KeyError, TypeError, IndexError, ArgumentError) as error:
@@ -128,6 +148,7 @@ def make_join_spec(
     topology: object = "auto",
     threads: object = None,
     memory_limit: object = None,
+    keep: object = None,
 ) -> JoinSpec:
     """Check what the user gave and return it in one form.
 
@@ -145,7 +166,8 @@ def make_join_spec(
             "sj.TimeWindow('10 minutes', on='ts')"
         )
         raise ArgumentTypeError(msg)
-    _check_how(how)
+    aggregate, output = (output, "pairs") if isinstance(output, Aggregate) else (None, output)
+    how = _deferred_how(how, keep, aggregate) if keep is not None or aggregate is not None else _checked_how(how)
     self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
         msg = f"suffix must be text such as '_right', got {shown(suffix)}"
@@ -169,12 +191,14 @@ def make_join_spec(
         raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
     order, spread = one_of("order", order, ORDERS), topology_of(topology)
+    if keep is not None or aggregate is not None:
+        _check_deferred(keep, aggregate, output, spread, (aliases[0], aliases[1]))
     if spread is not None:
         spread.check_join(order, output)
     return JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
-        how="inner",
+        how=how,
         output=output,
         order=order,
         select=chosen,
@@ -186,12 +210,58 @@ def make_join_spec(
         topology=spread,
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
+        keep=keep if isinstance(keep, Nearest) else None,
+        aggregate=aggregate,
     )
 
 
-def _check_how(how: object) -> None:
+def _check_deferred(
+    keep: object, aggregate: Aggregate | None, output: str, topology: Topology | None, aliases: tuple[str, str]
+) -> None:
+    """Refuse what does not go together with nearest matches or aggregates."""
+    if keep is not None and not isinstance(keep, Nearest):
+        msg = f"keep must be sj.Nearest('l.ts', 'r.ts'), got {shown(keep)}"
+        raise ArgumentTypeError(msg)
+    if keep is not None and aggregate is not None:
+        msg = (
+            f"keep={keep!r} chooses pairs and output={aggregate!r} sums up all of them; give one of the two. Nearest "
+            "matches can be aggregated from what the join puts out"
+        )
+        raise ArgumentError(msg)
+    if output == "count":
+        msg = (
+            f"output='count' counts the pairs that each arrival produces, and keep={keep!r} puts out pairs only as "
+            "their left row leaves; use output='pairs' or 'positions', or output=sj.Aggregate(n='count')"
+        )
+        raise ArgumentError(msg)
+    if topology is not None and not isinstance(topology, Shared):
+        what = "keep=" if keep is not None else "output=sj.Aggregate"
+        msg = f"topology={topology.name!r} spreads pairs over cores as they arrive; {what} needs topology='auto'"
+        raise ArgumentError(msg)
+    if keep is not None:
+        keep.names(aliases)
+    for one in aggregate.functions if aggregate is not None else ():
+        one.column_name(aliases)
+
+
+def _deferred_how(how: object, keep: object, aggregate: Aggregate | None) -> JoinType:
+    """Return the join type of nearest matches or aggregates."""
+    if isinstance(how, str) and how in ("inner", "left"):
+        return "inner" if how == "inner" else "left"
+    one_of("how", how, JOIN_TYPES)
+    if aggregate is not None:
+        msg = (
+            f"how={shown(how)} does not go with output={aggregate!r}, which puts out each left row once, with or "
+            "without pairs; leave how out"
+        )
+    else:
+        msg = f"how={shown(how)} does not go with keep={shown(keep)}; use how='inner' or how='left'"
+    raise ArgumentError(msg)
+
+
+def _checked_how(how: object) -> JoinType:
     if isinstance(how, str) and how == "inner":
-        return
+        return "inner"
     known = "is not in this version" if isinstance(how, str) and how in JOIN_TYPES else "is no join type"
     msg = f"how={shown(how)} {known}; use how='inner', or output='count' to find rows without a match"
     raise (ArgumentError if isinstance(how, str) else ArgumentTypeError)(msg)
