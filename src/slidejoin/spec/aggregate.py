@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, nearest
 from slidejoin.spec.nearest import column_of_side
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
 __all__ = ["FUNCTIONS", "Aggregate", "AggregateFunction", "AggregateName"]
 
@@ -98,14 +98,14 @@ class Aggregate:
     def __repr__(self) -> str:
         return f"Aggregate({', '.join(f'{one.name}={str(one)!r}' for one in self.functions)})"
 
-    def to_json(self) -> dict[str, str]:
-        """Return it as plain JSON values."""
-        return {one.name: str(one) for one in self.functions}
+    def to_json(self) -> list[list[str]]:
+        """Return it as plain JSON values, in the order of the columns."""
+        return [[one.name, str(one)] for one in self.functions]
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Aggregate:
+    def from_json(data: Iterable[tuple[str, str]]) -> Aggregate:
         """Read what `to_json` wrote."""
-        return Aggregate(**data)
+        return Aggregate(**dict(data))
 
 
 def _read(name: str, text: object) -> AggregateFunction:

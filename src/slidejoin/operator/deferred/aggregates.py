@@ -70,7 +70,7 @@ class AggregateAnswers:
         for function, state in zip(self._rule.functions, states[1:], strict=True):
             over = state.overflow()
             if over is not None:
-                raise _overflow(f"{function.name}={function.function}({function.column})", int(rows[over[0]]), *over)
+                raise _overflow(f"{function.name}={function.function}(r.{function.column})", int(rows[over[0]]), *over)
         found = [state.result() for state in states[1:]]
         if order is not None:
             at = array_of(order)
