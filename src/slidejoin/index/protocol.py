@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import Answer, Found
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.nearest import NearestProbes, NearestRows
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.runtime.threads import Workers
 
@@ -160,6 +161,10 @@ class Index(ABC):
     @abstractmethod
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found | None:
         """Answer by counts if `probe` stopped early; None if the index continues from there instead."""
+
+    def nearest(self, asked: NearestProbes, workers: Workers) -> NearestRows | None:  # noqa: ARG002 - see sorted runs
+        """Return the nearest rows of probes; None of an index that does not order rows by their keys."""
+        return None
 
     def takes_order(self, *, counts: bool, only_counts: bool) -> bool:  # noqa: ARG002 - see the overriding ones
         """Tell whether a batch is better processed in the order of the probes' own keys, if these are `Prepared`."""

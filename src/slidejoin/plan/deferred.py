@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyarrow import types as pat
 
 from slidejoin.errors import PredicateError, nearest
-from slidejoin.predicate.expression.expr import Abs, And, Arithmetic, Column, Compare
+from slidejoin.predicate.expression.expr import Abs, And, Arithmetic, Column, Compare, Or
+from slidejoin.predicate.ranges.terms import RangeTerm, make_terms
 from slidejoin.predicate.truth.resolve import resolve, resolve_boolean
 from slidejoin.predicate.truth.types import Kind, type_of
 
@@ -48,8 +49,10 @@ class NearestRule:
         ``abs(left - right)``.
     below, equal : Node
         ``right <= left`` and ``right = left``.
-    condition : Expr or None
-        What the direction asks of a pair, which is part of the predicate.
+    condition : Expr
+        What the direction asks of a pair, which is part of the predicate: in both directions that the values compare.
+    split : RangeTerm or None
+        ``right <= left`` as a term: the keys of right values up to a left one. None if it is none.
     """
 
     left: str
@@ -60,7 +63,8 @@ class NearestRule:
     distance: Node
     below: Node
     equal: Node
-    condition: Expr | None
+    condition: Expr
+    split: RangeTerm | None
 
     @property
     def columns(self) -> dict[Side, tuple[str, ...]]:
@@ -71,6 +75,10 @@ class NearestRule:
     def fields(self) -> None:
         """Columns of the output beside those of a pair: none."""
         return
+
+    def orders(self, term: object) -> bool:
+        """Tell whether a term of the plan is the one whose keys are in the order of right values."""
+        return isinstance(term, RangeTerm) and self.condition in term.conjuncts
 
     @property
     def label(self) -> str:
@@ -171,10 +179,15 @@ def _nearest(config: JoinSpec, schemas: Mapping[Side, pa.Schema]) -> NearestRule
             f"durations; {error}"
         )
         raise PredicateError(msg) from error
-    conditions = {"backward": less_or_equal, "forward": Compare(">=", right, left), "nearest": None}
+    terms, _ = make_terms([(less_or_equal, below)])
+    conditions: dict[Direction, Expr] = {
+        "backward": less_or_equal,
+        "forward": Compare(">=", right, left),
+        "nearest": Or((less_or_equal, Compare(">", right, left))),
+    }
     return NearestRule(
         *names, keep.direction, keep.k, config.how == "left", distance, below,
-        resolve_boolean(Compare("=", right, left), schemas), conditions[keep.direction],
+        resolve_boolean(Compare("=", right, left), schemas), conditions[keep.direction], terms[0] if terms else None,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
+from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
@@ -354,14 +355,18 @@ def make_plan(
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    nearest = rule if isinstance(rule, NearestRule) else None
+    if nearest is not None and _shape(numbered[0][0]) != "equality":
+        # A walk from a value outwards needs rows in the order of these values.
+        numbered.sort(key=lambda pair: not nearest.orders(pair[0]))
     structure = STRUCTURES.get(config.algorithm)
     planar = config.algorithm == "planar" or (
-        config.algorithm == "auto" and suits_planar([term for term, _ in numbered], fixed=_fixed)
+        config.algorithm == "auto" and nearest is None and suits_planar([term for term, _ in numbered], fixed=_fixed)
     )
     if planar or (structure is not None and structure.two_terms):
         numbered = in_planar_order(numbered)
     terms, places = zip(*numbered, strict=True)
-    composite = _composite(config, terms)
+    composite = _composite(config, terms, nearest)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
     axes = cell_axes(narrow, config.window)
     if config.algorithm == "band_cells" and axes is None:
@@ -381,7 +386,7 @@ def make_plan(
     return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns, rule)
 
 
-def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:
+def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | None) -> Composite | None:
     """Return which terms are one key together: all equalities, and the narrowest range that the index can answer."""
     structure, shapes = STRUCTURES.get(config.algorithm), {"band", "ranges"}
     if structure is not None and structure.equality_only:
@@ -389,13 +394,14 @@ def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:
     elif config.algorithm == "band_cells":
         shapes = {"fixed"}
     equal = tuple(place for place, term in enumerate(terms) if _shape(term) == "equality")
-    # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group.
+    # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group. Before them the one in
+    # whose order rows are nearest.
     beside = [
-        (not _fixed(term), place)
+        (nearest is None or not nearest.orders(term), not _fixed(term), place)
         for place, term in enumerate(terms)
         if _shape(term) in shapes or (_fixed(term) and "fixed" in shapes)
     ]
-    chosen = min(beside)[1] if equal and beside else None
+    chosen = min(beside)[-1] if equal and beside else None
     if len(equal) + (chosen is not None) < 2:  # noqa: PLR2004 - two are together
         return None
     return Composite(equal, all(terms[place].exact for place in equal), chosen)

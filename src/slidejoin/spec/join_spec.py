@@ -90,7 +90,7 @@ class JoinSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that decides the results, as plain JSON values: none of what only decides the speed."""
-        deferred = {} if self.keep is None else {"keep": self.keep.to_json()}
+        deferred: dict[str, Any] = {} if self.keep is None else {"keep": self.keep.to_json()}
         deferred |= {} if self.aggregate is None else {"aggregate": self.aggregate.to_json()}
         return deferred | {
             "on": to_json(self.on),

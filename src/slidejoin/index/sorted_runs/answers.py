@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "order_of", "write_ascending", "write_few"]
+__all__ = [
+    "TOGETHER",
+    "CountedInRuns",
+    "FoundInRuns",
+    "count_ascending",
+    "order_of",
+    "runs_table",
+    "write_ascending",
+    "write_few",
+]
 
 ranges_pool = ArrayPool(np.int64, kept=8)
 kept_pool = ArrayPool(np.uint32, kept=8)
@@ -45,7 +54,7 @@ class FoundInRuns:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
         self._probes = probes
         self._runs = runs  # keeps the memory that the table points to
-        self._table = _table(runs, checks)
+        self._table = runs_table(runs, checks)
         self._ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
         self._order = order_of(probes.lo, probes.hi, runs)
         sums = np.empty(columns, np.int64)
@@ -115,7 +124,7 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     order = order_of(probes.lo, probes.hi, runs)
     kept, places = kept_pool.take(_room(n, FEW)), np.empty(n, np.int32)
     counts = into.counts[into.done : into.done + n]
-    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
+    size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
     if size < 0:
         return False
     into.room(into.total + size + LANES)
@@ -129,8 +138,8 @@ def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions
     own, n = probes.run, probes.run.size
     kept, spots = kept_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
     size = find_ascending(
-        _table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank, probes.view,
-        kept, spots,
+        runs_table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank,
+        probes.view, kept, spots,
     )  # fmt: skip
     if size >= 0:
         into.room(size + LANES)
@@ -170,13 +179,14 @@ def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -
     own, n = probes.run, probes.run.size
     checked = [run for run, check in zip(runs, checks, strict=True) if check]
     ranges, counts = words_pool.take(len(checked) * n).reshape(len(checked), n), np.empty(n, np.int64)
-    tally(_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
+    tally(runs_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
     for line, run in zip(ranges, checked, strict=True):
         run.sights.count(probes, run.base, line, counts)
     return counts
 
 
-def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+def runs_table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+    """Return the lines of runs for kernels, (runs, FIELDS) int64, with the checks of candidates in each."""
     table = np.array([run.line for run in runs], np.int64).reshape(len(runs), FIELDS)
     table[:, CHECKS] = checks
     return table

@@ -29,6 +29,7 @@ from slidejoin.index.sorted_runs.growth import runs_growth
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.levels import best_levels
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
+from slidejoin.index.sorted_runs.nearest_rows import nearest_rows
 from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.reach import Reach
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import Found
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.nearest import NearestProbes, NearestRows
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
     from slidejoin.runtime.threads import Workers
@@ -303,6 +305,10 @@ class BiSortIndex(Index):
         found = FoundInRuns(probes, *self._reached(probes))
         self.counted, self.apart = True, found.candidates > WIDE * len(probes)
         return found
+
+    def nearest(self, asked: NearestProbes, workers: Workers) -> NearestRows:
+        """Walk from each probe's own value outwards, see `Index`."""
+        return nearest_rows(asked, *self._reached(asked.probes), workers)
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.

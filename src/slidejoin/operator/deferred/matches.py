@@ -12,6 +12,7 @@ from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written
+from slidejoin.plan.deferred import NearestRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,22 +63,32 @@ class Matches:
 
     def __init__(self, parts: JoinParts) -> None:
         self._parts = parts
+        plan = parts.plan
+        wanted = {*plan.bound.columns("left"), *(() if plan.scope is None else plan.scope.columns("left"))}
+        if isinstance(plan.rule, NearestRule):
+            wanted.add(plan.rule.left)
+        names = plan.kept_schema("left").names
+        # A table needs a column to have a number of rows. Each branch may have codes of its own.
+        self._names = names if plan.branches else [name for name in names if name in wanted] or names[:1]
 
-    def of(self, left: Intervals) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def of(
+        self, left: Intervals, table: pa.Table | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the pairs of left rows in bounded parts: (places among these rows, ascending; right ordinals).
 
         All pairs of a row come together, but in a self-join: there those with earlier rows, then those with later ones.
+        The rows themselves may be given as `probing` returns them.
         """
         if not left.rows.size or self._parts.plan.bound.never:
             return
-        table = self._probing(left)
+        table = self.probing(left) if table is None else table
         for since, until in left.seen(self_join=self._parts.plan.config.self_join):
             yield from self._within(left, table, since, until)
 
-    def _probing(self, left: Intervals) -> pa.Table:
+    def probing(self, left: Intervals) -> pa.Table:
         """Return the rows themselves, with the columns from which ranges of keys follow."""
         payload = self._parts.windows["left"].payload
-        return payload.take(self._parts.plan.kept_schema("left").names, left.rows).combine_chunks()
+        return payload.take(self._names, left.rows).combine_chunks()
 
     def _within(
         self, left: Intervals, table: pa.Table, since: NDArray[np.int64], until: NDArray[np.int64]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.operator.deferred.matches import Matches
+from slidejoin.operator.deferred.nearest_search import NearestSearch
 from slidejoin.operator.deferred.right_rows import NOBODY, FoldedRows
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate, truth
@@ -85,7 +86,8 @@ class NearestAnswers:
     def __init__(self, parts: JoinParts) -> None:
         rule = parts.plan.rule
         assert isinstance(rule, NearestRule)  # noqa: S101 - see `DeferredPath`
-        self._rule, self._parts, self._matches = rule, parts, Matches(parts)
+        self._rule, self._parts = rule, parts
+        self._matches, self._search = Matches(parts), NearestSearch.of(parts)
         names = dict.fromkeys([*parts.plan.layout.names("right"), rule.right])
         kept = parts.plan.kept_schema("right")
         schema = pa.schema([kept.field(name) for name in names])
@@ -120,9 +122,16 @@ class NearestAnswers:
 
     def _chosen(self, left: Intervals) -> Chosen:
         """Return the nearest matches of left rows in their intervals, and of what was folded."""
-        found = [(NO_ROWS, NO_ROWS)]
-        for places, right in self._matches.of(left):
-            found.append(self._first_of(left.rows, places, right))
+        if not left.rows.size:
+            return Chosen.none(0)
+        table, found = self._matches.probing(left), [(NO_ROWS, NO_ROWS)]
+        rows = None if self._search is None else self._search.rows(left, table)
+        if rows is not None:
+            some = np.arange(self._rule.k) < rows.counts[:, None]
+            found.append((np.repeat(np.arange(left.rows.size), rows.counts), rows.ordinals[some]))
+        else:
+            for places, right in self._matches.of(left, table):
+                found.append(self._first_of(left.rows, places, right))
         old = self._folded_of(left.rows)
         found.append((old.places, old.right))
         places, right = (np.concatenate(columns) for columns in zip(*found, strict=True))
