@@ -227,7 +227,7 @@ def choose_nearest(
                         start,
                         end,
                         1,
-                        i,
+                        probe,
                         lows,
                         highs,
                         dims,
