@@ -240,6 +240,21 @@ def test_right_rows_that_pile_up_are_folded_and_memory_stays_flat() -> None:
     }
 
 
+def test_left_rows_from_before_the_right_schema() -> None:
+    def join() -> sj.StreamJoin:
+        return sj.StreamJoin(
+            on="l.k = r.k", window=sj.CountWindow(2), output=sj.Aggregate(n="count", total="sum(r.v)"), select=["l.v"]
+        )
+
+    late, rows = join(), {"k": [1] * 3, "v": [1, 2, 3]}
+    assert late.push(left=rows).schema.names == ["v", "n", "total"]
+    assert late.push(right={"k": [1], "v": [9]}).to_pylist() == [{"v": 1, "n": 0, "total": None}]
+    assert late.finish().to_pylist() == [{"v": 2, "n": 1, "total": 9}, {"v": 3, "n": 1, "total": 9}]
+    alone = join()
+    alone.push(left=rows)
+    assert alone.finish().to_pylist() == [{"v": at, "n": 0, "total": None} for at in (1, 2, 3)]
+
+
 def test_explain_tells_what_is_put_out() -> None:
     join = join_of(n="count", low="min(r.v)")
     assert "output: Aggregate(n='count(*)', low='min(r.v)') of each left row, as the row leaves" in join.explain()

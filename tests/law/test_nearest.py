@@ -195,6 +195,25 @@ def test_right_rows_that_pile_up_are_folded_and_memory_stays_flat() -> None:
     assert out["v_right"] == best[0] + best[1] + best[2]
 
 
+@pytest.mark.parametrize("window", [sj.CountWindow(2), sj.TimeWindow(100, on="v")], ids=str)
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_left_rows_from_before_the_right_schema(window: sj.CountWindow | sj.TimeWindow, how: str) -> None:
+    def join() -> sj.StreamJoin:
+        keep = sj.Nearest("l.v", "r.v", "nearest")
+        return sj.StreamJoin(on="l.k = r.k", window=window, keep=keep, how=how, output="positions")  # type: ignore[arg-type]
+
+    rows = {"k": [1] * 5, "v": [1, 2, 3, 4, 5]}
+    late, whole = join(), join_of(sj.Nearest("l.v", "r.v", "nearest"), window, how=how, output="positions")
+    expected = [whole.push(left=rows), whole.push(right={"k": [1], "v": [9]}), whole.finish()]
+    assert late.push(left=rows).num_rows == 0
+    late = sj.StreamJoin.restore(late.snapshot())
+    found = [late.push(right={"k": [1], "v": [9]}), late.finish()]
+    assert [row for table in found for row in table.to_pylist()] == [row for t in expected for row in t.to_pylist()]
+    alone = join()
+    alone.push(left=rows)
+    assert alone.finish().num_rows == (5 if how == "left" else 0)
+
+
 def test_explain_tells_what_stays() -> None:
     join = join_of(sj.Nearest("l.v", "r.v", k=2), sj.CountWindow(9))
     text = join.explain()

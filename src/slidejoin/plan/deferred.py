@@ -85,7 +85,8 @@ class NearestRule:
         """The rule in words, for `explain`."""
         which = "nearest pair" if self.k == 1 else f"{self.k} nearest pairs"
         directions = {"backward": " backward", "forward": " forward", "nearest": " in both directions"}
-        return f"the {which} of each left row by {self.distance.text},{directions[self.direction]}, as the row leaves"
+        alone = ", and left rows without any" if self.outer else ""
+        return f"the {which} of each left row by {self.distance.text},{directions[self.direction]}, as the row leaves{alone}"
 
 
 class BoundAggregate(NamedTuple):

@@ -13,7 +13,7 @@ from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.plan.explanation import explained_terms
+from slidejoin.plan.explanation import explained_join_type, explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.output_schema import Layout
@@ -290,6 +290,7 @@ class Plan:
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
                 f"window: {config.window}",
+                *explained_join_type(config),
                 *([] if self.rule is None else [f"output: {self.rule.label}"]),
                 *([] if topology is None else [f"topology: {topology}"]),
                 f"index: {ALGORITHMS[used.algorithm]}",
@@ -343,7 +344,7 @@ def make_plan(
         not suit the predicate.
     """
     layout = Layout.of(
-        left, right, config.select, config.suffix, config.aliases, config.output,
+        left, right, config.select, config.suffix, config.aliases, config.output, how=config.how,
         punctuated=config.topology is not None and config.topology.punctuates,
         added=None if rule is None else rule.fields,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 
 from slidejoin.errors import PredicateError
 from slidejoin.plan.branches import branches_of
+from slidejoin.plan.explanation import explained_join_type
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.key_layout import BranchLayout
 from slidejoin.plan.plan import Plan, make_plan
@@ -195,6 +196,7 @@ class UnionPlan(Plan):
         lines = [
             f"{config.how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
+            *explained_join_type(config),
             *([] if self.rule is None else [f"output: {self.rule.label}"]),
             *([] if topology is None else [f"topology: {topology}"]),
             f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is put out once",
@@ -203,6 +205,8 @@ class UnionPlan(Plan):
         for number, part in enumerate(self.parts):
             first, _, *rest = part.explain(self.branch_terms(number, used)).splitlines()
             lines.append(f"branch {number + 1}: {first.partition(' join on ')[2]}")
+            # What the whole join says once.
+            rest = rest[len(explained_join_type(config)) :]
             shared = ("filter on candidate pairs", "output: ")
             lines += [f"  {line}" for line in rest if not line.startswith(shared)]
         left = self.filter(self.loose)

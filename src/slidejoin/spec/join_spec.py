@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from slidejoin.predicate import Expr, Expression
+    from slidejoin.sides import Side
     from slidejoin.spec.join_options import JoinType, Order, Output
     from slidejoin.spec.topologies import Topology
 
@@ -74,6 +75,14 @@ class JoinSpec:
     def deferred(self) -> bool:
         """Whether a left row is put out once, as it leaves: its nearest matches, or the aggregates of all."""
         return self.keep is not None or self.aggregate is not None
+
+    def read_of(self, side: Side) -> list[str]:
+        """Return the columns of a side that nearest matches or aggregates read."""
+        names = [] if self.keep is None else [self.keep.names(self.aliases)[side == "right"]]
+        if self.aggregate is not None and side == "right":
+            found = [one.column_name(self.aliases) for one in self.aggregate.functions]
+            names += [name for name in found if name is not None]
+        return names
 
     def shown(self) -> str:
         """Return the call that makes such a join, without what is left as it is by default."""
@@ -167,7 +176,9 @@ def make_join_spec(
         )
         raise ArgumentTypeError(msg)
     aggregate, output = (output, "pairs") if isinstance(output, Aggregate) else (None, output)
-    how = _deferred_how(how, keep, aggregate) if keep is not None or aggregate is not None else _checked_how(how)
+    how = one_of("how", how, JOIN_TYPES)
+    if keep is not None or aggregate is not None:
+        _check_deferred_type(how, keep, aggregate)
     self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
         msg = f"suffix must be text such as '_right', got {shown(suffix)}"
@@ -190,11 +201,17 @@ def make_join_spec(
         )
         raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
+    if output == "count" and how != "inner":
+        msg = (
+            f"output='count' counts pairs, which how={how!r} does not change; use how='inner' to count them, or "
+            "output='pairs' or 'positions'"
+        )
+        raise ArgumentError(msg)
     order, spread = one_of("order", order, ORDERS), topology_of(topology)
     if keep is not None or aggregate is not None:
         _check_deferred(keep, aggregate, output, spread, (aliases[0], aliases[1]))
     if spread is not None:
-        spread.check_join(order, output)
+        spread.check_join(order, output, how)
     return JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
@@ -244,27 +261,18 @@ def _check_deferred(
         one.column_name(aliases)
 
 
-def _deferred_how(how: object, keep: object, aggregate: Aggregate | None) -> JoinType:
-    """Return the join type of nearest matches or aggregates."""
-    if isinstance(how, str) and how in ("inner", "left"):
-        return "inner" if how == "inner" else "left"
-    one_of("how", how, JOIN_TYPES)
+def _check_deferred_type(how: JoinType, keep: object, aggregate: Aggregate | None) -> None:
+    """Refuse join types that do not go together with nearest matches or aggregates."""
+    if how in ("inner", "left"):
+        return
     if aggregate is not None:
         msg = (
-            f"how={shown(how)} does not go with output={aggregate!r}, which puts out each left row once, with or "
-            "without pairs; leave how out"
+            f"how={how!r} does not go with output={aggregate!r}, which puts out each left row once, with or without "
+            "pairs; leave how out"
         )
     else:
-        msg = f"how={shown(how)} does not go with keep={shown(keep)}; use how='inner' or how='left'"
+        msg = f"how={how!r} does not go with keep={shown(keep)}; use how='inner' or how='left'"
     raise ArgumentError(msg)
-
-
-def _checked_how(how: object) -> JoinType:
-    if isinstance(how, str) and how == "inner":
-        return "inner"
-    known = "is not in this version" if isinstance(how, str) and how in JOIN_TYPES else "is no join type"
-    msg = f"how={shown(how)} {known}; use how='inner', or output='count' to find rows without a match"
-    raise (ArgumentError if isinstance(how, str) else ArgumentTypeError)(msg)
 
 
 def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:

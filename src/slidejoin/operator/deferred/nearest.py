@@ -115,6 +115,7 @@ class NearestAnswers:
         self._parts.stats.pairs += two.size
         if self._rule.outer:
             alone = np.flatnonzero(chosen.counts == 0)
+            self._parts.stats.unmatched_left += alone.size
             at = (np.cumsum(chosen.counts) - chosen.counts)[alone]
             one, two = np.insert(one, at, rows[alone]), np.insert(two, at, NOBODY)
         if one.size:

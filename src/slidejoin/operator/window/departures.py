@@ -54,6 +54,15 @@ class Departed(NamedTuple):
     by_left: NDArray[np.bool_]
     ordinals: NDArray[np.int64]
 
+    def at(self, places: NDArray[np.int64]) -> Departed:
+        """Return those in these places, (m,) int64."""
+        return Departed(self.ranks[places], self.by_left[places], self.ordinals[places])
+
+    def cut(self, first: int, last: int | None) -> Departed:
+        """Return those from place `first` on, up to `last`."""
+        part = slice(first, last)
+        return Departed(self.ranks[part], self.by_left[part], self.ordinals[part])
+
     @staticmethod
     def of(found: Mapping[Side, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Departed:
         """Put the ranks and ordinals (n,) int64 of each side in order."""
@@ -62,7 +71,7 @@ class Departed(NamedTuple):
         by_left = np.repeat([side == "left" for side in found], [one.size for one, _ in found.values()]).astype(bool)
         if len(found) > 1 or not bool((ranks[1:] >= ranks[:-1]).all()):
             order = np.lexsort((ordinals, ~by_left, ranks))
-            ranks, by_left, ordinals = ranks[order], by_left[order], ordinals[order]
+            return Departed(ranks[order], by_left[order], ordinals[order])
         return Departed(ranks, by_left, ordinals)
 
 

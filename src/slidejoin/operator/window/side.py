@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from slidejoin.index.factory import Keyspace, make_index
 from slidejoin.index.protocol import Occupancy
 from slidejoin.operator.window.distances import Distances
+from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.plan.closed_layout import ClosedLayout
 from slidejoin.rows.arrow_buffers import by_name
@@ -78,6 +79,8 @@ class SideWindow:
         Whether the rows are looked for by their keys; if not, the index stays empty.
     bounded : bool, default True
         Whether a count window says how many rows there are at most; if not, they stay until the operator expires them.
+    marked : bool, default False
+        Whether it is marked which rows have a match.
 
     Attributes
     ----------
@@ -89,6 +92,8 @@ class SideWindow:
         How the keys of the plan's terms are laid out for the index.
     distances : Distances
         How far the keys of such terms are apart.
+    matched : MatchedRows or None
+        Which rows have a match, where that is marked.
     """
 
     def __init__(
@@ -103,6 +108,7 @@ class SideWindow:
         make_index: Callable[[str, Keyspace, Occupancy], Index] = make_index,
         indexed: bool = True,
         bounded: bool = True,
+        marked: bool = False,
     ) -> None:
         self.plan = plan
         self._make_index = make_index
@@ -118,6 +124,8 @@ class SideWindow:
         self.chosen = plan.index_terms(algorithm)
         self.layout: KeyLayout = plan.key_layout(side, self.chosen)
         self.index: Index = self._new_index(algorithm)
+        self.matched = MatchedRows() if marked else None
+        self._marked_chunks = self.payload.chunks
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
@@ -143,6 +151,8 @@ class SideWindow:
         """Give the first row that ordinal; the window is empty."""
         self.rows_seen = ordinal
         self.index = self._new_index(self.index.name)
+        if self.matched is not None:
+            self.matched.start_at(ordinal)
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: rows that have expired already."""
@@ -234,6 +244,7 @@ class SideWindow:
         chunks = self.payload.chunks
         if not self.shared and chunks and chunks[0].end <= ordinal:
             self.payload.expire(ordinal)
+        self._forget_marks()
 
     def expire_below(self, oldest: int, payload_oldest: int) -> None:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
@@ -245,6 +256,13 @@ class SideWindow:
             self._replace(smaller)
             if self.index.nbytes > old.nbytes:
                 self.index = old  # with fewer buckets, overflow lines took more than was saved
+        self._forget_marks()
+
+    def _forget_marks(self) -> None:
+        """Forget the marks of rows that the payload has dropped since the last call: it has another list then."""
+        if self.matched is not None and self.payload.chunks is not self._marked_chunks:
+            self._marked_chunks = self.payload.chunks
+            self.matched.keep_only(self.payload.stretches)
 
     @property
     def time_dimension(self) -> int:
@@ -348,11 +366,14 @@ class SideWindow:
                 rows = self.layout.rows(of_terms)
                 keys = rows.keys if rows.kept is None else rows.keys[rows.kept]
         held = 0 if self.shared else self.payload.growth(table)
+        if self.matched is not None:
+            held += self.matched.growth(self.rows_seen, table.num_rows)
         if not self._indexed:
             return held
         return held + self.index.growth(self._occupancy(), table.num_rows, keys)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows and index."""
-        return self.index.nbytes + (0 if self.shared else self.payload.nbytes)
+        """Bytes of rows, index and marks."""
+        marks = 0 if self.matched is None else self.matched.nbytes
+        return self.index.nbytes + marks + (0 if self.shared else self.payload.nbytes)
