@@ -200,7 +200,7 @@ def test_right_rows_that_pile_up_are_folded_and_memory_stays_flat() -> None:
 def test_left_rows_from_before_the_right_schema(window: sj.CountWindow | sj.TimeWindow, how: str) -> None:
     def join() -> sj.StreamJoin:
         keep = sj.Nearest("l.v", "r.v", "nearest")
-        return sj.StreamJoin(on="l.k = r.k", window=window, keep=keep, how=how, output="positions")  # type: ignore[arg-type]
+        return sj.StreamJoin(on="l.k = r.k", window=window, keep=keep, how=how, output="positions")
 
     rows = {"k": [1] * 5, "v": [1, 2, 3, 4, 5]}
     late, whole = join(), join_of(sj.Nearest("l.v", "r.v", "nearest"), window, how=how, output="positions")

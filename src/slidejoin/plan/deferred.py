@@ -86,7 +86,8 @@ class NearestRule:
         which = "nearest pair" if self.k == 1 else f"{self.k} nearest pairs"
         directions = {"backward": " backward", "forward": " forward", "nearest": " in both directions"}
         alone = ", and left rows without any" if self.outer else ""
-        return f"the {which} of each left row by {self.distance.text},{directions[self.direction]}, as the row leaves{alone}"
+        by = f"{self.distance.text},{directions[self.direction]}"
+        return f"the {which} of each left row by {by}, as the row leaves{alone}"
 
 
 class BoundAggregate(NamedTuple):

@@ -46,25 +46,37 @@ kept_pool = ArrayPool(np.uint32, kept=8)
 
 
 class FoundInRuns:
-    """The ranges found by `BiSortIndex.search`, and how many rows of each are matches."""
+    """The ranges found by `BiSortIndex.search`, and how many rows of each are matches.
 
-    __slots__ = ("_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
+    Attributes
+    ----------
+    table : (runs, FIELDS) int64
+    ranges : (n, k * runs) int64
+        Where each begins and ends in each run, ``start << 32 | end``, a line for each probe in the `order`.
+    order : (n,) int32
+    candidates : int
+        Rows in all ranges.
+    counts : (n,) int64
+        Matches of each probe.
+    """
+
+    __slots__ = ("_lines", "_probes", "_runs", "candidates", "counts", "order", "ranges", "table")
 
     def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
         self._probes = probes
         self._runs = runs  # keeps the memory that the table points to
-        self._table = runs_table(runs, checks)
-        self._ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
-        self._order = order_of(probes.lo, probes.hi, runs)
+        self.table = runs_table(runs, checks)
+        self.ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
+        self.order = order_of(probes.lo, probes.hi, runs)
         sums = np.empty(columns, np.int64)
-        find_ranges(self._table, probes.lo, probes.hi, self._order, self._ranges, sums)
+        find_ranges(self.table, probes.lo, probes.hi, self.order, self.ranges, sums)
         self.candidates = int(sums.sum())
         for r, run in enumerate(runs):
             if checks[r] == CHECK_SEEN:
-                self._table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
+                self.table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
-        count_matches(self._table, self._ranges, self._order, *probes.checks, self.counts)
+        count_matches(self.table, self.ranges, self.order, *probes.checks, self.counts)
         self._lines: NDArray[np.int32] | None = None
 
     bounds: tuple[int, ...] = ()
@@ -73,17 +85,17 @@ class FoundInRuns:
     @property
     def in_ranges(self) -> FoundInRuns | None:
         """The answer itself if candidates need no check but by ordinals, see `Found`."""
-        return self if (self._table[:, CHECKS] < CHECK_AUX).all() else None
+        return self if (self.table[:, CHECKS] < CHECK_AUX).all() else None
 
     @property
     def lines(self) -> NDArray[np.int32]:
         """The line of each probe in the table of ranges, (n,) int32."""
         if self._lines is None:
             n = len(self._probes)
-            lines = self._order
+            lines = self.order
             if n > IN_ORDER:
                 lines = np.empty(n, np.int32)
-                lines[self._order] = np.arange(n, dtype=np.int32)
+                lines[self.order] = np.arange(n, dtype=np.int32)
             self._lines = lines
         return self._lines
 
@@ -95,7 +107,7 @@ class FoundInRuns:
         asked = self._probes
         described = np.empty(SIDE, np.int64)
         described[:] = (
-            address_of(self._table), self._table.shape[0], address_of(self._ranges), self._ranges.shape[1],
+            address_of(self.table), self.table.shape[0], address_of(self.ranges), self.ranges.shape[1],
             address_of(self.lines), address_of(asked.seen_from), address_of(asked.seen_to),
             address_of(asked.ordinals), address_of(slots),
         )  # fmt: skip
@@ -108,9 +120,9 @@ class FoundInRuns:
         asked, n = self._probes, len(self._probes)
         # All probes are taken by their keys again, part of them in arrival order.
         whole = (first, last) == (0, n)
-        which = self._order if whole else self.lines
+        which = self.order if whole else self.lines
         fill(
-            self._table, self._ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
+            self.table, self.ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
             first, last, places, probes, stored,
         )  # fmt: skip
 

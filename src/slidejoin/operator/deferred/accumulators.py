@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.deferred import BoundAggregate
 
-__all__ = ["Accumulator", "PairValues", "accumulator_of"]
+__all__ = [
+    "LIMB",
+    "LOW",
+    "Accumulator",
+    "Counts",
+    "ExactSums",
+    "Extremes",
+    "PairValues",
+    "Sums",
+    "accumulator_of",
+    "plain_values",
+]
 
 LIMB = 32
 LOW = (1 << LIMB) - 1
@@ -370,6 +381,13 @@ class Extremes(Accumulator):
         found: NDArray[Any] = order.astype(np.int64)[np.where(nothing, 0, best)]
         self.values = values.take(pa.array(found, mask=nothing))
 
+    def take(self, values: pa.Array[Any]) -> None:
+        """Add a value for each row, NULL for none."""
+        if self.values.null_count == self.rows:
+            self.values = values
+        else:
+            self.add(PairValues(np.arange(self.rows), values))
+
     def merge(self, other: Accumulator, first: int) -> None:
         """Add another state, see `Accumulator`."""
         assert isinstance(other, Extremes)  # noqa: S101 - see `Accumulator`
@@ -408,6 +426,11 @@ def _joined(one: pa.Array[Any], two: pa.Array[Any]) -> pa.Array[Any]:
 def _sortable(values: pa.Array[Any]) -> pa.Array[Any]:
     """Return values as a type that Arrow sorts."""
     return values.cast(pa.float32()) if pat.is_float16(values.type) else values
+
+
+def plain_values(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a column that is held."""
+    return kind.value_type if pat.is_dictionary(kind) else kind
 
 
 def accumulator_of(function: BoundAggregate, rows: int) -> Accumulator:

@@ -9,6 +9,7 @@ from pyarrow import types as pat
 
 from slidejoin.errors import AggregateOverflowError
 from slidejoin.operator.deferred.accumulators import Accumulator, Counts, PairValues, accumulator_of
+from slidejoin.operator.deferred.aggregate_search import AggregateSearch
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.plan.deferred import AggregateRule
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
@@ -36,7 +37,8 @@ class AggregateAnswers:
     def __init__(self, parts: JoinParts) -> None:
         rule = parts.plan.rule
         assert isinstance(rule, AggregateRule)  # noqa: S101 - see `DeferredPath`
-        self._rule, self._parts, self._matches = rule, parts, Matches(parts)
+        self._rule, self._parts = rule, parts
+        self._matches, self._search = Matches(parts), AggregateSearch.of(parts, rule)
         self._folded, self._first = self._empty(0), 0
 
     def _empty(self, rows: int) -> list[Accumulator]:
@@ -89,11 +91,15 @@ class AggregateAnswers:
     def _added_up(self, left: Intervals) -> list[Accumulator]:
         """Return the state of left rows over all of their pairs, those that were folded included."""
         states = self._empty(left.rows.size)
+        if not left.rows.size:
+            return states
         payload, names = self._parts.windows["right"].payload, self._rule.columns["right"]
-        for places, right in self._matches.of(left):
+        table = self._matches.probing(left)
+        done = self._search is not None and self._search.add(left, table, states)
+        for places, right in () if done else self._matches.of(left, table):
             with self._parts.stats.step("payload"):
-                table = by_name(payload.take(names, right)) if names else {}
-                values = {name: _values(column) for name, column in table.items()}
+                taken = by_name(payload.take(names, right)) if names else {}
+                values = {name: _values(column) for name, column in taken.items()}
                 states[0].add(PairValues(places, None))
                 for function, state in zip(self._rule.functions, states[1:], strict=True):
                     state.add(PairValues(places, None if function.column is None else values[function.column]))

@@ -1,0 +1,132 @@
+"""Reducing the values of rows in ranges of sorted runs: sums, smallest and largest values.
+
+Beside a run stand the values of its rows in key order, and a tree over them: an entry of a level is the reduction of
+`FAN_OUT` entries of the level below. So a range of a run that a probe sees as a whole costs its ends, not its rows.
+Nothing is ever subtracted, so that sums of doubles are rounded once for each addition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+
+from slidejoin.kernels.common.memory import load_64
+from slidejoin.kernels.common.words import load_key
+from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.predicate.doubles import bits_of, of_bits
+from slidejoin.kernels.sorted_runs.searching import AUX, BASE, CHECK_AUX, CHECKS, DIMENSIONS, WORDS_AT, passes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FAN_OUT", "LARGEST", "SMALLEST", "SUM", "reduce_level", "reduce_ranges"]
+
+FAN_OUT, SHIFT = 16, 4
+"""Entries of a level for each one above."""
+
+SUM, SMALLEST, LARGEST = range(3)
+"""How two values become one."""
+
+
+@inlined
+def joined(one: Any, two: Any, how: Any, doubles: Any) -> Any:  # noqa: ANN401 - int64
+    """Reduce two values, whole numbers or the bits of doubles."""
+    if doubles != 0:
+        a, b = of_bits(one), of_bits(two)
+        if how == 0:
+            return bits_of(a + b)
+        if how == 1:
+            return one if a <= b else two
+        return one if a >= b else two
+    if how == 0:
+        return one + two
+    if how == 1:
+        return min(one, two)
+    return max(one, two)
+
+
+@kernel(I64, types.int64, types.int64, OUT_I64)
+def reduce_level(below: NDArray[np.int64], how: int, doubles: int, level: NDArray[np.int64]) -> None:
+    """Write a level of a tree: each entry is the reduction of `FAN_OUT` values below, the last one of what is left.
+
+    below (n,), level (ceil(n / FAN_OUT),) int64, of doubles their bits. O(n).
+    """
+    for at in range(level.size):
+        first = at << SHIFT
+        total = below[U64(first)]
+        for place in range(first + 1, min(first + FAN_OUT, below.size)):
+            total = joined(total, below[U64(place)], how, doubles)
+        level[U64(at)] = total
+
+
+@inlined
+def within(tree: Any, line: Any, start: Any, end: Any, how: Any, doubles: Any, total: Any) -> Any:  # noqa: ANN401
+    """Reduce the values at places start…end-1 by the levels of a tree, whose addresses are a line of `tree`."""
+    level, at = 0, tree[line, 0]
+    while start < end:
+        climbs = level + 1 < tree.shape[1] and tree[line, level + 1] != 0 and end - start >= FAN_OUT
+        while start < end and (not climbs or start & (FAN_OUT - 1) != 0):
+            total = joined(total, load_key(at + (start << 3)), how, doubles)
+            start += 1
+        while start < end and end & (FAN_OUT - 1) != 0:
+            end -= 1
+            total = joined(total, load_key(at + (end << 3)), how, doubles)
+        if start < end:
+            start, end, level = start >> SHIFT, end >> SHIFT, level + 1
+            at = tree[line, level]
+    return total
+
+
+@kernel(
+    I64_2D, I64_2D, I32, I64, I64, I64_2D, I64_2D, I64, I64_2D, types.int64, types.int64, types.int64, OUT_I64
+)  # fmt: skip
+def reduce_ranges(
+    table: NDArray[np.int64],
+    ranges: NDArray[np.int64],
+    order: NDArray[np.int32],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
+    lows: NDArray[np.int64],
+    highs: NDArray[np.int64],
+    dims: NDArray[np.int64],
+    tree: NDArray[np.int64],
+    how: int,
+    doubles: int,
+    nothing: int,
+    totals: NDArray[np.int64],
+) -> None:
+    """Write the reduction of the values of all rows that each probe has in its ranges; totals (n,) int64.
+
+    `table` (runs, FIELDS), `ranges` (n, k * runs) and `order` (n,) are as `ranging.find_ranges` has them, the arrays
+    after it as `ranging.count_matches`. `tree` (runs, levels) int64 are the addresses of the values of each run and of
+    the levels above, 0 for none. `nothing` is what a probe without a row has. O(k * runs * log(run)) a probe, plus the
+    rows in ranges of runs that are not seen as a whole, or whose rows are checked one by one.
+    """
+    runs = table.shape[0]
+    for t in range(order.size):
+        probe = int(order[U64(t)])
+        i = U64(probe)
+        total: Any = nothing
+        r = U64(0)
+        for column in range(ranges.shape[1]):
+            found = ranges[U64(t), U64(column)]
+            start, end = found >> 32, found & 0xFFFFFFFF
+            checks = table[r, CHECKS]
+            if start < end:
+                if checks == 0:
+                    total = within(tree, r, start, end, how, doubles, total)
+                else:
+                    low, high = seen_from[i] - table[r, BASE], seen_to[i] - table[r, BASE]
+                    for place in range(start, end):
+                        offset = np.int64(load_64(table[r, WORDS_AT] + (place << 3)) & U64(0xFFFFFFFF))
+                        if low <= offset < high and (
+                            checks < CHECK_AUX
+                            or passes(table[r, AUX], table[r, DIMENSIONS], place, i, lows, highs, dims)
+                        ):
+                            total = joined(total, load_key(tree[r, 0] + (place << 3)), how, doubles)
+            r += U64(1)
+            if r == U64(runs):
+                r = U64(0)
+        totals[i] = total
