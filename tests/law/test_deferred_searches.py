@@ -13,7 +13,10 @@ from slidejoin.operator.deferred.aggregate_search import AggregateSearch
 from slidejoin.operator.deferred.nearest_search import NearestSearch
 from tests.law.checks import same_tables
 
-ROWS, PUSHES = 600, 8
+ROWS, PUSHES = 400, 6
+
+KINDS = ("whole", "doubles", "wide", "times")
+DIRECTIONS = ("backward", "forward", "nearest")
 
 WINDOWS = {
     "count": sj.CountWindow(700),
@@ -29,7 +32,7 @@ PREDICATES = {
     "further": "l.k = r.k AND l.w <= r.w",
     "ranges": "l.w BETWEEN r.w - 30 AND r.w + 30",
     "filtered": "l.k = r.k AND l.w > 20 AND r.w < 180",
-    "residual": "l.k = r.k AND l.w + r.w <> 100",
+    "residual": "l.k = r.k AND l.w * r.w <> 100",
 }
 
 
@@ -41,7 +44,7 @@ def rows(rng: np.random.Generator, push: int, kind: str) -> pa.Table:
     if kind == "doubles":
         values = pa.array(np.where(rng.random(ROWS) < 0.02, np.nan, v / 8), mask=rng.random(ROWS) < 0.05)
     elif kind == "wide":
-        values = pa.array(v.astype(np.int64) * (1 << 50) - (1 << 56), mask=rng.random(ROWS) < 0.05)
+        values = pa.array(v.astype(np.int64) * (1 << 40) - (1 << 46), mask=rng.random(ROWS) < 0.05)
     elif kind == "times":
         values = values.cast(pa.timestamp("us"))
     k = rng.integers(0, 6, ROWS)
@@ -69,41 +72,51 @@ def outputs(seed: int, kind: str, *, self_join: bool = False, **options: Any) ->
     return [*found, join.finish()]
 
 
-def assert_both_ways(search: type, seed: int, kind: str, **options: Any) -> None:
-    """Assert that a search gives what the enumeration gives, and that it was a search."""
-    searched, calls = outputs(seed, kind, **options), 0
+def assert_both_ways(search: type, method: str, seed: int, kind: str, *, searches: bool, **options: Any) -> None:
+    """Assert that a search gives what the enumeration gives, and whether it was a search."""
+    found, plain = [], getattr(search, method)
+
+    def noted(*arguments: Any) -> Any:
+        found.append(plain(*arguments))
+        return found[-1]
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, method, noted)
+        searched = outputs(seed, kind, **options)
         patch.setattr(search, "of", lambda *_: None)
         listed = outputs(seed, kind, **options)
-    for one, two in zip(searched, listed, strict=True):
-        assert same_tables(one, two)
-        calls += one.num_rows
-    assert calls
+    assert all(same_tables(one, two) for one, two in zip(searched, listed, strict=True))
+    assert sum(table.num_rows for table in searched)
+    assert any(one is not None and one is not False for one in found) == searches
 
 
-@pytest.mark.parametrize("kind", ["whole", "doubles", "wide", "times"])
+def on_of(predicate: str, kind: str) -> str:
+    return PREDICATES[predicate].replace("<= 40", "<= INTERVAL '40' MICROSECOND" if kind == "times" else "<= 40")
+
+
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 @pytest.mark.parametrize("predicate", PREDICATES)
-def test_nearest(predicate: str, direction: str, kind: str) -> None:
-    number = list(PREDICATES).index(predicate) + len(direction) + len(kind)
-    on = PREDICATES[predicate].replace("<= 40", "<= INTERVAL '40' MICROSECOND" if kind == "times" else "<= 40")
+def test_nearest(predicate: str, direction: str) -> None:
+    number = 3 * list(PREDICATES).index(predicate) + DIRECTIONS.index(direction)
+    kind = KINDS[number % 4]
     assert_both_ways(
-        NearestSearch, number, kind, on=on, window=WINDOWS[list(WINDOWS)[number % 3]], output="positions", how="left",
-        keep=sj.Nearest("l.v", "r.v", direction, k=1 + number % 2 * 2), self_join=number % 5 == 0, threads=1 + number % 2,
+        NearestSearch, "rows", number, kind, on=on_of(predicate, kind), window=WINDOWS[list(WINDOWS)[number // 2 % 3]],
+        output="positions", how="left", keep=sj.Nearest("l.v", "r.v", direction, k=1 + number % 2 * 2),
+        self_join=number % 5 == 0, threads=1 + number % 2, searches=predicate != "residual",
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["whole", "doubles", "wide", "times"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("predicate", PREDICATES)
 def test_aggregates(predicate: str, kind: str) -> None:
-    number = list(PREDICATES).index(predicate) + len(kind)
+    number = list(PREDICATES).index(predicate) + KINDS.index(kind)
     functions = {"n": "count", "some": "count(r.v)", "low": "min(r.v)", "high": "max(r.v)", "first": "min(r.s)"}
     if kind != "times":
         functions |= {"total": "sum(r.v)", "average": "mean(r.v)"}
-    if number % 2:
+    if number % 4:
         del functions["first"]  # texts have to be listed
-    on = PREDICATES[predicate].replace("<= 40", "<= INTERVAL '40' MICROSECOND" if kind == "times" else "<= 40")
     assert_both_ways(
-        AggregateSearch, number, kind, on=on, window=WINDOWS[list(WINDOWS)[number % 3]],
+        AggregateSearch, "add", number, kind, on=on_of(predicate, kind), window=WINDOWS[list(WINDOWS)[number % 3]],
         output=sj.Aggregate(**functions), self_join=number % 5 == 0, threads=1 + number % 2,
+        searches=predicate != "residual" and number % 4 > 0,
     )  # fmt: skip

@@ -60,10 +60,11 @@ class StreamJoin:
         ``left_anti`` those that have none. The output of the last two has left columns alone. A row without a match is
         output by the arrival after which it can have none any more: in a count window the one that displaces it, in a
         time window the one that moves the watermark past its time plus its length; or by `finish`.
-    output : {"pairs", "count", "positions"}
+    output : {"pairs", "count", "positions"} or Aggregate
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
         then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
         rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
+        With an `Aggregate`, one row for each left row with aggregates over its pairs, put out as the row leaves.
     order : {"probe", "strict", "none"}
         Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
         rows' arrival; no promise.
@@ -84,6 +85,8 @@ class StreamJoin:
         Threads to use; default all cores.
     memory_limit : int, optional
         Bytes of rows and index; a push that would pass them is refused.
+    keep : Nearest, optional
+        Keep of each left row's pairs only the nearest ones: an as-of join. They are put out as the row leaves.
     schemas : pair of pyarrow.Schema, optional
         The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
         names when the first batch of each side comes, types when both sides have had one. Give them where a first batch

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "How", "Reduced", "ValuesOf"]
 
-How: TypeAlias = Literal["sum", "smallest", "largest"]
+How: TypeAlias = Literal["sum", "double_sum", "smallest"]
 
 
 class Channel(NamedTuple):
@@ -22,17 +22,15 @@ class Channel(NamedTuple):
         Of the values.
     part : str
         What of them.
-    how : {"sum", "smallest", "largest"}
-    doubles : bool
-        Whether values are doubles, by their bits, or whole numbers.
+    how : {"sum", "double_sum", "smallest"}
+        The sum of whole numbers, that of doubles, which stand as their bits, or the smallest number.
     nothing : int
-        What no rows have: 0, or the last value in order.
+        What no rows have: 0, or the last number.
     """
 
     name: str
     part: str
     how: How
-    doubles: bool
     nothing: int
 
 

@@ -315,7 +315,8 @@ class BiSortIndex(Index):
     def reduced(self, probes: Probes, channels: Sequence[Channel], values: ValuesOf, workers: Workers) -> Reduced:
         """Reduce by trees beside the runs, see `Index`."""
         parts = parts_of(probes, workers)
-        self.counted = True
+        # The newest rows stay apart, so that larger runs are seen as a whole.
+        self.counted = self.apart = True
         return reduced_rows(parts, [self._reached(part) for part in parts], channels, values, workers)
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from slidejoin.index.reduction import Reduced
 from slidejoin.index.sorted_runs.answers import FoundInRuns
-from slidejoin.kernels.sorted_runs.reducing import FAN_OUT, LARGEST, SMALLEST, SUM, reduce_level, reduce_ranges
+from slidejoin.index.sorted_runs.value_tree import HOW, ValueTree
+from slidejoin.kernels.sorted_runs.reducing import reduce_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,41 +22,10 @@ if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.run import Run
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["ValueTree", "parts_of", "reduced_rows"]
-
-HOW = {"sum": SUM, "smallest": SMALLEST, "largest": LARGEST}
-
-LEAST_LEVEL = 2 * FAN_OUT
-"""Entries of a level from which on there is another one above it."""
+__all__ = ["parts_of", "reduced_rows"]
 
 SMALLEST_PART = 1 << 10
 """Probes from which on a further thread pays."""
-
-
-class ValueTree:
-    """The values of a run's rows in key order, and the levels above them.
-
-    Parameters
-    ----------
-    values : (m,) int64
-    channel : Channel
-    """
-
-    __slots__ = ("addresses", "levels")
-
-    def __init__(self, values: NDArray[np.int64], channel: Channel) -> None:
-        levels = [np.ascontiguousarray(values)]
-        while levels[-1].size >= LEAST_LEVEL:
-            level = np.empty(-(-levels[-1].size // FAN_OUT), np.int64)
-            reduce_level(levels[-1], HOW[channel.how], int(channel.doubles), level)
-            levels.append(level)
-        self.levels = levels
-        self.addresses = [int(level.__array_interface__["data"][0]) for level in levels]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all levels."""
-        return sum(level.nbytes for level in self.levels)
 
 
 def reduced_rows(
@@ -94,7 +64,7 @@ def _reduced(found: FoundInRuns, probes: Probes, runs: list[Run], channel: Chann
         for line, tree in zip(addresses, trees, strict=True):
             line[: len(tree)] = tree
         reduce_ranges(
-            found.table, found.ranges, found.order, *probes.checks, addresses, HOW[channel.how], int(channel.doubles),
+            found.table, found.ranges, found.order, *probes.checks, addresses, HOW[channel.how],
             channel.nothing, totals,
         )  # fmt: skip
     return totals

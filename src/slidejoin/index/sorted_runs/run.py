@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.reduction import Channel
-    from slidejoin.index.sorted_runs.reduced_rows import ValueTree
+    from slidejoin.index.sorted_runs.value_tree import ValueTree
 
 __all__ = [
     "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",

@@ -12,13 +12,14 @@ from pyarrow import types as pat
 from slidejoin.index.reduction import Channel
 from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, plain_values
 from slidejoin.operator.deferred.matches import probes_of
+from slidejoin.predicate.truth.floats import float_keys, from_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.reduction import How, Reduced
+    from slidejoin.index.reduction import Reduced
     from slidejoin.operator.deferred.accumulators import Accumulator
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
@@ -29,11 +30,6 @@ __all__ = ["AggregateSearch"]
 INT64 = np.iinfo(np.int64)
 NARROW = 1 << 31
 """Values up to this may be added up in int64, however many there are."""
-
-INFINITY = 0x7FF0000000000000
-"""The bits of infinity."""
-
-NEGATIVE_INFINITY = INFINITY - (1 << 63)
 
 
 class ColumnChannels:
@@ -55,24 +51,23 @@ class ColumnChannels:
     @property
     def valid(self) -> Channel:
         """The number of values that are not NULL."""
-        return Channel(self.name, "valid", "sum", doubles=False, nothing=0)
+        return Channel(self.name, "valid", "sum", 0)
 
     @property
     def real(self) -> Channel:
         """The number of values that are neither NULL nor NaN."""
-        return Channel(self.name, "real", "sum", doubles=False, nothing=0)
+        return Channel(self.name, "real", "sum", 0)
 
     @property
     def sums(self) -> tuple[Channel, ...]:
         """The sum; of wide whole numbers that of each half."""
-        parts = ("low", "high") if self.wide else ("whole",)
-        return tuple(Channel(self.name, part, "sum", doubles=self.doubles, nothing=0) for part in parts)
+        if self.doubles:
+            return (Channel(self.name, "whole", "double_sum", 0),)
+        return tuple(Channel(self.name, part, "sum", 0) for part in (("low", "high") if self.wide else ("whole",)))
 
     def extreme(self, *, largest: bool) -> Channel:
-        """Return the channel of the smallest or largest value."""
-        ends = (NEGATIVE_INFINITY, INFINITY) if self.doubles else (int(INT64.min), int(INT64.max))
-        how: How = "largest" if largest else "smallest"
-        return Channel(self.name, "whole", how, doubles=self.doubles, nothing=ends[0 if largest else 1])
+        """Return the channel of the smallest or largest value: of its key, or of the opposite of that."""
+        return Channel(self.name, "largest" if largest else "smallest", "smallest", int(INT64.max))
 
     def wanted(self, function: str) -> list[Channel]:
         """Return the channels that a function needs."""
@@ -88,22 +83,24 @@ class ColumnChannels:
         valid = np.ones(len(column), np.bool_) if not column.null_count else np.asarray(column.is_valid(), np.bool_)
         self.nulls |= column.null_count > 0
         if channel.part == "valid":
-            return valid.astype(np.int64)
+            return _ones(valid)
         numbers = self._numbers(column)
         if self.doubles:
             wrong = np.isnan(numbers)
             self.nan |= bool(wrong.any())
             if channel.part == "real":
-                return (valid & ~wrong).astype(np.int64)
-            found = np.ascontiguousarray(numbers).view(np.int64)
-            return np.where(valid if channel.how == "sum" else valid & ~wrong, found, channel.nothing)
-        if numbers.size:
+                return _ones(valid & ~wrong)
+            if channel.how == "double_sum":
+                return np.where(valid, np.ascontiguousarray(numbers).view(np.int64), channel.nothing)
+            valid, numbers = valid & ~wrong, float_keys(numbers)
+        elif numbers.size:
             # Those under NULL are 0.
             self.wide |= max(-int(numbers.min()), int(numbers.max())) >= NARROW
-        if channel.part == "low":
-            low: NDArray[np.int64] = numbers & LOW
-            return low
-        return np.where(valid, numbers >> LIMB if channel.part == "high" else numbers, channel.nothing)
+        if channel.part == "largest":
+            numbers = ~numbers
+        elif channel.part in ("low", "high"):
+            numbers = numbers & LOW if channel.part == "low" else numbers >> LIMB
+        return np.where(valid, numbers, channel.nothing)
 
     def _numbers(self, column: pa.Array[Any]) -> NDArray[Any]:
         if self.doubles:
@@ -119,9 +116,18 @@ class ColumnChannels:
         """Whether values are times of 32 bits, which Arrow casts to no other numbers."""
         return pat.is_temporal(self.kind) and bool(self.kind.bit_width == 32)  # noqa: PLR2004
 
-    def restored(self, numbers: NDArray[np.int64], nothing: NDArray[np.bool_]) -> pa.Array[Any]:
-        """Return values of the channel of smallest or largest ones as the column's, NULL where there is nothing."""
-        whole: pa.Array[Any] = pa.array(numbers.view(np.float64) if self.doubles else numbers, mask=nothing)
+    def restored(
+        self, channel: Channel, numbers: NDArray[np.int64], nothing: NDArray[np.bool_], wrong: NDArray[np.bool_] | None
+    ) -> pa.Array[Any]:
+        """Return what a channel of the smallest or largest value has as values of the column.
+
+        NULL where there is `nothing`, NaN where only that was `wrong`.
+        """
+        keys = ~numbers if channel.part == "largest" else numbers
+        values: NDArray[Any] = from_keys(keys) if self.doubles else keys
+        if wrong is not None:
+            values = np.where(wrong, np.nan, values)
+        whole: pa.Array[Any] = pa.array(values, mask=nothing)
         if self._of_days:
             whole = whole.cast(pa.int32())
         restored: pa.Array[Any] = whole.cast(self.kind)
@@ -236,15 +242,17 @@ class AggregateSearch:
                 state.add_totals(counts, _limbs([reduced.totals[channel] for channel in column.sums], counts))
             elif column is not None and isinstance(state, Extremes):
                 channel = column.extreme(largest=function.function == "max")
-                numbers = reduced.totals[channel]
-                if column.nan:
-                    only = (reduced.totals[column.real] == 0) & (counts > 0)
-                    numbers = np.where(only, np.array(np.nan).view(np.int64), numbers)
-                state.take(column.restored(numbers, counts == 0))
+                wrong = (reduced.totals[column.real] == 0) & (counts > 0) if column.nan else None
+                state.take(column.restored(channel, reduced.totals[channel], counts == 0, wrong))
+
+
+def _ones(some: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return some.astype(np.int64)
 
 
 def _filled(column: pa.Array[Any], value: float) -> pa.Array[Any]:
-    filled: pa.Array[Any] = pc.fill_null(column, value)  # type: ignore[type-var]  # the stubs know no scalar here
+    """Return values with a number for NULL."""
+    filled: pa.Array[Any] = pc.fill_null(column, pa.scalar(value, column.type))
     return filled
 
 
