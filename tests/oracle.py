@@ -381,6 +381,86 @@ class TimeScope:
 Scope = CountScope | TimeScope
 
 
+@dataclass(frozen=True)
+class Nearest:
+    """The first `k` pairs of each left row, by the distance of two columns."""
+
+    left: str
+    right: str
+    direction: str = "backward"
+    k: int = 1
+
+    def considers(self, left: Row, right: Row) -> bool:
+        """Whether a pair is considered at all: not with NULL or NaN, nor on the other side."""
+        one, two = tagged(left[self.left]), tagged(right[self.right])
+        if self.direction == "nearest":
+            return compare("<=", two, one) is not None
+        return compare("<=" if self.direction == "backward" else ">=", two, one) is True
+
+    def first(self, left: Row, partners: list[Kept]) -> list[Kept]:
+        """The pairs that stay, in their order."""
+        value = tagged(left[self.left])
+        if value is None:
+            return []
+
+        def distance(kept: Kept) -> tuple[str, Any]:
+            other_value = tagged(kept.row[self.right])
+            assert other_value is not None
+            if order_of(value, other_value) == 0:
+                return "int", 0  # an infinity is at no distance from itself
+            found = arithmetic("-", value, other_value)
+            assert found is not None
+            return "int", abs(found[1])
+
+        def above(kept: Kept) -> bool:
+            return compare(">", tagged(kept.row[self.right]), value) is True
+
+        by_distance = cmp_to_key(lambda a, b: int(a > b) - int(a < b))
+        return sorted(partners, key=lambda kept: (by_distance(distance(kept)[1]), above(kept), -kept.ordinal))[: self.k]
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """Functions of the right rows of each left row's pairs: name to (function, column); no column counts pairs."""
+
+    functions: dict[str, tuple[str, str | None]]
+
+    def of(self, partners: list[Kept]) -> Row:
+        """The aggregates over these right rows."""
+        return {name: self._one(function, column, partners) for name, (function, column) in self.functions.items()}
+
+    @staticmethod
+    def _one(function: str, column: str | None, partners: list[Kept]) -> Any:
+        if column is None:
+            return len(partners)
+        values = [kept.row[column] for kept in partners if kept.row[column] is not None]
+        if function == "count":
+            return len(values)
+        if not values:
+            return None
+        if function in ("min", "max"):
+            best = None
+            for value in values:
+                if value != value:  # NaN has no order
+                    continue
+                if best is None or compare("<" if function == "min" else ">", tagged(value), tagged(best)):
+                    best = value
+            return math.nan if best is None else best
+        kind, total = "", 0
+        for value in values:
+            content: Any = tagged(value)
+            kind, total = content[0], total + content[1]
+        if function == "mean":
+            return (
+                nearest_double(total) / len(values)
+                if isinstance(total, float)
+                else nearest_double(Fraction(total) / len(values))
+            )
+        if kind == "int" and not -(2**63) <= total < 2**63:
+            raise OverflowError(f"the sum {total} of {column} does not fit 64 bits")
+        return Span(total) if kind == "span" else total
+
+
 @dataclass
 class Kept:
     """A row that has an ordinal on its side."""
@@ -390,6 +470,7 @@ class Kept:
     time: int  # 0 where the window counts rows
     matched: bool = False
     done: bool = False  # produced as unmatched or (semi) as matched
+    partners: list[Kept] = field(default_factory=list)  # right rows of its pairs, where they are put out together
 
 
 @dataclass
@@ -444,12 +525,22 @@ class Oracle:
     """The join itself, one arrival at a time."""
 
     def __init__(
-        self, predicate: tuple[Any, ...], scope: Scope, how: str = "inner", *, self_join: bool = False
+        self,
+        predicate: tuple[Any, ...],
+        scope: Scope,
+        how: str = "inner",
+        *,
+        self_join: bool = False,
+        keep: Nearest | None = None,
+        aggregates: Aggregates | None = None,
     ) -> None:
         self.predicate = predicate
         self.scope = scope
         self.how = how
         self.self_join = self_join
+        self.keep = keep
+        self.aggregates = aggregates
+        self.deferred = keep is not None or aggregates is not None
         self.kept: dict[str, list[Kept]] = {"left": [], "right": []}
         self.latest: dict[str, int | None] = {"left": None, "right": None}
         self.pairs = 0
@@ -528,6 +619,11 @@ class Oracle:
                     continue
                 if truth(self.predicate, left.row, right.row) is not True:
                     continue
+                if self.keep is not None and not self.keep.considers(left.row, right.row):
+                    continue
+                if self.deferred:
+                    left.partners.append(right)
+                    continue
                 step.pairs += 1
                 step.rows += self._of_pair(left, right)
                 left.matched = right.matched = True
@@ -567,7 +663,28 @@ class Oracle:
 
         return self._unmatched(gone)
 
+    def _answered(self, gone: Callable[[str, Kept], bool]) -> list[Output]:
+        """What is put out of left rows that leave: their nearest pairs, or the aggregates over all of them."""
+        rows: list[Output] = []
+        for kept in self.kept["left"]:
+            if kept.done or not gone("left", kept):
+                continue
+            kept.done = True
+            if self.aggregates is not None:
+                self.pairs += len(kept.partners)
+                rows.append((kept.row, self.aggregates.of(kept.partners)))
+                continue
+            assert self.keep is not None
+            first = self.keep.first(kept.row, kept.partners)
+            self.pairs += len(first)
+            rows += [(kept.row, partner.row) for partner in first]
+            if not first and self.how == "left":
+                rows.append((kept.row, None))
+        return rows
+
     def _unmatched(self, gone: Callable[[str, Kept], bool]) -> list[Output]:
+        if self.deferred:
+            return self._answered(gone)
         sides = {"left": ("left",), "left_anti": ("left",), "right": ("right",), "full": SIDES}.get(self.how, ())
         rows: list[Output] = []
         for side in sides:

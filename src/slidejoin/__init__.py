@@ -5,6 +5,7 @@
 - `join_streams`: two iterables of batches, joined to their end.
 - `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
 - `CountWindow`, `TimeWindow`: which rows can still meet.
+- `Nearest`, `Aggregate`: of each left row only the nearest pairs, or aggregates of all.
 - `left`, `right`, `stream`, `lit`, `function`, `case`: predicates in Python; SQL text does as well.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
 - `topologies`: the ways to spread a join over cores that ``topology=`` takes.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from slidejoin.api.multi_join import MultiJoin
     from slidejoin.api.stream_join import StreamJoin
     from slidejoin.errors import (
+        AggregateOverflowError,
         ArgumentError,
         ArgumentTypeError,
         ConfigError,
@@ -41,13 +43,17 @@ if TYPE_CHECKING:
         StateError,
     )
     from slidejoin.predicate import case, function, left, lit, right, stream
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_spec import algorithms
+    from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.topologies import topologies
     from slidejoin.spec.window import CountWindow, TimeWindow
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aggregate",
+    "AggregateOverflowError",
     "ArgumentError",
     "ArgumentTypeError",
     "ConfigError",
@@ -59,6 +65,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingPackageError",
     "MultiJoin",
+    "Nearest",
     "NoIndexWarning",
     "PredicateError",
     "SchemaError",
@@ -79,6 +86,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "Aggregate": "slidejoin.spec.aggregate",
+    "AggregateOverflowError": "slidejoin.errors",
     "ArgumentError": "slidejoin.errors",
     "ArgumentTypeError": "slidejoin.errors",
     "ConfigError": "slidejoin.errors",
@@ -90,6 +99,7 @@ _HOME = {
     "MemoryLimitError": "slidejoin.errors",
     "MissingPackageError": "slidejoin.errors",
     "MultiJoin": "slidejoin.api.multi_join",
+    "Nearest": "slidejoin.spec.nearest",
     "NoIndexWarning": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "AggregateOverflowError",
     "ArgumentError",
     "ArgumentTypeError",
     "ConfigError",
@@ -58,6 +59,10 @@ class StateError(SlideJoinError, ValueError):
 
 class JoinClosedError(SlideJoinError, RuntimeError):
     """The join cannot take rows now: it is finished, or an iterator over its output is still open."""
+
+
+class AggregateOverflowError(SlideJoinError, OverflowError):
+    """A sum of an `Aggregate` has no room in its type; the message names the row and the column."""
 
 
 class FeedFullError(SlideJoinError, Full):

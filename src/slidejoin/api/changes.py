@@ -10,7 +10,8 @@ as the rows have the columns, `suffix`, `order`, `aliases`. A window may change 
   the watermark has advanced by as much as the side's length has grown. What a chunk of memory still holds of rows that
   had left is dropped, so that it does not depend on how rows were pushed.
 
-Joins that are not inner keep their window: which rows have a match by now depends on it. Lateness, the columns of event
+Joins that are not inner keep their window: which rows have a match by now depends on it; so do nearest matches and
+aggregates, whose right rows stay for as long as left rows wait for them. Lateness, the columns of event
 times, and the kind of window decide which rows were taken: they cannot change.
 """
 
@@ -84,10 +85,21 @@ def changed(config: JoinSpec, changes: Mapping[str, Any]) -> JoinSpec:
     given |= {"window": config.window} | dict(changes)
     if "aliases" in changes and "select" not in changes and config.select is not None:
         given["select"] = [_renamed(item, config.aliases, changes["aliases"]) for item in config.select]
-    new = make_join_spec(on=config.on, how=config.how, output=config.output, self_join=config.self_join, **given)
+    output = config.output if config.aggregate is None else config.aggregate
+    new = make_join_spec(
+        on=config.on, how=config.how, output=output, keep=config.keep, self_join=config.self_join, **given
+    )
     if config.topology is not None:
         config.topology.check_join(new.order, new.output)
     if new.window != config.window:
+        if config.deferred:
+            what = f"keep={config.keep!r}" if config.keep is not None else f"output={config.aggregate!r}"
+            msg = (
+                f"the snapshot is of a join with {what}, whose left rows wait for what the right rows of "
+                f"{config.window!r} bring; another window would need other right rows. "
+                f"{START_ANEW[0].upper()}{START_ANEW[1:]}"
+            )
+            raise StateError(msg)
         if config.how != "inner":
             msg = (
                 f"the snapshot is of a join with how={config.how!r}, of which it has which rows had a match in "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["PendingRows"]
@@ -87,7 +88,7 @@ class PendingRows:
     def keep(self, tables: Iterable[pa.Table]) -> None:
         """Take the newest rows; keep no more than a count window can show, in whole batches.
 
-        Of a join that outputs rows without a match all are kept: how these look is known with the other side's schema.
+        Of a join that outputs rows as they leave all are kept: how these look is known with the other side's schema.
         """
         for table in tables:
             if table.num_rows:
@@ -95,7 +96,7 @@ class PendingRows:
                 self._rows += table.num_rows
                 self.nbytes += table.nbytes
         window = self._config.window
-        if self.side is None or self.side in UNMATCHED[self._config.how]:
+        if self.side is None or self._leaves_behind:
             return
         if isinstance(window, CountWindow):
             while self.tables and self._rows - self.tables[0].num_rows >= window.size(self.side) + window.slide:
@@ -103,6 +104,11 @@ class PendingRows:
                 self.dropped += oldest.num_rows
                 self._rows -= oldest.num_rows
                 self.nbytes -= oldest.nbytes
+
+    @property
+    def _leaves_behind(self) -> bool:
+        """Whether the rows are output as they leave their window."""
+        return self.side in UNMATCHED[self._config.how] or (self.side == "left" and self._config.deferred)
 
     def check_names(self, side: Side, schema: pa.Schema) -> None:
         """Check that a side has the columns that the predicate, the window and the selection name.
@@ -118,6 +124,7 @@ class PendingRows:
             names.append(config.window.on(side))
         alias = config.aliases[0 if side == "left" else 1] + "."
         names += [item.removeprefix(alias) for item in config.select or () if item.startswith(alias)]
+        names += config.read_of(side)
         for name in names:
             if schema.names.count(name) != 1:
                 msg = f"the {side} side has no column {name!r}; it has {', '.join(schema.names) or 'no columns'}."
@@ -143,7 +150,7 @@ class PendingRows:
             rows[self.side] = pa.concat_tables(self.tables)
             # Counts of zero were put out before.
             for table in operator.push_iter(operator.prepare(rows)):
-                known += [table] if operator.join_type is not None and table.num_rows else []
+                known += [table] if self._leaves_behind and table.num_rows else []
         stats = operator.stats
         stats.rows_left, stats.rows_right = self.stats.rows_left, self.stats.rows_right
         stats.null_time_rows = self.stats.null_time_rows
@@ -151,7 +158,10 @@ class PendingRows:
 
     def finish(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
         """Return the waiting rows, if the join outputs rows without a match, with the columns that are known."""
-        side = self.side
+        side, aggregate = self.side, self._config.aggregate
+        if side == "left" and self._rows and aggregate is not None:
+            rows = pa.concat_tables(self.tables).select(self._chosen("left", schemas["left"]))
+            return with_nothing(rows, aggregate)
         if side not in UNMATCHED[self._config.how] or not self._rows:
             return self.empty(schemas)
         rows = pa.concat_tables(self.tables)
@@ -177,13 +187,22 @@ class PendingRows:
                 fields += [pa.field(name, schema.field(name).type) for name in self._chosen(side, schema)]
         if self._config.output == "count":
             fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
-        return empty_of(pa.schema(fields))
+        out = empty_of(pa.schema(fields))
+        return out if self._config.aggregate is None else with_nothing(out, self._config.aggregate)
 
     def _chosen(self, side: Side, schema: pa.Schema) -> list[str]:
-        if side == "right" and self._config.how in ONE_SIDED:
+        if side == "right" and (self._config.how in ONE_SIDED or self._config.aggregate is not None):
             return []
         if self._config.select is None:
             return list(schema.names)
         alias = self._config.aliases[0 if side == "left" else 1] + "."
         wanted = [item.removeprefix(alias) for item in self._config.select if item.startswith(alias)]
         return [name for name in wanted if name in schema.names]
+
+
+def with_nothing(rows: pa.Table, aggregate: Aggregate) -> pa.Table:
+    """Return left rows with their aggregates over no pairs; the types of most follow from the right schema."""
+    for one in aggregate.functions:
+        none = array_of(np.zeros(rows.num_rows, np.int64)) if one.function == "count" else pa.nulls(rows.num_rows)
+        rows = rows.append_column(one.name, none)
+    return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,10 +75,15 @@ class JoinState:
 
 def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     """Plan a join. This imports Numba, which is not needed before the schemas are known."""
+    from slidejoin.plan.deferred import bind_rule, with_condition  # noqa: PLC0415
     from slidejoin.plan.union_plan import plan_join  # noqa: PLC0415
 
+    rule = bind_rule(config, left, right) if config.deferred else None
+    if rule is not None:
+        # The rule says whether left rows without a pair are output.
+        config = replace(config, on=with_condition(config.on, rule), how="inner")
     # Codes grow with the texts that come, which no limit of memory foresees.
-    return plan_join(config, left, right, coded=config.memory_limit is None)
+    return plan_join(config, left, right, coded=config.memory_limit is None, rule=rule)
 
 
 def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -127,6 +132,9 @@ def save(state: JoinState) -> bytes:
             schema = operator.plan.kept_schema(side)
             rows = pa.concat_tables([empty_of(schema), *pieces])
             parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
+        if operator.deferred is not None:
+            header["deferred"], more = operator.deferred.saved()
+            parts += map(table_to_bytes, more)
         marks = {side: found for side in SIDES if (found := operator.matched(side)) is not None}
         header["matched"] = list(marks)
         parts += [np.packbits(found, bitorder="little").tobytes() for found in marks.values()]
@@ -217,6 +225,7 @@ def _load_windows(
     config, plan = state.config, plan_of(state.config, state.schemas["left"], state.schemas["right"])
     state.operator = operator = operator_of(plan, state.late)
     operator.load_clock(header["clock"])
+    waiting = [tables.pop() for _ in operator.deferred.schemas][::-1] if operator.deferred is not None else []
     if config.self_join:
         tables.append(tables[0])
     rows: dict[Side, LoadedRows] = {}
@@ -239,6 +248,8 @@ def _load_windows(
     operator.load(rows)
     for side in SIDES:
         _load_marks(operator, side, marks.get(side))
+    if operator.deferred is not None:
+        operator.deferred.load(header["deferred"], waiting, operator.clock)
     operator.stats.become(Stats(**header["stats"]))
 
 

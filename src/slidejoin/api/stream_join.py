@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Order, Output
+    from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.options import Options
     from slidejoin.spec.topologies import Topology
     from slidejoin.spec.window import Window
@@ -65,10 +67,11 @@ class StreamJoin:
         ``left_anti`` those that have none. The output of the last two has left columns alone. A row without a match is
         output by the arrival after which it can have none any more: in a count window the one that displaces it, in a
         time window the one that moves the watermark past its time plus its length; or by `finish`.
-    output : {"pairs", "count", "positions"}
+    output : {"pairs", "count", "positions"} or Aggregate
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
         then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
         rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
+        With an `Aggregate`, one row for each left row with aggregates over its pairs, put out as the row leaves.
     order : {"probe", "strict", "none"}
         Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
         rows' arrival; no promise.
@@ -97,6 +100,8 @@ class StreamJoin:
         any more, until it has rows again. Default: for ever.
     wall_clock : callable, optional
         Returns the seconds of the wall clock, for `idle_timeout`; default `time.monotonic`.
+    keep : Nearest, optional
+        Keep of each left row's pairs only the nearest ones: an as-of join. They are put out as the row leaves.
     schemas : pair of pyarrow.Schema, optional
         The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
         names when the first batch of each side comes, types when both sides have had one. Give them where a first batch
@@ -132,7 +137,7 @@ class StreamJoin:
         window: Window,
         *,
         how: JoinType = "inner",
-        output: Output = "pairs",
+        output: Output | Aggregate = "pairs",
         order: Order = "probe",
         select: Iterable[str] | None = None,
         suffix: str = "_right",
@@ -146,6 +151,7 @@ class StreamJoin:
         idle_timeout: str | timedelta | None = None,
         wall_clock: Callable[[], float] | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        keep: Nearest | None = None,
     ) -> None:
         config = make_join_spec(
             on=on,
@@ -164,6 +170,7 @@ class StreamJoin:
             late=late,
             idle_timeout=idle_timeout,
             wall_clock=wall_clock,
+            keep=keep,
         )
         self._state = JoinState(config)
         self._broken: str | None = None

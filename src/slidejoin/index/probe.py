@@ -131,9 +131,14 @@ class ProbeBatch:
         The same rows as prepared for their own side's index, where they may be sorted by key.
     around : pair of int, optional
         With `own`: a probe asks for the keys from its own less the first number to its own and the second.
+    since : (n,) int64, optional
+        The first stored ordinal that each sees, ascending, instead of `seen_from`. Indexes that go by `view` find rows
+        before it as well.
     """
 
-    __slots__ = ("_probes", "_ranges", "_seen_from", "around", "arrived", "first", "own", "rank", "self_join", "view")
+    __slots__ = (
+        "_probes", "_ranges", "_seen_from", "_since", "around", "arrived", "first", "own", "rank", "self_join", "view",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -147,7 +152,9 @@ class ProbeBatch:
         ranges: Callable[[], KeyRanges],
         own: Prepared | None = None,
         around: tuple[int, int] | None = None,
+        since: NDArray[np.int64] | None = None,
     ) -> None:
+        self._since = since
         self.first, self.arrived, self.rank, self.view, self.self_join = first, arrived, rank, view, self_join
         self.own, self.around = own, around
         self._seen_from = seen_from
@@ -184,7 +191,7 @@ class ProbeBatch:
                 ordinals=np.arange(self.first, self.first + len(self)),
                 lo=np.ascontiguousarray(ranges.lo),
                 hi=np.ascontiguousarray(ranges.hi),
-                seen_from=self._seen_from(seen_to),
+                seen_from=self._seen_from(seen_to) if self._since is None else self._since,
                 seen_to=seen_to,
                 aux_lo=ranges.aux_lo,
                 aux_hi=ranges.aux_hi,
@@ -197,7 +204,7 @@ class ProbeBatch:
         ranges = self.ranges.branches[number]
         return ProbeBatch(
             first=self.first, arrived=self.arrived, rank=self.rank, view=self.view, self_join=self.self_join,
-            seen_from=self._seen_from, ranges=lambda: ranges,
+            seen_from=self._seen_from, ranges=lambda: ranges, since=self._since,
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> ProbeBatch:
@@ -211,6 +218,7 @@ class ProbeBatch:
         return ProbeBatch(
             first=self.first + first, arrived=arrived, rank=self.rank[first:last], view=view,
             self_join=self.self_join, seen_from=self._seen_from, ranges=lambda: ranges,
+            since=None if self._since is None else self._since[first:last],
         )  # fmt: skip
 
     def seen_by_ends(self) -> tuple[int, int, int, int]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import Answer, Found
     from slidejoin.index.keys import Prepared, RowKeys
-    from slidejoin.index.probe import ProbeBatch
+    from slidejoin.index.nearest import NearestProbes, NearestRows
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.reduction import Channel, Reduced, ValuesOf
     from slidejoin.runtime.threads import Workers
 
 __all__ = ["Index", "Occupancy", "Probing", "Request", "SealedPart"]
@@ -160,6 +162,20 @@ class Index(ABC):
     @abstractmethod
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found | None:
         """Answer by counts if `probe` stopped early; None if the index continues from there instead."""
+
+    def nearest(self, asked: NearestProbes, workers: Workers) -> NearestRows | None:  # noqa: ARG002 - see sorted runs
+        """Return the nearest rows of probes; None of an index that does not order rows by their keys."""
+        return None
+
+    def reduced(
+        self,
+        probes: Probes,  # noqa: ARG002 - see sorted runs
+        channels: Sequence[Channel],  # noqa: ARG002
+        values: ValuesOf,  # noqa: ARG002
+        workers: Workers,  # noqa: ARG002
+    ) -> Reduced | None:
+        """Return reductions of the rows that probes have; None of an index that cannot but list them."""
+        return None
 
     def takes_order(self, *, counts: bool, only_counts: bool) -> bool:  # noqa: ARG002 - see the overriding ones
         """Tell whether a batch is better processed in the order of the probes' own keys, if these are `Prepared`."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.counts import CountTables
+from slidejoin.operator.deferred.path import DeferredPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.index_advisor import IndexAdvisor
@@ -96,16 +97,18 @@ class JoinOperator:
         self.topology = make_topology(plan, self.windows, workers, self.stats, memory)
         making = self.topology.make_index
         self._pair_advisor = PairAdvisor(plan)
-        self._pair_advisor.open &= algorithm is None
+        self._pair_advisor.open &= algorithm is None and plan.rule is None
         closing = self._pair_advisor.closing if self._pair_advisor.open else ()
-        marked = marked_sides(plan)
+        # Left rows that are answered as they leave are not looked for, and right ones wait for them.
+        at_once, marked = plan.rule is None, marked_sides(plan)
         left = SideWindow(
-            plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing, marked="left" in marked
-        )
+            plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing, indexed=at_once,
+            marked="left" in marked,
+        )  # fmt: skip
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
         right = SideWindow(
-            plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing,
+            plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing, bounded=at_once,
             marked="right" in marked,
         )  # fmt: skip
         self.windows |= {"left": left, "right": right}
@@ -117,11 +120,15 @@ class JoinOperator:
             plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory,
             self.join_type,
         )  # fmt: skip
-        self.fused = FusedPath(parts) if self.topology.fuses and FusedPath.serves(parts) else None
+        fuses = at_once and self.topology.fuses
+        self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
-        self.general = GeneralPath(parts)
+        self.deferred = None if at_once else DeferredPath(parts)
+        """The path of nearest matches and aggregates; None if pairs are put out as they are found."""
+        pairs = GeneralPath(parts)
+        self.general, self._output = pairs if self.deferred is None else self.deferred, pairs.output
         self._advisor = IndexAdvisor(plan)
-        self._advisor.open &= algorithm is None
+        self._advisor.open &= algorithm is None and at_once
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
@@ -194,8 +201,10 @@ class JoinOperator:
         self.clock = clock
         self.stats.null_time_rows += push.null_time_rows
         self.stats.late_rows += push.late_rows
-        if self.join_type is not None and push.marks is not None:
-            self.join_type.follow(clock)
+        if push.marks is not None:
+            for waiting in (self.join_type, self.deferred):
+                if waiting is not None:
+                    waiting.follow(clock)
         if self._late is not None and push.left_out is not None:
             self._late.add(push.left_out)
         return push
@@ -231,9 +240,14 @@ class JoinOperator:
             self._commit(begin, self.clock.watermark if own_clock else watermark)
 
     def finish(self) -> Iterator[pa.Table]:
-        """Yield the rows that are still in the window and have no match, if the join type outputs them."""
+        """Yield what is put out of the rows that are still in the window, in bounded tables.
+
+        These are rows that have no match, if the join type outputs them, or the answers of left rows that wait.
+        """
         if self.join_type is not None:
             yield from self._put_out(self.join_type, *self.join_type.remaining())
+        if self.deferred is not None:
+            yield from self.deferred.remaining()
 
     def unmatched(self, since: Mapping[Side, int | None], until: Mapping[Side, int | None]) -> Iterator[pa.Table]:
         """Yield the rows of a span of event times that have no match, if the join type outputs them.
@@ -255,7 +269,7 @@ class JoinOperator:
         self, join_type: JoinTypeOutput, left: NDArray[np.int64], right: NDArray[np.int64]
     ) -> Iterator[pa.Table]:
         self._count_joined(join_type)
-        yield from self.general.output.tables(left, right)
+        yield from self._output.tables(left, right)
 
     @property
     def taken(self) -> tuple[int, ...]:
@@ -284,6 +298,8 @@ class JoinOperator:
             self._count_joined(self.join_type)
         elif self._counting:
             self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
+        elif self.deferred is not None:
+            return  # the path counts the pairs of left rows that it answers
         elif self.plan.layout.punctuated:
             self.stats.pairs += out.column(PUNCTUATION.names[0]).null_count
         else:
@@ -325,6 +341,8 @@ class JoinOperator:
         one, two = left.rows_seen - of_left, right.rows_seen - of_right
         if slide > 1:
             one, two = one - one % slide, two - two % slide
+        if self.deferred is not None:
+            two = self.deferred.oldest_right(max(two, 0))
         if self._self_join:
             one = two = min(one, two)
         if one > 0:
@@ -338,6 +356,8 @@ class JoinOperator:
         if scope is None:
             return
         oldest = {side: scope.oldest(side, watermark) for side in SIDES}
+        if self.deferred is not None:
+            oldest["right"] -= self.deferred.longer
         for side in SIDES:
             # A self-join keeps its rows once, as long as either of its roles needs them.
             rows = min(oldest.values()) if self.plan.config.self_join else oldest[side]
@@ -457,6 +477,8 @@ class JoinOperator:
             for side in SIDES:
                 source = "left" if self.plan.config.self_join else side
                 total += self.windows[side].growth(self.ingest.held(source, tables[source]), closely=closely)
+            if self.deferred is not None:
+                total += self.deferred.growth({side: tables[side].num_rows for side in SIDES})
             if self.join_type is not None:
                 total += self.join_type.growth({side: table.num_rows for side, table in tables.items()})
             if total <= room:
@@ -487,6 +509,7 @@ class JoinOperator:
             for name, figure in self._watermarks.figures(self.clock).items():
                 setattr(self.stats, name, figure)
         self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.codes is None else self.codes.nbytes)
+        self.stats.window_bytes += 0 if self.deferred is None else self.deferred.nbytes
         if self.join_type is not None:
             self.stats.window_bytes += self.join_type.nbytes
         return self.stats

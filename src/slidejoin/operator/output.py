@@ -243,11 +243,11 @@ class PairOutput:
             left, right = found.write(first, last)
             counts = found.counts[first:last] if with_slots else NO_ROWS
         if self._filter is not None and left.size:
-            return self._passing(self._filter, left, right, counts, first)
+            return self.passing(self._filter, left, right, counts, first)
         with self.stats.step("write"):
             return left, right, np.repeat(np.arange(first, first + counts.size), counts)
 
-    def _passing(
+    def passing(
         self,
         condition: BoundFilter,
         left: NDArray[np.int64],

@@ -60,8 +60,9 @@ class KeptColumns:
         bound: BoundPredicate,
         scope: Scope | None,
         schemas: tuple[pa.Schema, pa.Schema],
+        others: Mapping[Side, Iterable[str]] | None = None,
     ) -> dict[Side, KeptColumns]:
-        """Return the columns of both sides.
+        """Return the columns of both sides; `others` are read besides.
 
         Raises
         ------
@@ -72,6 +73,7 @@ class KeptColumns:
         found: dict[Side, KeptColumns] = {}
         for side, schema in zip(SIDES, schemas, strict=True):
             needed = {name for one in sides[side] for name in (*layout.names(one), *bound.columns(one))}
+            needed.update(name for one in sides[side] for name in (others or {}).get(one, ()))
             if scope is not None:
                 needed.update(scope.columns(side))
             codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}

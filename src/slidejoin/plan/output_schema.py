@@ -72,10 +72,12 @@ class Layout:
         *,
         how: JoinType = "inner",
         punctuated: bool = False,
+        added: Sequence[pa.Field[Any]] | None = None,
     ) -> Layout:
         """Decide names from the whole schemas: left columns, then right columns, a name that both have with the suffix.
 
         Semi and anti joins have left columns alone. All fields may be NULL, whatever the fields of the sides say.
+        With `added` columns, of aggregates, there are the left ones and these.
 
         Raises
         ------
@@ -95,8 +97,11 @@ class Layout:
         lacking = tuple(other(side) for side in UNMATCHED[how]) + (("right",) if how == "left_semi" else ())
         if output == "positions":
             return Layout((), POSITIONS, output, punctuated, lacking)
+        if added is not None:
+            every = [column for column in every if column[0] == "left"]
         chosen = every if select is None else _selected(select, every, aliases, how)
         extra = ("side", "match_count") if output == "count" else tuple(PUNCTUATION.names) if punctuated else ()
+        extra += tuple(field.name for field in added or ())
         names = [*extra, *(out for _, _, out in chosen)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -109,6 +114,7 @@ class Layout:
         fields = [pa.field(out, by_side[side].field(name).type) for side, name, out in chosen]
         if output == "count":
             fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
+        fields += added or ()
         return Layout(tuple(chosen), pa.schema(fields), output, punctuated, lacking)
 
     def names(self, side: Side) -> list[str]:
@@ -120,6 +126,11 @@ class Layout:
         tables = {"left": left, "right": right}
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table(arrays, self.schema, left.num_rows)
+
+    def aggregates(self, left: pa.Table, found: Sequence[pa.Array[Any]]) -> pa.Table:
+        """Lay out one row for each left row: its columns, and what was `found` for the aggregates."""
+        arrays = [left.column(name) for _, name, _ in self.columns]
+        return _table([*arrays, *(pa.chunked_array([one]) for one in found)], self.schema, left.num_rows)
 
     def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array[Any], matches: pa.Array[Any]) -> pa.Table:
         """Lay out one row for each arrival: its side, the columns of both (NULL for the other), its number of pairs."""

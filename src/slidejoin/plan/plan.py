@@ -12,6 +12,7 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
+from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.explanation import explained_join_type, explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.plan.deferred import DeferredRule
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter, BoundPredicate
@@ -111,6 +113,8 @@ class Plan:
         Whether two ranges, or a composite key and a range, are the keys of the planar index.
     columns : dict from side to KeptColumns
         What the windows hold.
+    rule : DeferredRule or None
+        What is put out of a left row as it leaves; None if pairs are put out as they are found.
     """
 
     config: JoinSpec
@@ -123,6 +127,7 @@ class Plan:
     composite: Composite | None
     planar: bool
     columns: dict[Side, KeptColumns]
+    rule: DeferredRule | None = None
 
     def schema(self, side: Side) -> pa.Schema:
         """Whole schema of that side's batches."""
@@ -245,11 +250,12 @@ class Plan:
         asked = self.config.algorithm
         if asked != "auto":
             return asked
-        if self.axis is None:
+        # Of rows that leave together, neighbours by key are looked for one after the other.
+        if self.axis is None or self.rule is not None:
             return "planar" if self.planar else "bi_sort"
         return "band_cells"
 
-    def _why(self, used: IndexTerms) -> str:
+    def _why(self, used: IndexTerms) -> str:  # noqa: PLR0911 - one case each
         if used != self.index_terms(self.algorithm):
             other = "the same index on other terms" if used.algorithm == self.algorithm else ALGORITHMS[self.algorithm]
             return f"measured to be faster than {other} in this join"
@@ -257,6 +263,8 @@ class Plan:
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
         if self.algorithm == "planar":
             return "two comparisons are ranges, both of which are indexed: a probe costs what it finds"
+        if self.rule is not None:
+            return "left rows are looked for together, as they leave, and sorted runs answer neighbours at once"
         if self.axis is not None:
             return f"{self.axis.why}: a probe reads one or two cells, and rows are neither sorted nor merged"
         if _shape(self.terms[0]) == "all":
@@ -283,6 +291,7 @@ class Plan:
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
                 f"window: {config.window}",
                 *explained_join_type(config),
+                *([] if self.rule is None else [f"output: {self.rule.label}"]),
                 *([] if topology is None else [f"topology: {topology}"]),
                 f"index: {ALGORITHMS[used.algorithm]}",
                 f"because {self._why(used)}",
@@ -310,6 +319,7 @@ def make_plan(
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
     scope: Scope | None = None,
+    rule: DeferredRule | None = None,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
@@ -324,6 +334,8 @@ def make_plan(
         Whether equal texts are found by codes, which whoever takes rows then gives them.
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
+    rule : DeferredRule, optional
+        What is put out of a left row as it leaves.
 
     Raises
     ------
@@ -334,6 +346,7 @@ def make_plan(
     layout = Layout.of(
         left, right, config.select, config.suffix, config.aliases, config.output, how=config.how,
         punctuated=config.topology is not None and config.topology.punctuates,
+        added=None if rule is None else rule.fields,
     )  # fmt: skip
     bound = bind(config.on, left, right, coded=coded)
     scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
@@ -343,14 +356,18 @@ def make_plan(
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))
+    nearest = rule if isinstance(rule, NearestRule) else None
+    if nearest is not None and _shape(numbered[0][0]) != "equality":
+        # A walk from a value outwards needs rows in the order of these values.
+        numbered.sort(key=lambda pair: not nearest.orders(pair[0]))
     structure = STRUCTURES.get(config.algorithm)
     planar = config.algorithm == "planar" or (
-        config.algorithm == "auto" and suits_planar([term for term, _ in numbered], fixed=_fixed)
+        config.algorithm == "auto" and nearest is None and suits_planar([term for term, _ in numbered], fixed=_fixed)
     )
     if planar or (structure is not None and structure.two_terms):
         numbered = in_planar_order(numbered)
     terms, places = zip(*numbered, strict=True)
-    composite = _composite(config, terms)
+    composite = _composite(config, terms, nearest)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
     axes = cell_axes(narrow, config.window)
     if config.algorithm == "band_cells" and axes is None:
@@ -366,11 +383,11 @@ def make_plan(
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    columns = KeptColumns.of(config, layout, bound, scope, (left, right))
-    return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns)
+    columns = KeptColumns.of(config, layout, bound, scope, (left, right), None if rule is None else rule.columns)
+    return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns, rule)
 
 
-def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:
+def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | None) -> Composite | None:
     """Return which terms are one key together: all equalities, and the narrowest range that the index can answer."""
     structure, shapes = STRUCTURES.get(config.algorithm), {"band", "ranges"}
     if structure is not None and structure.equality_only:
@@ -378,13 +395,14 @@ def _composite(config: JoinSpec, terms: Sequence[Term]) -> Composite | None:
     elif config.algorithm == "band_cells":
         shapes = {"fixed"}
     equal = tuple(place for place, term in enumerate(terms) if _shape(term) == "equality")
-    # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group.
+    # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group. Before them the one in
+    # whose order rows are nearest.
     beside = [
-        (not _fixed(term), place)
+        (nearest is None or not nearest.orders(term), not _fixed(term), place)
         for place, term in enumerate(terms)
         if _shape(term) in shapes or (_fixed(term) and "fixed" in shapes)
     ]
-    chosen = min(beside)[1] if equal and beside else None
+    chosen = min(beside)[-1] if equal and beside else None
     if len(equal) + (chosen is not None) < 2:  # noqa: PLR2004 - two are together
         return None
     return Composite(equal, all(terms[place].exact for place in equal), chosen)

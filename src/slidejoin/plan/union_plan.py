@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.index.cells.band_cells import Axis
     from slidejoin.index.keys import RowKeys
     from slidejoin.index.probe import KeyRanges
+    from slidejoin.plan.deferred import DeferredRule
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter
@@ -196,6 +197,7 @@ class UnionPlan(Plan):
             f"{config.how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
             *explained_join_type(config),
+            *([] if self.rule is None else [f"output: {self.rule.label}"]),
             *([] if topology is None else [f"topology: {topology}"]),
             f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is put out once",
             *([] if seen is None else [f"measured: {seen}"]),
@@ -205,7 +207,8 @@ class UnionPlan(Plan):
             lines.append(f"branch {number + 1}: {first.partition(' join on ')[2]}")
             # What the whole join says once.
             rest = rest[len(explained_join_type(config)) :]
-            lines += [f"  {line}" for line in rest if not line.startswith("filter on candidate pairs")]
+            shared = ("filter on candidate pairs", "output: ")
+            lines += [f"  {line}" for line in rest if not line.startswith(shared)]
         left = self.filter(self.loose)
         if left is not None:
             lines.append(f"filter on candidate pairs: {to_sql(left.expr, config.aliases)}")
@@ -229,6 +232,7 @@ def plan_join(
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
     scope: Scope | None = None,
+    rule: DeferredRule | None = None,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
 
@@ -238,18 +242,18 @@ def plan_join(
     if len(found) > 1:
         try:
             parts = tuple(
-                make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded, scope=scope)
+                make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
                 for on in found
             )
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope)
+            return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
         auto = replace(config, algorithm="auto", options=None)
-        whole = make_plan(auto, left, right, numbers=numbers, coded=coded, scope=scope)
+        whole = make_plan(auto, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
         columns = dict(whole.columns)
         for part in parts:
             columns = {side: one.with_codes(part.columns[side].codes) for side, one in columns.items()}
         return UnionPlan(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
-            False, columns, parts,  # noqa: FBT003 - the plan without branches
+            False, columns, rule, parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
-    return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope)
+    return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)

@@ -290,6 +290,12 @@ class Payload:
                 found.append((chunk.base, chunk.end - chunk.base))
         return found
 
+    def holds(self, ordinals: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which rows are kept, by their ordinals (n,) int64."""
+        ends = np.array([end for first, count in self.stretches for end in (first, first + count)], np.int64)
+        inside: NDArray[np.bool_] = np.searchsorted(ends, ordinals, side="right") % 2 == 1
+        return inside
+
     def first(self, otherwise: int) -> int:
         """Return the ordinal of the oldest row kept, `otherwise` if there is none."""
         return next((chunk.base for chunk in self.chunks if chunk.base < chunk.end), otherwise)

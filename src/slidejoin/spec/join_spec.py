@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
+from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import JOIN_TYPES, LATE, ORDERS, OUTPUTS
+from slidejoin.spec.nearest import Nearest
 from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
-from slidejoin.spec.topologies import topology_of
+from slidejoin.spec.topologies import Shared, topology_of
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from slidejoin.predicate import Expr, Expression
+    from slidejoin.sides import Side
     from slidejoin.spec.join_options import JoinType, Late, Order, Output
     from slidejoin.spec.topologies import Topology
 
@@ -43,7 +46,13 @@ def algorithms() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSpec:
-    """A join without its schemas; see `slidejoin.StreamJoin` for what each field means."""
+    """A join without its schemas; see `slidejoin.StreamJoin` for what each field means.
+
+    Attributes
+    ----------
+    aggregate : Aggregate or None
+        What was given as `output`, which is "pairs" then.
+    """
 
     on: Expr
     window: Window
@@ -62,6 +71,21 @@ class JoinSpec:
     late: Late = "drop"
     idle_timeout: Span | None = None
     wall_clock: Callable[[], float] | None = None
+    keep: Nearest | None = None
+    aggregate: Aggregate | None = None
+
+    @property
+    def deferred(self) -> bool:
+        """Whether a left row is put out once, as it leaves: its nearest matches, or the aggregates of all."""
+        return self.keep is not None or self.aggregate is not None
+
+    def read_of(self, side: Side) -> list[str]:
+        """Return the columns of a side that nearest matches or aggregates read."""
+        names = [] if self.keep is None else [self.keep.names(self.aliases)[side == "right"]]
+        if self.aggregate is not None and side == "right":
+            found = [one.column_name(self.aliases) for one in self.aggregate.functions]
+            names += [name for name in found if name is not None]
+        return names
 
     def shown(self) -> str:
         """Return the call that makes such a join, without what is left as it is by default."""
@@ -74,7 +98,8 @@ class JoinSpec:
                 value = self.options
             if isinstance(value, (tuple, Span)):
                 value = str(value) if isinstance(value, Span) else list(value)
-            given.append(f"{option.name}={value!r}")
+            name = "output" if option.name == "aggregate" else option.name
+            given.append(f"{name}={value!r}")
         return f"StreamJoin({', '.join(given)})"
 
     def to_json(self) -> dict[str, Any]:
@@ -95,6 +120,10 @@ class JoinSpec:
             plain["late"] = self.late
         if self.idle_timeout is not None:
             plain["idle_timeout"] = self.idle_timeout.nanoseconds
+        if self.keep is not None:
+            plain["keep"] = self.keep.to_json()
+        if self.aggregate is not None:
+            plain["aggregate"] = self.aggregate.to_json()
         return plain
 
     @staticmethod
@@ -119,6 +148,8 @@ class JoinSpec:
                 aliases=(str(data["aliases"][0]), str(data["aliases"][1])),
                 late=one_of("late", data.get("late", "drop"), LATE),
                 idle_timeout=None if data.get("idle_timeout") is None else Span(int(data["idle_timeout"])),
+                keep=None if data.get("keep") is None else Nearest.from_json(data["keep"]),
+                aggregate=None if data.get("aggregate") is None else Aggregate.from_json(data["aggregate"]),
                 **others,
             )
         except (KeyError, TypeError, IndexError, ArgumentError) as error:
@@ -144,6 +175,7 @@ def make_join_spec(
     late: object = "drop",
     idle_timeout: object = None,
     wall_clock: object = None,
+    keep: object = None,
 ) -> JoinSpec:
     """Check what the user gave and return it in one form.
 
@@ -161,7 +193,10 @@ def make_join_spec(
             "sj.TimeWindow('10 minutes', on='ts')"
         )
         raise ArgumentTypeError(msg)
+    aggregate, output = (output, "pairs") if isinstance(output, Aggregate) else (None, output)
     how = one_of("how", how, JOIN_TYPES)
+    if keep is not None or aggregate is not None:
+        _check_deferred_type(how, keep, aggregate)
     self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
         msg = f"suffix must be text such as '_right', got {shown(suffix)}"
@@ -195,6 +230,8 @@ def make_join_spec(
         )
         raise ArgumentError(msg)
     order, spread = one_of("order", order, ORDERS), topology_of(topology)
+    if keep is not None or aggregate is not None:
+        _check_deferred(keep, aggregate, output, spread, (aliases[0], aliases[1]))
     if spread is not None:
         spread.check_join(order, output, how)
     return JoinSpec(
@@ -215,6 +252,8 @@ def make_join_spec(
         late=late,
         idle_timeout=_idle_timeout(idle_timeout, window, self_join=self_join),
         wall_clock=wall_clock_of(wall_clock),
+        keep=keep if isinstance(keep, Nearest) else None,
+        aggregate=aggregate,
     )
 
 
@@ -254,6 +293,49 @@ def wall_clock_of(given: object) -> Callable[[], float] | None:
         msg = f"wall_clock must be a function that returns seconds, such as time.monotonic; got {shown(given)}"
         raise ArgumentTypeError(msg)
     return given
+
+
+def _check_deferred(
+    keep: object, aggregate: Aggregate | None, output: str, topology: Topology | None, aliases: tuple[str, str]
+) -> None:
+    """Refuse what does not go together with nearest matches or aggregates."""
+    if keep is not None and not isinstance(keep, Nearest):
+        msg = f"keep must be sj.Nearest('l.ts', 'r.ts'), got {shown(keep)}"
+        raise ArgumentTypeError(msg)
+    if keep is not None and aggregate is not None:
+        msg = (
+            f"keep={keep!r} chooses pairs and output={aggregate!r} sums up all of them; give one of the two. Nearest "
+            "matches can be aggregated from what the join puts out"
+        )
+        raise ArgumentError(msg)
+    if output == "count":
+        msg = (
+            f"output='count' counts the pairs that each arrival produces, and keep={keep!r} puts out pairs only as "
+            "their left row leaves; use output='pairs' or 'positions', or output=sj.Aggregate(n='count')"
+        )
+        raise ArgumentError(msg)
+    if topology is not None and not isinstance(topology, Shared):
+        what = "keep=" if keep is not None else "output=sj.Aggregate"
+        msg = f"topology={topology.name!r} spreads pairs over cores as they arrive; {what} needs topology='auto'"
+        raise ArgumentError(msg)
+    if keep is not None:
+        keep.names(aliases)
+    for one in aggregate.functions if aggregate is not None else ():
+        one.column_name(aliases)
+
+
+def _check_deferred_type(how: JoinType, keep: object, aggregate: Aggregate | None) -> None:
+    """Refuse join types that do not go together with nearest matches or aggregates."""
+    if how in ("inner", "left"):
+        return
+    if aggregate is not None:
+        msg = (
+            f"how={how!r} does not go with output={aggregate!r}, which puts out each left row once, with or without "
+            "pairs; leave how out"
+        )
+    else:
+        msg = f"how={how!r} does not go with keep={shown(keep)}; use how='inner' or how='left'"
+    raise ArgumentError(msg)
 
 
 def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:

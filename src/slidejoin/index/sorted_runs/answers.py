@@ -30,32 +30,53 @@ if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["TOGETHER", "CountedInRuns", "FoundInRuns", "count_ascending", "order_of", "write_ascending", "write_few"]
+__all__ = [
+    "TOGETHER",
+    "CountedInRuns",
+    "FoundInRuns",
+    "count_ascending",
+    "order_of",
+    "runs_table",
+    "write_ascending",
+    "write_few",
+]
 
 ranges_pool = ArrayPool(np.int64, kept=8)
 kept_pool = ArrayPool(np.uint32, kept=8)
 
 
 class FoundInRuns:
-    """The ranges found by `BiSortIndex.search`, and how many rows of each are matches."""
+    """The ranges found by `BiSortIndex.search`, and how many rows of each are matches.
 
-    __slots__ = ("_lines", "_order", "_probes", "_ranges", "_runs", "_table", "candidates", "counts")
+    Attributes
+    ----------
+    table : (runs, FIELDS) int64
+    ranges : (n, k * runs) int64
+        Where each begins and ends in each run, ``start << 32 | end``, a line for each probe in the `order`.
+    order : (n,) int32
+    candidates : int
+        Rows in all ranges.
+    counts : (n,) int64
+        Matches of each probe.
+    """
+
+    __slots__ = ("_lines", "_probes", "_runs", "candidates", "counts", "order", "ranges", "table")
 
     def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
         self._probes = probes
         self._runs = runs  # keeps the memory that the table points to
-        self._table = _table(runs, checks)
-        self._ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
-        self._order = order_of(probes.lo, probes.hi, runs)
+        self.table = runs_table(runs, checks)
+        self.ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
+        self.order = order_of(probes.lo, probes.hi, runs)
         sums = np.empty(columns, np.int64)
-        find_ranges(self._table, probes.lo, probes.hi, self._order, self._ranges, sums)
+        find_ranges(self.table, probes.lo, probes.hi, self.order, self.ranges, sums)
         self.candidates = int(sums.sum())
         for r, run in enumerate(runs):
             if checks[r] == CHECK_SEEN:
-                self._table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
+                self.table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
-        count_matches(self._table, self._ranges, self._order, *probes.checks, self.counts)
+        count_matches(self.table, self.ranges, self.order, *probes.checks, self.counts)
         self._lines: NDArray[np.int32] | None = None
 
     bounds: tuple[int, ...] = ()
@@ -64,17 +85,17 @@ class FoundInRuns:
     @property
     def in_ranges(self) -> FoundInRuns | None:
         """The answer itself if candidates need no check but by ordinals, see `Found`."""
-        return self if (self._table[:, CHECKS] < CHECK_AUX).all() else None
+        return self if (self.table[:, CHECKS] < CHECK_AUX).all() else None
 
     @property
     def lines(self) -> NDArray[np.int32]:
         """The line of each probe in the table of ranges, (n,) int32."""
         if self._lines is None:
             n = len(self._probes)
-            lines = self._order
+            lines = self.order
             if n > IN_ORDER:
                 lines = np.empty(n, np.int32)
-                lines[self._order] = np.arange(n, dtype=np.int32)
+                lines[self.order] = np.arange(n, dtype=np.int32)
             self._lines = lines
         return self._lines
 
@@ -86,7 +107,7 @@ class FoundInRuns:
         asked = self._probes
         described = np.empty(SIDE, np.int64)
         described[:] = (
-            address_of(self._table), self._table.shape[0], address_of(self._ranges), self._ranges.shape[1],
+            address_of(self.table), self.table.shape[0], address_of(self.ranges), self.ranges.shape[1],
             address_of(self.lines), address_of(asked.seen_from), address_of(asked.seen_to),
             address_of(asked.ordinals), address_of(slots),
         )  # fmt: skip
@@ -99,9 +120,9 @@ class FoundInRuns:
         asked, n = self._probes, len(self._probes)
         # All probes are taken by their keys again, part of them in arrival order.
         whole = (first, last) == (0, n)
-        which = self._order if whole else self.lines
+        which = self.order if whole else self.lines
         fill(
-            self._table, self._ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
+            self.table, self.ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
             first, last, places, probes, stored,
         )  # fmt: skip
 
@@ -115,7 +136,7 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     order = order_of(probes.lo, probes.hi, runs)
     kept, places = kept_pool.take(_room(n, FEW)), np.empty(n, np.int32)
     counts = into.counts[into.done : into.done + n]
-    size = find_few(_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
+    size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
     if size < 0:
         return False
     into.room(into.total + size + LANES)
@@ -129,8 +150,8 @@ def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions
     own, n = probes.run, probes.run.size
     kept, spots = kept_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
     size = find_ascending(
-        _table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank, probes.view,
-        kept, spots,
+        runs_table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank,
+        probes.view, kept, spots,
     )  # fmt: skip
     if size >= 0:
         into.room(size + LANES)
@@ -170,13 +191,14 @@ def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -
     own, n = probes.run, probes.run.size
     checked = [run for run, check in zip(runs, checks, strict=True) if check]
     ranges, counts = words_pool.take(len(checked) * n).reshape(len(checked), n), np.empty(n, np.int64)
-    tally(_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
+    tally(runs_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
     for line, run in zip(ranges, checked, strict=True):
         run.sights.count(probes, run.base, line, counts)
     return counts
 
 
-def _table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+def runs_table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
+    """Return the lines of runs for kernels, (runs, FIELDS) int64, with the checks of candidates in each."""
     table = np.array([run.line for run in runs], np.int64).reshape(len(runs), FIELDS)
     table[:, CHECKS] = checks
     return table

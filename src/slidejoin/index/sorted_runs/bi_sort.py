@@ -29,22 +29,26 @@ from slidejoin.index.sorted_runs.growth import runs_growth
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.levels import best_levels
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
+from slidejoin.index.sorted_runs.nearest_rows import nearest_rows
 from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.reach import Reach
+from slidejoin.index.sorted_runs.reduced_rows import parts_of, reduced_rows
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.spec.options import BiSort as BiSortOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.nearest import NearestProbes, NearestRows
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
+    from slidejoin.index.reduction import Channel, Reduced, ValuesOf
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
@@ -303,6 +307,17 @@ class BiSortIndex(Index):
         found = FoundInRuns(probes, *self._reached(probes))
         self.counted, self.apart = True, found.candidates > WIDE * len(probes)
         return found
+
+    def nearest(self, asked: NearestProbes, workers: Workers) -> NearestRows:
+        """Walk from each probe's own value outwards, see `Index`."""
+        return nearest_rows(asked, *self._reached(asked.probes), workers)
+
+    def reduced(self, probes: Probes, channels: Sequence[Channel], values: ValuesOf, workers: Workers) -> Reduced:
+        """Reduce by trees beside the runs, see `Index`."""
+        parts = parts_of(probes, workers)
+        # The newest rows stay apart, so that larger runs are seen as a whole.
+        self.counted = self.apart = True
+        return reduced_rows(parts, [self._reached(part) for part in parts], channels, values, workers)
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.

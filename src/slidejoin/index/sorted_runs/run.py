@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.reduction import Channel
+    from slidejoin.index.sorted_runs.value_tree import ValueTree
+
 __all__ = [
     "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",
     "words_pool",
@@ -93,7 +96,7 @@ class Run:
 
     __slots__ = (
         "_ages", "_directory", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min",
-        "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "wide", "words",
+        "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "trees", "wide", "words",
     )  # fmt: skip
 
     def __init__(
@@ -147,6 +150,8 @@ class Run:
         self._looked_at = 0
         self._making = Lock()
         self._sights: Visibility | None = None
+        self.trees: dict[Channel, ValueTree] = {}
+        """Values of the rows that were asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the run as named arrays, from which `from_arrays` restores it."""
@@ -256,7 +261,9 @@ class Run:
     def nbytes(self) -> int:
         """Bytes of the arrays, without the room for others that lent memory may have."""
         wide = 0 if self.wide is None else self.wide.nbytes
-        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide + self.nbytes_of_ages)
+        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide + self.nbytes_of_ages) + sum(
+            tree.nbytes for tree in self.trees.values()
+        )
 
     @property
     def nbytes_of_ages(self) -> int:

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.answer import FoundPositions
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.index.protocol import Request
 from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.multiway.widening import rank_probes
-from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
-from slidejoin.operator.ingest.arrival import numbers
 from slidejoin.operator.multiway.gathering import gathered
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
+from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.multiway.multi_plan import NOTHING
 from slidejoin.plan.multiway.scope import NEWEST, UNTIL
 from slidejoin.predicate.expression.streams import stream_and_name, wide_name
 from slidejoin.rows.arrow_buffers import array_of, by_name
-from slidejoin.rows.widths import Widths
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -29,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Answer
     from slidejoin.operator.multiway.partial import Partial
     from slidejoin.operator.multiway.stream_window import StepIndex, StreamWindow
+    from slidejoin.operator.probe_candidates import ProbeCandidates
     from slidejoin.plan.multiway.multi_plan import MultiPlan
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.rows.widths import TableLimit
@@ -39,8 +35,6 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
 
 __all__ = ["Prober", "SeenRows"]
-
-NO_PROBES = np.empty(0, np.int64)
 
 
 class SeenRows(NamedTuple):
@@ -95,7 +89,7 @@ class Prober:
                             part.with_found(stored, found.positions, link.window.index.floor, self._memory)
                         )
                     continue
-                for places, ordinals in self._written(found):
+                for places, ordinals in written(found.of, self._limit):
                     kept = (places, ordinals)
                     if condition is not None:
                         holds = self._holds(link, condition, part, *kept)
@@ -112,7 +106,7 @@ class Prober:
                 if condition is None:
                     _add(into, part.producers[found.first : found.first + found.of.slots], found.of.counts)
                     continue
-                for places, ordinals in self._written(found):
+                for places, ordinals in written(found.of, self._limit):
                     holds = self._holds(link, condition, part, places, ordinals)
                     into += np.bincount(part.producers[places[holds]], minlength=into.size)
 
@@ -172,53 +166,11 @@ class Prober:
 
     # -- candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, link: StepIndex, batch: ProbeBatch, *, only_counts: bool) -> Iterator[_Candidates]:
+    def _candidates(self, link: StepIndex, batch: ProbeBatch, *, only_counts: bool) -> Iterator[ProbeCandidates]:
         """Yield the candidates of all probes in turn."""
-        index, rows = link.window.index, len(batch)
-        slots = numbers(rows)
-        answer = self._answer(link, batch, 0, only_counts=only_counts)
-        positions = answer.positions
-        if positions is None or positions.done < rows:
-            ranges = answer.ranges
-            if ranges is None:
-                with link.lock:
-                    ranges = index.ranges(batch, self._alone)
-            if ranges is not None:
-                whole = RangeCandidates(rows, self._alone, self._memory)
-                whole.add("left", slots, ranges)
-                yield _Candidates(0, whole, None)
-                return
-        first = 0
-        while first < rows and positions is not None:
-            # Up to the first probe for which there was no room.
-            last = positions.done
-            of = PositionCandidates(
-                {"left": (slots, positions, 0, index.floor), "right": (NO_PROBES, FoundPositions(), 0, 0)},
-                first, last, self._alone, self._memory,
-            )  # fmt: skip
-            yield _Candidates(first, of, positions)
-            first = last
-            if first < rows:
-                positions = self._answer(link, batch, first, only_counts=only_counts).positions
-
-    def _answer(self, link: StepIndex, batch: ProbeBatch, start: int, *, only_counts: bool) -> Answer:
-        request = Request(start, len(batch), only_counts, only_counts, self._alone, lasting=True)
-        with link.lock:
-            probing = link.window.index.probe(batch, request)
-        for task in probing.tasks:
-            task()
-        return probing.answer()
-
-    def _written(self, found: _Candidates) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the candidates as (places of wide rows, ordinals of stored rows), no more than the limit at once."""
-        of, most = found.of, self._limit.rows
-        stops = [of.slots]
-        if of.total > most:
-            stops = self._limit._replace(rows=of.slots, nbytes=most).stops(Widths(of.slots, 0, of.counts))
-        first = 0
-        for last in stops if of.total else []:
-            yield of.write(first, last)
-            first = last
+        return candidates_of(
+            link.window.index, batch, self._alone, self._memory, only_counts=only_counts, lock=link.lock
+        )
 
     def _holds(
         self,
@@ -247,14 +199,6 @@ class Prober:
             }
             kept[cut] = condition.holds(left, {} if right is None else by_name(right), cut.stop - cut.start)
         return kept
-
-
-class _Candidates(NamedTuple):
-    """Candidates of consecutive probes, and the first of these; also as they were found, where these are positions."""
-
-    first: int
-    of: RangeCandidates | PositionCandidates
-    positions: FoundPositions | None
 
 
 def _add(into: NDArray[np.int64], producers: NDArray[np.int64], counts: NDArray[np.int64]) -> None:

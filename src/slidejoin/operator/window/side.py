@@ -75,6 +75,10 @@ class SideWindow:
         Places of terms whose ranges may be closed, each with the term that closes them.
     make_index : callable
         Makes an empty index, see `slidejoin.operator.topology.protocol`.
+    indexed : bool, default True
+        Whether the rows are looked for by their keys; if not, the index stays empty.
+    bounded : bool, default True
+        Whether a count window says how many rows there are at most; if not, they stay until the operator expires them.
     marked : bool, default False
         Whether it is marked which rows have a match.
 
@@ -102,6 +106,8 @@ class SideWindow:
         algorithm: str = "bi_sort",
         closing: Sequence[tuple[int, int]] = (),
         make_index: Callable[[str, Keyspace, Occupancy], Index] = make_index,
+        indexed: bool = True,
+        bounded: bool = True,
         marked: bool = False,
     ) -> None:
         self.plan = plan
@@ -112,7 +118,8 @@ class SideWindow:
         self.merge = merge
         self.rows_seen = 0
         window = plan.config.window
-        self._capacity = window.size(side) if isinstance(window, CountWindow) else None
+        self._capacity = window.size(side) if isinstance(window, CountWindow) and bounded else None
+        self._indexed = indexed
         self.distances = Distances(plan.terms, side, closing)
         self.chosen = plan.index_terms(algorithm)
         self.layout: KeyLayout = plan.key_layout(side, self.chosen)
@@ -173,6 +180,9 @@ class SideWindow:
         `times` are their event times in ticks, (n,) int64.
         """
         if table.num_rows == 0:
+            return
+        if not self._indexed:
+            self.hold(table, first, None if times is None else int(times.max()))
             return
         prepared = self.take(table, times, first, prepared)
         # The right window of a self-join holds rows that the left one has taken.
@@ -350,7 +360,7 @@ class SideWindow:
         The exact computation also uses the rows' keys, which takes some 100 ns a row.
         """
         keys = None
-        if closely:
+        if closely and self._indexed:
             of_terms = term_keys(self.plan, self.side, table)
             if self.layout.fits(of_terms):
                 rows = self.layout.rows(of_terms)
@@ -358,6 +368,8 @@ class SideWindow:
         held = 0 if self.shared else self.payload.growth(table)
         if self.matched is not None:
             held += self.matched.growth(self.rows_seen, table.num_rows)
+        if not self._indexed:
+            return held
         return held + self.index.growth(self._occupancy(), table.num_rows, keys)
 
     @property

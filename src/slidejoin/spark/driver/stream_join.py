@@ -201,6 +201,12 @@ def wired_join(
     if config.how != "inner":
         msg = f"how={config.how!r} is not in this version; on Spark use how='inner'"
         raise SparkJoinError(msg)
+    if config.aggregate is not None:
+        msg = (
+            f"output={config.aggregate!r} is for the embedded StreamJoin; on Spark use output='count', or "
+            "output='pairs' and group its rows by match_time and the left columns"
+        )
+        raise SparkJoinError(msg)
     if config.output == "positions":
         msg = (
             "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "

@@ -1,0 +1,65 @@
+"""The nearest rows of a chain of sorted runs: one search in each run, and a walk from there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.nearest import NearestRows
+from slidejoin.index.sorted_runs.answers import order_of, runs_table
+from slidejoin.kernels.sorted_runs.nearest import BASE_VALUE, DIMENSION, DOUBLES, MASK, SHAPE, choose_nearest
+from slidejoin.kernels.sorted_runs.ranging import find_ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.nearest import NearestProbes
+    from slidejoin.index.sorted_runs.run import Run
+    from slidejoin.runtime.threads import Workers
+
+__all__ = ["nearest_rows"]
+
+SMALLEST_PART = 1 << 10
+"""Probes from which on a further thread pays."""
+
+
+def nearest_rows(asked: NearestProbes, runs: list[Run], checks: list[int], workers: Workers) -> NearestRows:
+    """Return the nearest rows of probes; `checks` says which checks candidates of each run need.
+
+    Expected O(n * (runs + k)).
+    """
+    n = len(asked.probes)
+    found = NearestRows(np.zeros(n, np.int64), np.empty((n, asked.k), np.int64))
+    below, above = asked.below, asked.above
+    if not runs or (below is None and above is None):
+        return found
+    table, shape = runs_table(runs, checks), np.empty(SHAPE, np.int64)
+    shape[[MASK, BASE_VALUE, DIMENSION, DOUBLES]] = asked.place
+    order = order_of(asked.probes.lo, np.minimum(asked.split, asked.probes.hi)[:1], runs)
+    parts = max(1, min(workers.threads, n // SMALLEST_PART))
+
+    def take(part: int) -> None:
+        # Neighbours by key, which read the same lines of a run.
+        own = order[n * part // parts : n * (part + 1) // parts]
+        choose_nearest(
+            table, _places(table, below, own), _places(table, above, own), own, *asked.probes.checks[:2], asked.own,
+            *asked.probes.checks[2:], asked.values, shape, found.counts, found.ordinals,
+        )  # fmt: skip
+
+    workers.run([partial(take, part) for part in range(parts)])
+    return found
+
+
+def _places(
+    table: NDArray[np.int64], keys: tuple[NDArray[np.int64], NDArray[np.int64]] | None, order: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Return where ranges of keys begin and end in all runs, a line for each probe in that order; none without keys."""
+    runs = table.shape[0]
+    if keys is None:
+        return np.empty((0, runs), np.int64)
+    places = np.empty((order.size, runs), np.int64)
+    lo, hi = (np.ascontiguousarray(ends) for ends in keys)
+    find_ranges(table, lo, hi, order, places, np.empty(runs, np.int64))
+    return places

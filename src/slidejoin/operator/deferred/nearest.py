@@ -1,0 +1,265 @@
+"""Nearest matches of left rows: chosen from their pairs, merged with what was chosen before, and put out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.operator.deferred.matches import Matches
+from slidejoin.operator.deferred.nearest_search import NearestSearch
+from slidejoin.operator.deferred.right_rows import NOBODY, FoldedRows
+from slidejoin.plan.deferred import NearestRule
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate, truth
+from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.deferred.intervals import Intervals
+    from slidejoin.operator.parts import JoinParts
+
+__all__ = ["Chosen", "NearestAnswers", "nearest_first"]
+
+NO_ROWS = np.empty(0, np.int64)
+
+PAIR_BYTES = 16
+
+
+class Chosen(NamedTuple):
+    """The right rows that are chosen for some left rows so far, best first.
+
+    Attributes
+    ----------
+    counts : (n,) int64
+        How many each left row has.
+    right : (total,) int64
+        Their ordinals, one left row after the other.
+    """
+
+    counts: NDArray[np.int64]
+    right: NDArray[np.int64]
+
+    @staticmethod
+    def none(rows: int) -> Chosen:
+        """Return what is chosen for rows without a pair."""
+        return Chosen(np.zeros(rows, np.int64), NO_ROWS)
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The left row of each, (total,) int64."""
+        return np.repeat(np.arange(self.counts.size), self.counts)
+
+    def part(self, first: int, last: int) -> Chosen:
+        """Return what is chosen for rows first…last-1."""
+        begin, count = int(self.counts[:first].sum()), int(self.counts[first:last].sum())
+        return Chosen(self.counts[first:last], self.right[begin : begin + count])
+
+    def at(self, places: NDArray[np.int64]) -> Chosen:
+        """Return what is chosen for these rows, in this order."""
+        counts = self.counts[places]
+        begins = (np.cumsum(self.counts) - self.counts)[places]
+        return Chosen(counts, np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())).of(
+            self.right
+        )
+
+    def of(self, right: NDArray[np.int64]) -> Chosen:
+        """Return these numbers as places in an array of ordinals."""
+        return Chosen(self.counts, right[self.right])
+
+    def behind(self, more: Chosen) -> Chosen:
+        """Return these rows and, behind them, further ones."""
+        return Chosen(np.concatenate([self.counts, more.counts]), np.concatenate([self.right, more.right]))
+
+
+class NearestAnswers:
+    """Answers left rows with their nearest matches; those that were folded are kept until their row leaves.
+
+    Parameters
+    ----------
+    parts : JoinParts
+    """
+
+    def __init__(self, parts: JoinParts) -> None:
+        rule = parts.plan.rule
+        assert isinstance(rule, NearestRule)  # noqa: S101 - see `DeferredPath`
+        self._rule, self._parts = rule, parts
+        self._matches, self._search = Matches(parts), NearestSearch.of(parts)
+        names = dict.fromkeys([*parts.plan.layout.names("right"), rule.right])
+        kept = parts.plan.kept_schema("right")
+        schema = pa.schema([kept.field(name) for name in names])
+        self._right = FoldedRows(schema, parts.windows["right"].payload)
+        self._folded, self._first = Chosen.none(0), 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was folded."""
+        return self._right.nbytes + self._folded.counts.nbytes + self._folded.right.nbytes
+
+    @property
+    def most_rows(self) -> int:
+        """Left rows that are answered at once at most."""
+        return max(self._parts.limit.rows // self._rule.k, 1)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def tables(self, left: Intervals, order: NDArray[np.int64] | None) -> Iterator[pa.Table]:
+        """Answer left rows and yield the output, rows in the `order` of their places, (n,) int64, if that is given."""
+        chosen, rows = self._chosen(left), left.rows
+        if order is not None:
+            chosen, rows = chosen.at(order), rows[order]
+        one, two = rows[chosen.places], chosen.right
+        self._parts.stats.pairs += two.size
+        if self._rule.outer:
+            alone = np.flatnonzero(chosen.counts == 0)
+            self._parts.stats.unmatched_left += alone.size
+            at = (np.cumsum(chosen.counts) - chosen.counts)[alone]
+            one, two = np.insert(one, at, rows[alone]), np.insert(two, at, NOBODY)
+        if one.size:
+            yield from self._output(one, two)
+
+    def _chosen(self, left: Intervals) -> Chosen:
+        """Return the nearest matches of left rows in their intervals, and of what was folded."""
+        if not left.rows.size:
+            return Chosen.none(0)
+        table, found = self._matches.probing(left), [(NO_ROWS, NO_ROWS)]
+        rows = None if self._search is None else self._search.rows(left, table)
+        if rows is not None:
+            some = np.arange(self._rule.k) < rows.counts[:, None]
+            found.append((np.repeat(np.arange(left.rows.size), rows.counts), rows.ordinals[some]))
+        else:
+            for places, right in self._matches.of(left, table):
+                found.append(self._first_of(left.rows, places, right))
+        old = self._folded_of(left.rows)
+        found.append((old.places, old.right))
+        places, right = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        if sum(one.size > 0 for one, _ in found) > 1:
+            places, right = self._first_of(left.rows, places, right)
+        return Chosen(np.bincount(places, minlength=left.rows.size), right)
+
+    def _first_of(
+        self, rows: NDArray[np.int64], places: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return of pairs, (n,) int64, the first k of each left row, by place, nearest first."""
+        rule, n = self._rule, places.size
+        if n == 0:
+            return places, right
+        with self._parts.stats.step("filter"):
+            values = self._parts.windows["left"].payload.take([rule.left], rows[places])
+            others = self._right.take([rule.right], right)
+            return nearest_first(
+                rule, places, right, ColumnsBySide({"left": by_name(values), "right": by_name(others)})
+            )
+
+    def _output(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[pa.Table]:
+        """Yield the output rows of pairs, (n,) int64 ordinals, within the limit of a table."""
+        plan, limit = self._parts.plan, self._parts.limit
+        if plan.config.output == "positions":
+            step = limit.most_rows(PAIR_BYTES)
+            for start in range(0, left.size, step):
+                two = right[start : start + step]
+                nobody = two == NOBODY
+                ordinals: pa.Array[Any] = pa.array(two, mask=nobody) if nobody.any() else array_of(two)
+                yield pa.Table.from_arrays([array_of(left[start : start + step]), ordinals], schema=plan.layout.schema)
+            return
+        names = {side: plan.layout.names(side) for side in ("left", "right")}
+        payload = self._parts.windows["left"].payload
+        step = limit.most_rows(payload.width(names["left"]))
+        for start in range(0, left.size, step):
+            with self._parts.stats.step("payload"):
+                gathered = payload.gather(names["left"], left[start : start + step])
+            for cut, table in self._right.tables(names["right"], right[start : start + step], limit, gathered.widths):
+                yield plan.layout.pairs(gathered.table(cut.start, cut.stop), table)
+
+    # -- what was folded -----------------------------------------------------------------------------------------------
+
+    def _folded_of(self, rows: NDArray[np.int64]) -> Chosen:
+        """Return what was folded of left rows, ascending."""
+        if not self._folded.counts.size:
+            return Chosen.none(rows.size)
+        first, last = (int(at) for at in np.searchsorted(rows, (self._first, self._first + self._folded.counts.size)))
+        found = self._folded.at(rows[first:last] - self._first)
+        return Chosen.none(first).behind(found).behind(Chosen.none(rows.size - last))
+
+    def fold(self, left: Intervals, end: int) -> None:
+        """Choose among the right rows before `end` for all left rows that wait, so that they may leave the window."""
+        chosen = Chosen.none(0)
+        for first in range(0, left.rows.size, self.most_rows):
+            chosen = chosen.behind(self._chosen(left.part(first, first + self.most_rows)))
+        self._right.keep(chosen.right, end)
+        self._folded, self._first = chosen, int(left.rows[0]) if left.rows.size else 0
+
+    def forget(self, ordinal: int) -> None:
+        """Forget the left rows before that ordinal."""
+        gone = min(max(ordinal - self._first, 0), self._folded.counts.size)
+        if gone:
+            # Views: the memory goes with the last of them, or with the next fold.
+            self._folded = self._folded.part(gone, self._folded.counts.size)
+            self._first += gone
+        if not self._folded.right.size and self._right.ordinals.size:
+            self._right.keep(NO_ROWS, self._right.end)
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def saved(self) -> tuple[dict[str, int], list[pa.Table]]:
+        """Return what was folded, as numbers and tables."""
+        numbers = {"first": self._first, "end": self._right.end}
+        counts = pa.table({"count": array_of(np.ascontiguousarray(self._folded.counts))})
+        right = pa.table({"right": array_of(np.ascontiguousarray(self._folded.right))})
+        ordinals = pa.table({"ordinal": array_of(self._right.ordinals)})
+        return numbers, [counts, right, ordinals, self._right.table]
+
+    def load(self, numbers: Mapping[str, int], tables: list[pa.Table]) -> None:
+        """Take what `saved` returned."""
+        counts, right, ordinals = (np.asarray(table.column(0)).astype(np.int64) for table in tables[:3])
+        self._folded, self._first = Chosen(counts, right), int(numbers["first"])
+        self._right.ordinals, self._right.end = ordinals, int(numbers["end"])
+        self._right.table = tables[3].cast(self._right.table.schema)
+
+    @property
+    def schemas(self) -> list[pa.Schema]:
+        """The schemas of the saved tables."""
+        numbers = [pa.schema([(name, pa.int64())]) for name in ("count", "right", "ordinal")]
+        return [*numbers, empty_of(self._right.table.schema).schema]
+
+
+def nearest_first(
+    rule: NearestRule, places: NDArray[np.int64], right: NDArray[np.int64], columns: ColumnsBySide
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return of pairs the first k of each place: places ascending, nearest first.
+
+    Parameters
+    ----------
+    rule : NearestRule
+    places : (n,) int64
+        The left row of each pair.
+    right : (n,) int64
+        Ordinals of the right rows.
+    columns : ColumnsBySide
+        The two columns for each pair.
+    """
+    n = places.size
+    with np.errstate(all="ignore"):
+        distance = evaluate(rule.distance, columns)
+    below, equal = truth(rule.below, columns, n), truth(rule.equal, columns, n)
+    data: NDArray[Any] = np.broadcast_to(distance.data, (n,))
+    if data.dtype == object:
+        data = np.unique(data, return_inverse=True)[1].reshape(n)
+    known = np.ones(n, np.bool_) if distance.valid is None else np.broadcast_to(distance.valid, (n,)).copy()
+    if data.dtype.kind == "f":
+        # Of equal infinities the difference is NaN, and the distance 0.
+        data = np.where(equal, 0.0, data)
+        known &= ~np.isnan(data)
+    if not known.all():
+        places, right, data, below = places[known], right[known], data[known], below[known]
+    order = np.lexsort((-right, ~below, data, places))
+    places, right = places[order], right[order]
+    starts = (
+        np.flatnonzero(np.concatenate([np.ones(1, np.bool_), places[1:] != places[:-1]])) if places.size else NO_ROWS
+    )
+    rank = np.arange(places.size) - np.repeat(starts, np.diff(np.append(starts, places.size)))
+    first = rank < rule.k
+    return places[first], right[first]

@@ -1,0 +1,233 @@
+"""The path of joins that put a left row out once, as it leaves: its nearest matches, or aggregates of all.
+
+::
+
+    slice ─▶ left rows wait, right rows are inserted ─▶ which left rows leave? ─▶ answers ─▶ tables
+                                                                                    │
+                                          too many right rows ─▶ fold ──────────────┘
+
+Arriving rows are not probed with. The pairs of a left row are the right rows in an interval of ordinals: from the first
+one that it saw as it came to the last one that came before it left; in a time window those in time scope. So one search
+as it leaves finds what the earlier and the later right rows would have found one by one.
+
+Right rows stay as long as a waiting left row has them in its interval. Where left rows come slowly, or not at all,
+that would be without end: then all waiting left rows are answered over the right rows so far, these answers are kept,
+and the right rows that no row to come can see are dropped (`DeferredPath.fold`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import StateError
+from slidejoin.operator.deferred.aggregates import AggregateAnswers
+from slidejoin.operator.deferred.intervals import Intervals, WaitingRows
+from slidejoin.operator.deferred.nearest import NearestAnswers
+from slidejoin.operator.window.departures import departures_of
+from slidejoin.plan.deferred import NearestRule
+from slidejoin.rows.arrow_buffers import array_of
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.ingest.arrival import Clock
+    from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.parts import JoinParts
+    from slidejoin.sides import Side
+
+__all__ = ["DeferredPath"]
+
+FOLDED_FROM = 2
+"""Right rows are folded once the window holds so many times the rows that it needs at even rates."""
+
+LEAST_KEPT = 1 << 12
+"""Right rows up to which nothing is folded, however small the window is."""
+
+
+class DeferredPath:
+    """Inserts any slice of arrivals, and answers the left rows that leave with them, see above.
+
+    Parameters
+    ----------
+    parts : JoinParts
+    """
+
+    def __init__(self, parts: JoinParts) -> None:
+        plan = parts.plan
+        self._parts, self._windows = parts, parts.windows
+        self._answers: NearestAnswers | AggregateAnswers = (
+            NearestAnswers(parts) if isinstance(plan.rule, NearestRule) else AggregateAnswers(parts)
+        )
+        window = plan.config.window
+        self._counted = window if isinstance(window, CountWindow) else None
+        departures = departures_of(plan, ("left",))
+        assert departures is not None  # noqa: S101 - None only where rows carry numbers, on Spark
+        self._departures = departures
+        self._waiting = WaitingRows()
+
+    # -- a slice -------------------------------------------------------------------------------------------------------
+
+    def run(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> Generator[pa.Table]:  # noqa: ARG002 - as of `GeneralPath`
+        """Insert the rows of a slice with ordinals from `first` on, and yield the answers of left rows that leave."""
+        self._insert(part, first)
+        left, order = self._leaving(part, first)
+        try:
+            yield from self._tables(left, order)
+        finally:
+            self._forget()
+
+    def insert(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> None:  # noqa: ARG002 - see `run`
+        """Only insert the rows: answers of left rows that leave with them are no longer needed."""
+        self._insert(part, first)
+        self._leaving(part, first)
+        self._forget()
+
+    def _insert(self, part: Push, first: dict[Side, int]) -> None:
+        source: Side = "left" if self._parts.plan.config.self_join else "right"
+        with self._parts.stats.step("insert"):
+            self._windows["left"].append(part.tables["left"], part.times["left"], first["left"])
+            self._windows["right"].append(part.tables[source], part.times[source], first["right"])
+            if self._counted is not None:
+                rank = part.arrivals.left_rank
+                before = first["right"] + rank
+                if not self._parts.plan.config.self_join:
+                    before -= np.arange(rank.size)
+                self._waiting.append(self._parts.plan.seen_from("right", before))
+
+    def _leaving(self, part: Push, first: dict[Side, int]) -> tuple[Intervals, NDArray[np.int64] | None]:
+        """Return the left rows that leave with a slice, ascending, and in which order they leave if that is another."""
+        ranks, _, rows = self._departures.arrive(part.arrivals, part.times, first, marks=part.marks)
+        if self._counted is None:
+            ascending = bool((rows[1:] > rows[:-1]).all())
+            order = None if ascending else np.argsort(rows)
+            return self._timed(rows if order is None else rows[order]), None if order is None else _inverse(order)
+        since = self._waiting.take_before(int(rows[-1]) + 1) if rows.size else rows
+        if self._parts.plan.config.self_join:
+            until = first["left"] + np.searchsorted(part.arrivals.left_rank, ranks, side="right")
+        else:
+            until = first["right"] + np.searchsorted(part.arrivals.right_rank, ranks)
+        return Intervals(rows, since, until), None
+
+    def _timed(self, rows: NDArray[np.int64]) -> Intervals:
+        """Return the intervals of left rows of a time window: all right rows, of which the time scope is a term."""
+        right = self._windows["right"]
+        return Intervals(rows, np.full(rows.size, right.first), np.full(rows.size, right.rows_seen))
+
+    def _tables(self, left: Intervals, order: NDArray[np.int64] | None) -> Generator[pa.Table]:
+        most, rows = self._answers.most_rows, left.rows.size
+        if order is None:
+            for first in range(0, rows, most):
+                yield from self._answers.tables(left.part(first, first + most), None)
+            return
+        for first in range(0, rows, most):
+            places = order[first : first + most]
+            ascending = np.argsort(places)
+            yield from self._answers.tables(left.at(places[ascending]), _inverse(ascending))
+
+    def _forget(self) -> None:
+        if self._counted is not None:
+            self._answers.forget(self._waiting.first)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def remaining(self) -> Generator[pa.Table]:
+        """Yield the answers of the left rows that have not left, by ordinal."""
+        left = self._windows["left"]
+        rows = np.sort(self._departures.remaining("left", left.rows_seen))
+        if self._counted is None:
+            yield from self._tables(self._timed(rows), None)
+            return
+        until = np.full(rows.size, self._windows["right"].rows_seen)
+        yield from self._tables(Intervals(rows, self._waiting.since, until), None)
+
+    # -- right rows that stay ------------------------------------------------------------------------------------------
+
+    def oldest_right(self, visible: int) -> int:
+        """Return the first right row that has to stay in a count window; rows to come see those from `visible` on.
+
+        Where too many would stay, those before `visible` are folded.
+        """
+        waiting, window = self._waiting.since, self._counted
+        oldest = min(visible, int(waiting[0])) if waiting.size else visible
+        if oldest == visible or window is None:
+            return oldest
+        needed = window.left + window.right + 2 * window.slide
+        if self._windows["right"].rows_seen - oldest > max(FOLDED_FROM * needed, LEAST_KEPT):
+            self.fold(visible)
+            return visible
+        return oldest
+
+    def fold(self, end: int) -> None:
+        """Answer all left rows that wait over the right rows before `end`, and keep these answers."""
+        since = self._waiting.since
+        rows = np.arange(self._waiting.first, self._waiting.end)
+        self._answers.fold(Intervals(rows, np.minimum(since, end), np.full(rows.size, end)), end)
+        self._waiting.begin_at(end)
+
+    @property
+    def longer(self) -> int:
+        """How many ticks right rows stay longer than in other joins of a time window: until no left row waits."""
+        scope = self._parts.plan.scope
+        return 0 if scope is None else scope.length("left")
+
+    # -- state and figures ---------------------------------------------------------------------------------------------
+
+    def follow(self, clock: Clock) -> None:
+        """Go on from another clock, see `Departures.follow`."""
+        self._departures.follow(clock)
+
+    def start_at(self, ordinal: int) -> None:
+        """Give the first left row that ordinal."""
+        self._waiting.start_at(ordinal)
+
+    def saved(self) -> tuple[dict[str, Any], list[pa.Table]]:
+        """Return what the rows of the windows do not tell, as numbers and tables."""
+        numbers, tables = self._answers.saved()
+        since = pa.table({"since": array_of(np.ascontiguousarray(self._waiting.since))})
+        return {"waiting": self._waiting.first, "folded": numbers}, [since, *tables]
+
+    def load(self, numbers: Mapping[str, Any], tables: list[pa.Table], clock: Clock) -> None:
+        """Take what `saved` returned; the windows have their rows again.
+
+        Raises
+        ------
+        StateError
+            If the tables are not those of these windows.
+        """
+        found, expected = [table.schema for table in tables], self.schemas
+        waiting, left = int(numbers["waiting"]), self._windows["left"].rows_seen
+        rows = 0 if self._counted is None else left - self._counted.first("left", left)
+        if found != expected or (tables[0].num_rows, waiting) not in ((rows, left - rows), (0, 0)):
+            msg = f"the rows that wait differ from the join's: {tables[0].num_rows} from {waiting} on, of {left}"
+            raise StateError(msg)
+        self._departures.load(self._windows, clock)
+        self._waiting.start_at(waiting)
+        self._waiting.append(np.asarray(tables[0].column(0)).astype(np.int64))
+        self._answers.load(numbers["folded"], tables[1:])
+
+    @property
+    def schemas(self) -> list[pa.Schema]:
+        """The schemas of the saved tables."""
+        return [pa.schema([("since", pa.int64())]), *self._answers.schemas]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows of the windows do not take."""
+        return self._departures.nbytes + self._waiting.nbytes + self._answers.nbytes
+
+    def growth(self, rows: Mapping[Side, int]) -> int:
+        """Return by how many bytes so many rows of each side make it grow at most, unless rows fold."""
+        return self._departures.growth(rows) + rows["left"] * self._waiting.since.itemsize
+
+
+def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each place went: the permutation that undoes another one."""
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(order.size)
+    return inverse

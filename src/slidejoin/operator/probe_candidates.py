@@ -1,0 +1,117 @@
+"""The candidates of probes of one window, where no other side's probes are answered with them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slidejoin.index.answer import FoundPositions
+from slidejoin.index.protocol import Request
+from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
+from slidejoin.operator.ingest.arrival import numbers
+from slidejoin.rows.widths import Widths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Answer
+    from slidejoin.index.probe import ProbeBatch
+    from slidejoin.index.protocol import Index
+    from slidejoin.rows.widths import TableLimit
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.runtime.threads import Workers
+
+__all__ = ["ProbeCandidates", "candidates_of", "written"]
+
+NO_PROBES = np.empty(0, np.int64)
+
+
+class ProbeCandidates(NamedTuple):
+    """Candidates of consecutive probes, and the first of these; also as they were found, where these are positions.
+
+    A slot is a probe, counted from the first; the left ordinals of candidates are places of probes in the batch.
+    """
+
+    first: int
+    of: RangeCandidates | PositionCandidates
+    positions: FoundPositions | None
+
+
+def candidates_of(
+    index: Index,
+    batch: ProbeBatch,
+    workers: Workers,
+    memory: ArrayPool,
+    *,
+    only_counts: bool = False,
+    lock: AbstractContextManager[object] | None = None,
+) -> Iterator[ProbeCandidates]:
+    """Yield the candidates of all probes of a batch, whose first ordinal is 0, in turn.
+
+    Parameters
+    ----------
+    index : Index
+        Of the window that is probed.
+    batch : ProbeBatch
+    workers, memory : Workers, ArrayPool
+        What candidates are found and written by, and into what.
+    only_counts : bool
+        Whether only their numbers are needed.
+    lock : context manager, optional
+        Held while the index is asked, where several threads ask it.
+    """
+    rows, held = len(batch), nullcontext() if lock is None else lock
+
+    def answer(start: int) -> Answer:
+        request = Request(start, rows, only_counts, only_counts, workers, lasting=True)
+        with held:
+            probing = index.probe(batch, request)
+        for task in probing.tasks:
+            task()
+        return probing.answer()
+
+    slots, found = numbers(rows), answer(0)
+    positions = found.positions
+    if positions is None or positions.done < rows:
+        ranges = found.ranges
+        if ranges is None:
+            with held:
+                ranges = index.ranges(batch, workers)
+        if ranges is not None:
+            whole = RangeCandidates(rows, workers, memory)
+            whole.add("left", slots, ranges)
+            yield ProbeCandidates(0, whole, None)
+            return
+    first = 0
+    while first < rows and positions is not None:
+        # Up to the first probe for which there was no room.
+        last = positions.done
+        of = PositionCandidates(
+            {"left": (slots, positions, 0, index.floor), "right": (NO_PROBES, FoundPositions(), 0, 0)},
+            first, last, workers, memory,
+        )  # fmt: skip
+        yield ProbeCandidates(first, of, positions)
+        first = last
+        if first < rows:
+            positions = answer(first).positions
+
+
+def written(
+    of: RangeCandidates | PositionCandidates, limit: TableLimit
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield candidates as (places of probes, ordinals of stored rows), all of a probe at once.
+
+    No more than the limit has rows at once, unless they are of one probe.
+    """
+    stops = [of.slots]
+    if of.total > limit.rows:
+        stops = limit._replace(rows=of.slots, nbytes=limit.rows).stops(Widths(of.slots, 0, of.counts))
+    first = 0
+    for last in stops if of.total else []:
+        yield of.write(first, last)
+        first = last
