@@ -60,8 +60,10 @@ class KeptColumns:
         bound: BoundPredicate,
         scope: Scope | None,
         schemas: tuple[pa.Schema, pa.Schema],
+        *,
+        everything: bool = False,
     ) -> dict[Side, KeptColumns]:
-        """Return the columns of both sides.
+        """Return the columns of both sides; with `everything` all, whether they are needed or not.
 
         Raises
         ------
@@ -72,6 +74,8 @@ class KeptColumns:
         found: dict[Side, KeptColumns] = {}
         for side, schema in zip(SIDES, schemas, strict=True):
             needed = {name for one in sides[side] for name in (*layout.names(one), *bound.columns(one))}
+            if everything:
+                needed.update(schema.names)
             if scope is not None:
                 needed.update(scope.columns(side))
             codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}

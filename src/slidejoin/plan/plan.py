@@ -309,6 +309,7 @@ def make_plan(
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
     scope: Scope | None = None,
+    everything: bool = False,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
@@ -323,6 +324,8 @@ def make_plan(
         Whether equal texts are found by codes, which whoever takes rows then gives them.
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
+    everything : bool
+        Whether windows keep all columns that are given, also those that are neither output nor compared.
 
     Raises
     ------
@@ -365,7 +368,7 @@ def make_plan(
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    columns = KeptColumns.of(config, layout, bound, scope, (left, right))
+    columns = KeptColumns.of(config, layout, bound, scope, (left, right), everything=everything)
     return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns)
 
 

@@ -225,6 +225,7 @@ def plan_join(
     numbers: tuple[str, str] | None = None,
     coded: bool = False,
     scope: Scope | None = None,
+    everything: bool = False,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
 
@@ -234,13 +235,21 @@ def plan_join(
     if len(found) > 1:
         try:
             parts = tuple(
-                make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded, scope=scope)
+                make_plan(
+                    replace(config, on=on),
+                    left,
+                    right,
+                    numbers=numbers,
+                    coded=coded,
+                    scope=scope,
+                    everything=everything,
+                )
                 for on in found
             )
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope)
+            return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope, everything=everything)
         auto = replace(config, algorithm="auto", options=None)
-        whole = make_plan(auto, left, right, numbers=numbers, coded=coded, scope=scope)
+        whole = make_plan(auto, left, right, numbers=numbers, coded=coded, scope=scope, everything=everything)
         columns = dict(whole.columns)
         for part in parts:
             columns = {side: one.with_codes(part.columns[side].codes) for side, one in columns.items()}
@@ -248,4 +257,4 @@ def plan_join(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
             False, columns, parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
-    return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope)
+    return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope, everything=everything)

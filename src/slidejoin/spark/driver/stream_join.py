@@ -157,7 +157,7 @@ def stream_join(
         compile_ahead(spec.cache)
     with workers_run_this_python(session):
         joined = pipeline(frames, spec, result_type(frames, plan, spec))
-    if not streaming or not spec.times:
+    if not streaming or spec.numbered:
         return joined
     # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
     return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
@@ -200,10 +200,10 @@ def wired_join(
         check_order(frames, order_by)
     chosen = None if select is None else len(config.select or ())
     buckets = buckets_of(partitions, left.sparkSession)
-    plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
-    spec = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
+    bound = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
+    spec = wired(bound, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
     check_names(frames, spec)
-    return frames, plan, spec
+    return frames, bound.plan, spec
 
 
 def check_order_by(window: Window, order_by: object) -> None:
