@@ -11,9 +11,10 @@ from slidejoin.errors import PredicateError, nearest
 from slidejoin.operator.stats import Stats
 from slidejoin.plan.output_schema import POSITIONS
 from slidejoin.predicate import columns_of
-from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.arrow_buffers import array_of, empty_of
 from slidejoin.rows.held_types import held, released
 from slidejoin.rows.reorder import rows_at
+from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -75,14 +76,19 @@ class PendingRows:
         return pa.Table.from_arrays([*columns, pa.array(np.zeros(rows, np.int64))], schema=out.schema)
 
     def keep(self, tables: Iterable[pa.Table]) -> None:
-        """Take the newest rows; keep no more than a count window can show, in whole batches."""
+        """Take the newest rows; keep no more than a count window can show, in whole batches.
+
+        Of a join that outputs rows without a match all are kept: how these look is known with the other side's schema.
+        """
         for table in tables:
             if table.num_rows:
                 self.tables.append(table)
                 self._rows += table.num_rows
                 self.nbytes += table.nbytes
         window = self._config.window
-        if isinstance(window, CountWindow) and self.side is not None:
+        if self.side is None or self.side in UNMATCHED[self._config.how]:
+            return
+        if isinstance(window, CountWindow):
             while self.tables and self._rows - self.tables[0].num_rows >= window.size(self.side) + window.slide:
                 oldest = self.tables.pop(0)
                 self.dropped += oldest.num_rows
@@ -101,11 +107,15 @@ class PendingRows:
                 msg = f"the {side} side has no column {name!r}; it has {', '.join(schema.names) or 'no columns'}."
                 raise PredicateError(msg + nearest(name, schema.names))
 
-    def operator(self, plan: Plan) -> JoinOperator:
-        """Return an operator that has taken the waiting rows, with the same ordinals."""
+    def operator(self, plan: Plan) -> tuple[JoinOperator, list[pa.Table]]:
+        """Return an operator that has taken the waiting rows, with the same ordinals, and what they have produced.
+
+        These are rows that have left a count window without a match, of a join that outputs them.
+        """
         from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - loads Numba, which waiting rows do not need
 
         operator = JoinOperator(plan)
+        known: list[pa.Table] = []
         if self.side is not None and self.tables:
             operator.windows[self.side].start_at(self.dropped)
             if plan.config.self_join:
@@ -115,12 +125,28 @@ class PendingRows:
                 "right": empty_of(plan.schema("right")),
             }
             rows[self.side] = pa.concat_tables(self.tables)
-            for _ in operator.push_iter(operator.prepare(rows)):
-                pass
+            known += operator.push_iter(operator.prepare(rows))
         stats = operator.stats
         stats.rows_left, stats.rows_right = self.stats.rows_left, self.stats.rows_right
         stats.null_time_rows = self.stats.null_time_rows
-        return operator
+        return operator, known
+
+    def finish(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
+        """Return the waiting rows, if the join outputs rows without a match, with the columns that are known."""
+        side = self.side
+        if side not in UNMATCHED[self._config.how] or not self._rows:
+            return self.empty(schemas)
+        rows = pa.concat_tables(self.tables)
+        if side == "left":
+            self.stats.unmatched_left += rows.num_rows
+        else:
+            self.stats.unmatched_right += rows.num_rows
+        if self._config.output == "positions":
+            ordinals = array_of(self.dropped + np.arange(rows.num_rows))
+            missing = pa.nulls(rows.num_rows, pa.int64())
+            columns = [ordinals, missing] if side == "left" else [missing, ordinals]
+            return pa.Table.from_arrays(columns, schema=POSITIONS)
+        return rows.select(self._chosen(side, rows.schema))
 
     def empty(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
         """Return an empty table with the output columns that are known so far."""
@@ -136,6 +162,8 @@ class PendingRows:
         return empty_of(pa.schema(fields))
 
     def _chosen(self, side: Side, schema: pa.Schema) -> list[str]:
+        if side == "right" and self._config.how in ONE_SIDED:
+            return []
         if self._config.select is None:
             return list(schema.names)
         alias = self._config.aliases[0 if side == "left" else 1] + "."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from slidejoin.api.pending import PendingRows
@@ -113,6 +114,9 @@ def save(state: JoinState) -> bytes:
             schema = operator.plan.kept_schema(side)
             rows = pa.concat_tables([empty_of(schema), *pieces])
             parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
+        marks = {side: found for side in SIDES if (found := operator.matched(side)) is not None}
+        header["matched"] = list(marks)
+        parts += [np.packbits(found, bitorder="little").tobytes() for found in marks.values()]
     return write_snapshot(header, parts)
 
 
@@ -149,7 +153,9 @@ def load(
 
 def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) -> JoinState:
     config = JoinSpec.from_json(header["config"], memory_limit=header["memory_limit"], **others)
-    tables = [table_from_bytes(part) for part in parts]
+    matched: list[Side] = header.get("matched", [])  # formats 1 and 2 were of inner joins
+    marks = dict(zip(matched, parts[len(parts) - len(matched) :], strict=True))
+    tables = [table_from_bytes(part) for part in parts[: len(parts) - len(matched)]]
     state = JoinState(config)
     for side in header["schemas"]:
         state.schemas[side] = tables.pop(0).schema
@@ -165,7 +171,9 @@ def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) ->
                 raise StateError(msg)
             rows[side] = (table, *_ordinals(header, side, table.num_rows))
         operator.load(rows)
-        operator.clock.left, operator.clock.right = int(header["clock"]["left"]), int(header["clock"]["right"])
+        for side in SIDES:
+            _load_marks(operator, side, marks.get(side))
+        operator.load_clock(int(header["clock"]["left"]), int(header["clock"]["right"]))
         operator.stats.become(Stats(**header["stats"]))
     else:
         waiting = state.waiting
@@ -173,6 +181,19 @@ def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) ->
         waiting.keep(tables if header["waiting"]["rows"] else [])
         waiting.stats = Stats(**header["stats"])
     return state
+
+
+def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
+    """Load which rows of a side have a match: a bit for each, in the order of the rows."""
+    known = operator.matched(side)
+    if (known is None) != (data is None) or (
+        known is not None and data is not None and len(data) != -(-known.size // 8)
+    ):
+        msg = f"it says of {8 * len(data or b''):,} {side} rows whether they have a match, which does not fit the join"
+        raise StateError(msg)
+    if known is not None and data is not None:
+        bits = np.frombuffer(data, np.uint8)
+        operator.load_matched(side, np.unpackbits(bits, count=known.size, bitorder="little").astype(np.bool_))
 
 
 def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:

@@ -6,7 +6,7 @@ Layout, integers little-endian::
 
 The first part is the header. Keys and runs are not stored: they are computed again from the rows. Ordinals are stored,
 as ranges of consecutive ones, since rows of a time window may expire from the middle. Format 1 stored the first ordinal
-alone.
+alone. Of joins that are not inner, the last parts are bits, which rows of a side have a match; formats 1 and 2 had none.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 MAGIC = b"slidejoin-snapshot\n"
-FORMAT = 2
-READ = (1, 2)
+FORMAT = 3
+READ = (1, 2, 3)
 """The formats that this version reads; the changelog says which version writes which."""
 
 HEAD = struct.Struct("<HH")
@@ -84,7 +84,7 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
     body = data[:-DIGEST]
     whole = hashlib.sha256(body).digest() == data[-DIGEST:]
     if version not in READ and whole:
-        known = " and ".join(map(str, READ))
+        known = f"{', '.join(map(str, READ[:-1]))} and {READ[-1]}"
         msg = f"the snapshot has format {version}, this version reads {known}; use a newer slidejoin"
         raise StateError(msg)
     if not whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from html import escape
 from threading import get_ident
 from typing import TYPE_CHECKING, Self
@@ -51,8 +52,12 @@ class StreamJoin:
         such as ``(sj.left.a < sj.right.b)``.
     window : CountWindow or TimeWindow
         Which pairs are in scope.
-    how : {"inner"}
-        Join type. The others are not in this version.
+    how : {"inner", "left", "right", "full", "left_semi", "left_anti"}
+        Join type. ``left``, ``right`` and ``full`` also output the rows of that side, or of both, that have no match,
+        with NULL in the columns of the other side; ``left_semi`` outputs each left row that has a match, once;
+        ``left_anti`` those that have none. The output of the last two has left columns alone. A row without a match is
+        output by the arrival after which it can have none any more: in a count window the one that displaces it, in a
+        time window the one that moves the watermark past its time plus its length; or by `finish`.
     output : {"pairs", "count", "positions"}
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
         then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
@@ -252,8 +257,9 @@ class StreamJoin:
             schemas["right"] = schemas["left"]
         operator = state.operator
         self._check_memory(tables, operator)
+        known: list[pa.Table] = []
         if operator is None and len(schemas) == len(SIDES):
-            operator = state.waiting.operator(new_plan(state.config, schemas["left"], schemas["right"]))
+            operator, known = state.waiting.operator(new_plan(state.config, schemas["left"], schemas["right"]))
             tables = {side: tables[side] if side in given else empty_of(schemas[side]) for side in SIDES}
             self._check_memory(tables, operator)
         if operator is None:
@@ -261,14 +267,17 @@ class StreamJoin:
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
             return (part for table in out for part in TABLE.cut(table))
-        work = PushIterator(self._work(operator, operator.prepare(tables, by)))
+        work = PushIterator(self._work(operator, operator.prepare(tables, by), known))
         # Nothing can be refused from here on.
         state.schemas, state.operator, self._running = schemas, operator, ref(work)
         return work
 
-    def _work(self, operator: JoinOperator, push: Push) -> Generator[pa.Table]:
+    def _work(self, operator: JoinOperator, push: Push, known: list[pa.Table]) -> Generator[pa.Table]:
+        """Yield what rows have produced that waited for the schemas, and what these produce."""
         try:
-            yield from operator.push_iter(push)
+            with closing(PushIterator(operator.push_iter(push))) as work:
+                yield from known
+                yield from work
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -278,7 +287,10 @@ class StreamJoin:
             self._running = None
 
     def finish(self) -> pa.Table:
-        """End both streams and return the rows that were still pending: none for an inner join.
+        """End both streams and return the rows that were still pending.
+
+        These are the rows without a match that are still in the window, if `how` outputs such: left ones first, each
+        side in arrival order. There are none for an inner or a semi join.
 
         Raises
         ------
@@ -287,9 +299,11 @@ class StreamJoin:
         """
         self._check_open()
         self._state.finished = True
-        out = self._empty()
-        if self._state.operator is not None:
-            self._state.operator.close()
+        operator = self._state.operator
+        if operator is None:
+            return self._state.waiting.finish(self._state.schemas)
+        out = together(list(operator.finish()), operator.plan.layout.whole)
+        operator.close()
         return out
 
     # -- looking at it -------------------------------------------------------------------------------------------

@@ -29,9 +29,17 @@ class GeneralPath:
 
     def __init__(self, parts: JoinParts) -> None:
         self._parts = parts
+        self.output = PairOutput(
+            parts.plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit
+        )
+        """Turns ordinals into output rows."""
 
-    def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
-        """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables."""
+    def run(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> Generator[pa.Table]:
+        """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables.
+
+        With ``own_clock=False`` no row of a time window leaves, see `JoinOperator.unmatched`. If the generator of a
+        join that is not inner is closed early, the remaining pairs are still found: they decide what comes later.
+        """
         parts, plan = self._parts, self._parts.plan
         found, inexact = parts.topology.run(part, first)
         if plan.bound.never:
@@ -42,7 +50,12 @@ class GeneralPath:
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
             return
+        join_type = parts.join_type
         try:
+            if join_type is not None:
+                departed = join_type.arrive(part.arrivals, part.times, first, own_clock=own_clock)
+                yield from join_type.tables(output, found, departed)
+                return
             for candidates in found:
                 yield from output.pairs(candidates) if stars is None else punctuated(output, candidates, stars)
         finally:
@@ -50,6 +63,11 @@ class GeneralPath:
             if isinstance(found, Generator):
                 found.close()
 
-    def insert(self, part: Push, first: dict[Side, int]) -> None:
-        """Only insert the rows: their results are no longer needed."""
-        self._parts.topology.insert(part, first)
+    def insert(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> None:
+        """Only insert the rows: their results are no longer needed, except that they decide which rows have a match."""
+        if self._parts.join_type is None:
+            self._parts.topology.insert(part, first)
+            return
+        tables = self.run(part, first, own_clock=own_clock)
+        next(tables, None)
+        tables.close()

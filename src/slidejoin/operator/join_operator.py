@@ -20,6 +20,7 @@ from slidejoin.operator.index_advisor import IndexAdvisor
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.operator.join_type import JoinTypeOutput, marked_sides
 from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
@@ -37,7 +38,7 @@ from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -84,15 +85,24 @@ class JoinOperator:
         self._pair_advisor = PairAdvisor(plan)
         self._pair_advisor.open &= algorithm is None
         closing = self._pair_advisor.closing if self._pair_advisor.open else ()
-        left = SideWindow(plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing)
+        marked = marked_sides(plan)
+        left = SideWindow(
+            plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing, marked="left" in marked
+        )
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
-        right = SideWindow(plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing)
+        right = SideWindow(
+            plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing,
+            marked="right" in marked,
+        )  # fmt: skip
         self.windows |= {"left": left, "right": right}
         self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
         """The codes of texts; None if the plan compares none."""
+        self.join_type = None if plan.config.how == "inner" else JoinTypeOutput(plan, self.windows, memory)
+        """What makes the rows of a join that is not inner out of pairs; None for an inner join."""
         parts = JoinParts(
-            plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory
+            plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory,
+            self.join_type,
         )  # fmt: skip
         self.fused = FusedPath(parts) if self.topology.fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
@@ -132,8 +142,8 @@ class JoinOperator:
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)
             out = fused.run(batch, first)
-            if self._counting:
-                self._count_pairs(out)
+            if self._counting or self.join_type is not None:
+                self._count(out)
             else:
                 self.stats.pairs += out.num_rows
             if batch.clock_after is not None:
@@ -173,7 +183,7 @@ class JoinOperator:
         self.stats.late_rows += push.late_rows
         return push
 
-    def push_iter(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Iterator[pa.Table]:
+    def push_iter(self, push: Push, watermark: int | None = None, *, own_clock: bool = True) -> Generator[pa.Table]:
         """Insert rows and yield what they produce, in bounded tables, by the general path.
 
         All rows are taken even if the iterator is closed early. `watermark` replaces the clock's with
@@ -185,16 +195,45 @@ class JoinOperator:
         begin = {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
-                with closing(self.general.run(part, self._give_ordinals_of(part))) as tables:
+                with closing(self.general.run(part, self._give_ordinals_of(part), own_clock=own_clock)) as tables:
                     for table in tables:
-                        self._count_pairs(table)
+                        self._count(table)
                         yield table
                 self._expire_counted()
         finally:
             for part in slices:
-                self.general.insert(part, self._give_ordinals_of(part))
+                self.general.insert(part, self._give_ordinals_of(part), own_clock=own_clock)
                 self._expire_counted()
+            if self.join_type is not None:
+                self._count_joined(self.join_type)
             self._commit(begin, self.clock.watermark if own_clock else watermark)
+
+    def finish(self) -> Iterator[pa.Table]:
+        """Yield the rows that are still in the window and have no match, if the join type outputs them."""
+        if self.join_type is not None:
+            yield from self._put_out(self.join_type, *self.join_type.remaining())
+
+    def unmatched(self, since: Mapping[Side, int | None], until: Mapping[Side, int | None]) -> Iterator[pa.Table]:
+        """Yield the rows of a span of event times that have no match, if the join type outputs them.
+
+        This is for buckets on Spark, where the watermark stands still within a micro-batch. Call it after the rows of
+        the micro-batch were pushed with ``own_clock=False``, and before anything is expired.
+
+        Parameters
+        ----------
+        since, until : mapping from side to int or None
+            Rows with ``since <= time < until``, in ticks of the scope, or by the numbers that rows of a count window
+            carry; None for no bound. With ``scope.oldest(side, watermark)`` of the last micro-batch and of this one
+            each row comes once.
+        """
+        if self.join_type is not None:
+            yield from self._put_out(self.join_type, *self.join_type.between(since, until))
+
+    def _put_out(
+        self, join_type: JoinTypeOutput, left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> Iterator[pa.Table]:
+        self._count_joined(join_type)
+        yield from self.general.output.tables(left, right)
 
     @property
     def taken(self) -> tuple[int, ...]:
@@ -217,13 +256,22 @@ class JoinOperator:
     def _give_ordinals_of(self, part: Push) -> dict[Side, int]:
         return self._give_ordinals(part.tables["left"].num_rows, part.tables["right"].num_rows)
 
-    def _count_pairs(self, out: pa.Table) -> None:
-        if self._counting:
+    def _count(self, out: pa.Table) -> None:
+        """Count the pairs of an output table, or what the rows of a join that is not inner have produced."""
+        if self.join_type is not None:
+            self._count_joined(self.join_type)
+        elif self._counting:
             self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
         elif self.plan.layout.punctuated:
             self.stats.pairs += out.column(PUNCTUATION.names[0]).null_count
         else:
             self.stats.pairs += out.num_rows
+
+    def _count_joined(self, join_type: JoinTypeOutput) -> None:
+        found, stats = join_type.joined(), self.stats
+        stats.pairs += found.pairs
+        stats.unmatched_left += found.unmatched["left"]
+        stats.unmatched_right += found.unmatched["right"]
 
     # -- after a push ------------------------------------------------------------------------------------------------
 
@@ -335,6 +383,23 @@ class JoinOperator:
         for side, (table, stretches, seen) in rows.items():
             self.windows[side].load(table, stretches, seen)
 
+    def load_clock(self, left: int, right: int) -> None:
+        """Set the largest event time of each side, after the rows were loaded."""
+        self.clock.left, self.clock.right = left, right
+        if self.join_type is not None:
+            self.join_type.load(self.clock)
+
+    def matched(self, side: Side) -> NDArray[np.bool_] | None:
+        """Return which of the rows that the window of a side keeps have a match, (rows,); None where nobody asks."""
+        window = self.windows[side]
+        return None if window.matched is None else window.matched.of(window.payload.stretches)
+
+    def load_matched(self, side: Side, marks: NDArray[np.bool_]) -> None:
+        """Set which of the rows that the window of a side keeps have a match, (rows,) as `matched` returned them."""
+        window = self.windows[side]
+        if window.matched is not None:
+            window.matched.load(window.payload.stretches, marks, window.rows_seen)
+
     def growth(self, tables: Mapping[Side, pa.Table], room: int) -> int:
         """Return by how many bytes these rows make the windows grow at most; exactly if `room` may not suffice."""
         total = 0
@@ -343,6 +408,8 @@ class JoinOperator:
             for side in SIDES:
                 source = "left" if self.plan.config.self_join else side
                 total += self.windows[side].growth(self.ingest.held(source, tables[source]), closely=closely)
+            if self.join_type is not None:
+                total += self.join_type.growth({side: table.num_rows for side, table in tables.items()})
             if total <= room:
                 break
         return total
@@ -366,4 +433,6 @@ class JoinOperator:
         left, right = self.windows["left"], self.windows["right"]
         self.stats.window_left, self.stats.window_right = (w.payload.rows for w in (left, right))
         self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.codes is None else self.codes.nbytes)
+        if self.join_type is not None:
+            self.stats.window_bytes += self.join_type.nbytes
         return self.stats

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.plan.output_schema import in_strict_order, together
-from slidejoin.rows.arrow_buffers import array_of, by_name
+from slidejoin.rows.arrow_buffers import array_of, buffer_of, by_name
 from slidejoin.rows.widths import TableLimit, Widths
+from slidejoin.rows.with_nulls import WithNulls
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -124,16 +125,19 @@ class PairOutput:
             yield left, right, slots
 
     def table(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
-        """Return the output rows of pairs, given as (n,) int64 ordinals."""
+        """Return the output rows of pairs, given as (n,) int64 ordinals, -1 for a row that is missing."""
         return together(list(self.tables(left, right)), self.plan.layout.schema)
 
     def tables(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[pa.Table]:
-        """Yield the output rows of pairs, given as (n,) int64 ordinals, in tables within the limit."""
+        """Yield the output rows of pairs in tables within the limit, given as (n,) int64 ordinals.
+
+        -1 stands for a row that is missing: it is NULL in all columns of its side.
+        """
         layout = self.plan.layout
         if self.plan.config.output == "positions":
             step = self._limit.most_rows(POSITION_BYTES)
             for start in range(0, left.size, step):
-                columns = [array_of(ordinals[start : start + step]) for ordinals in (left, right)]
+                columns = [_positions(ordinals[start : start + step]) for ordinals in (left, right)]
                 yield pa.Table.from_arrays(columns, schema=layout.schema)
             return
         names = {side: layout.names(side) for side in SIDES}
@@ -182,10 +186,14 @@ class PairOutput:
         decoded: bool,
         fits: int,
         side: Side,
-    ) -> Gathered:
-        gathered = self.windows[side].payload.gather(names[side], ordinals[side], decoded=decoded)
+    ) -> Gathered | WithNulls:
+        payload, rows = self.windows[side].payload, ordinals[side]
+        present = None
+        if side in self.plan.layout.lacking and names[side] and not bool((known := rows >= 0).all()):
+            present, rows = known, rows[known]
+        gathered = payload.gather(names[side], rows, decoded=decoded)
         gathered.complete(fits)
-        return gathered
+        return gathered if present is None else WithNulls(gathered, present, payload.fixed_width(names[side]))
 
     def _both(self, task: Callable[[Side], T], beside: bool) -> dict[Side, T]:
         """Return the result of a task for each side, with a thread each if wanted."""
@@ -298,11 +306,19 @@ class PairOutput:
         return kept
 
 
-def _table(gathered: Mapping[Side, Gathered], start: int, stop: int, side: Side) -> pa.Table:
+def _positions(ordinals: NDArray[np.int64]) -> pa.Array[Any]:
+    """Return ordinals, (n,) int64, as a column that is NULL where they are -1."""
+    if not ordinals.size or int(ordinals.min()) >= 0:
+        return array_of(ordinals)
+    marks = buffer_of(np.packbits(ordinals >= 0, bitorder="little"))
+    return pa.Array.from_buffers(pa.int64(), ordinals.size, [marks, buffer_of(ordinals)])
+
+
+def _table(gathered: Mapping[Side, Gathered | WithNulls], start: int, stop: int, side: Side) -> pa.Table:
     return gathered[side].table(start, stop)
 
 
-def _widths(gathered: Mapping[Side, Gathered]) -> Widths:
+def _widths(gathered: Mapping[Side, Gathered | WithNulls]) -> Widths:
     return gathered["left"].widths.beside(gathered["right"].widths)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slidejoin.operator.counts import CountTables
     from slidejoin.operator.ingest.ingest import Ingest
+    from slidejoin.operator.join_type import JoinTypeOutput
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.topology.protocol import JoinTopology
     from slidejoin.operator.window.side import SideWindow
@@ -40,6 +41,8 @@ class JoinParts:
     stats : Stats
     memory : ArrayPool
         What pairs are written into.
+    join_type : JoinTypeOutput or None
+        Makes the rows of a join that is not inner out of pairs.
     """
 
     plan: Plan
@@ -52,3 +55,4 @@ class JoinParts:
     workers: Workers
     stats: Stats
     memory: ArrayPool
+    join_type: JoinTypeOutput | None = None

@@ -23,7 +23,9 @@ class Stats:
     rows_left, rows_right : int
         Rows with an ordinal: neither late nor without event time. A self-join counts its rows as left.
     pairs : int
-        Pairs produced, or counted.
+        Pairs produced, or counted; with every `how`, those of the inner join.
+    unmatched_left, unmatched_right : int
+        Rows put out without a partner, of outer and anti joins.
     late_rows, null_time_rows : int
         Rows left out, see the meaning of a time window.
     window_left, window_right : int
@@ -45,6 +47,8 @@ class Stats:
     window_left: int = 0
     window_right: int = 0
     window_bytes: int = 0
+    unmatched_left: int = 0
+    unmatched_right: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     def step(self, name: str) -> _Step:

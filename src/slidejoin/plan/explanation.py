@@ -13,6 +13,7 @@ from slidejoin.predicate.expression.expr import And, Compare
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.resolve import conjuncts
 from slidejoin.sides import SIDES
+from slidejoin.spec.join_options import UNMATCHED
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Explained", "explained_terms", "warn_without_index"]
+__all__ = ["Explained", "explained_join_type", "explained_terms", "warn_without_index"]
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -63,6 +64,18 @@ class Explained(NamedTuple):
 
     terms: list[str]
     warnings: list[str]
+
+
+def explained_join_type(config: JoinSpec) -> list[str]:
+    """Explain which rows a join puts out besides pairs, or instead of them, and when."""
+    if config.how == "left_semi":
+        return ["left rows: each once, with its first match"]
+    sides = UNMATCHED[config.how]
+    if not sides:
+        return []
+    counted = isinstance(config.window, CountWindow)
+    when = "when they have left the window" if counted else "when the watermark has passed their time plus length"
+    return [f"rows without a match: {' and '.join(sides)} ones, put out {when}, or by finish()"]
 
 
 def explained_terms(

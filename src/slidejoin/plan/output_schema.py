@@ -11,6 +11,8 @@ import pyarrow as pa
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.held_types import released
+from slidejoin.sides import other
+from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
+    from slidejoin.spec.join_options import JoinType
 
 __all__ = ["POSITIONS", "PUNCTUATION", "Layout", "in_strict_order", "together"]
 
@@ -43,12 +46,15 @@ class Layout:
         Of the output tables, without punctuations.
     punctuated : bool
         Whether the output carries punctuations.
+    lacking : tuple of {"left", "right"}
+        The sides of which an output row may lack the row.
     """
 
     columns: tuple[tuple[Side, str, str], ...]
     schema: pa.Schema
     output: str
     punctuated: bool = False
+    lacking: tuple[Side, ...] = ()
 
     @property
     def whole(self) -> pa.Schema:
@@ -64,9 +70,12 @@ class Layout:
         aliases: tuple[str, str],
         output: str,
         *,
+        how: JoinType = "inner",
         punctuated: bool = False,
     ) -> Layout:
         """Decide names from the whole schemas: left columns, then right columns, a name that both have with the suffix.
+
+        Semi and anti joins have left columns alone. All fields may be NULL, whatever the fields of the sides say.
 
         Raises
         ------
@@ -78,12 +87,15 @@ class Layout:
         every: list[tuple[Side, str, str]] = []
         for side, schema in sides:
             _unique(side, schema.names)
+            if side == "right" and how in ONE_SIDED:
+                continue
             every += [
                 (side, name, name + suffix if side == "right" and name in taken else name) for name in schema.names
             ]
+        lacking = tuple(other(side) for side in UNMATCHED[how]) + (("right",) if how == "left_semi" else ())
         if output == "positions":
-            return Layout((), POSITIONS, output, punctuated)
-        chosen = every if select is None else _selected(select, every, aliases)
+            return Layout((), POSITIONS, output, punctuated, lacking)
+        chosen = every if select is None else _selected(select, every, aliases, how)
         extra = ("side", "match_count") if output == "count" else tuple(PUNCTUATION.names) if punctuated else ()
         names = [*extra, *(out for _, _, out in chosen)]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -97,7 +109,7 @@ class Layout:
         fields = [pa.field(out, by_side[side].field(name).type) for side, name, out in chosen]
         if output == "count":
             fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
-        return Layout(tuple(chosen), pa.schema(fields), output, punctuated)
+        return Layout(tuple(chosen), pa.schema(fields), output, punctuated, lacking)
 
     def names(self, side: Side) -> list[str]:
         """Output columns of that side."""
@@ -142,7 +154,7 @@ def _unique(side: str, names: Sequence[str]) -> None:
 
 
 def _selected(
-    select: Sequence[str], every: list[tuple[Side, str, str]], aliases: tuple[str, str]
+    select: Sequence[str], every: list[tuple[Side, str, str]], aliases: tuple[str, str], how: JoinType
 ) -> list[tuple[Side, str, str]]:
     by_name: dict[str, tuple[Side, str, str]] = {}
     for side, name, out in every:
@@ -150,6 +162,9 @@ def _selected(
     chosen = []
     for item in select:
         if item not in by_name:
+            if how in ONE_SIDED and item.startswith(aliases[1] + "."):
+                msg = f"select= names {item!r}, but how={how!r} outputs left columns only; use {', '.join(by_name)}"
+                raise PredicateError(msg)
             msg = f"select= names {item!r}, which is not a column; use one of {', '.join(by_name)}."
             raise PredicateError(msg + nearest(item, by_name))
         chosen.append(by_name[item])

@@ -12,7 +12,7 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
-from slidejoin.plan.explanation import explained_terms
+from slidejoin.plan.explanation import explained_join_type, explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.output_schema import Layout
@@ -282,6 +282,7 @@ class Plan:
             [
                 f"{config.how} join on {to_sql(config.on, config.aliases)}",
                 f"window: {config.window}",
+                *explained_join_type(config),
                 *([] if topology is None else [f"topology: {topology}"]),
                 f"index: {ALGORITHMS[used.algorithm]}",
                 f"because {self._why(used)}",
@@ -334,7 +335,7 @@ def make_plan(
         not suit the predicate.
     """
     layout = Layout.of(
-        left, right, config.select, config.suffix, config.aliases, config.output,
+        left, right, config.select, config.suffix, config.aliases, config.output, how=config.how,
         punctuated=config.topology is not None and config.topology.punctuates,
     )  # fmt: skip
     bound = bind(config.on, left, right, coded=coded)

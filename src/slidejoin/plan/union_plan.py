@@ -14,6 +14,7 @@ import numpy as np
 
 from slidejoin.errors import PredicateError
 from slidejoin.plan.branches import branches_of
+from slidejoin.plan.explanation import explained_join_type
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.key_layout import BranchLayout
 from slidejoin.plan.plan import Plan, make_plan
@@ -194,6 +195,7 @@ class UnionPlan(Plan):
         lines = [
             f"{config.how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
+            *explained_join_type(config),
             *([] if topology is None else [f"topology: {topology}"]),
             f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is put out once",
             *([] if seen is None else [f"measured: {seen}"]),
@@ -201,6 +203,8 @@ class UnionPlan(Plan):
         for number, part in enumerate(self.parts):
             first, _, *rest = part.explain(self.branch_terms(number, used)).splitlines()
             lines.append(f"branch {number + 1}: {first.partition(' join on ')[2]}")
+            # What the whole join says once.
+            rest = rest[len(explained_join_type(config)) :]
             lines += [f"  {line}" for line in rest if not line.startswith("filter on candidate pairs")]
         left = self.filter(self.loose)
         if left is not None:

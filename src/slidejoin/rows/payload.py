@@ -233,6 +233,10 @@ class Payload:
         """Return how many bytes `gather` takes for a row."""
         return self._asked(names).width
 
+    def fixed_width(self, names: Sequence[str]) -> int:
+        """Return how many bytes a row takes as Arrow, without what varies."""
+        return sum(fixed_width(self.schema.field(name).type) for name in names)
+
     def _asked(self, names: Sequence[str]) -> WantedColumns:
         """Return the cached parameters of gathering these columns."""
         found = self._known.get(key := tuple(names))

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-__all__ = ["JOIN_TYPES", "ORDERS", "OUTPUTS", "STRATEGIES", "JoinType", "Order", "Output", "StrategyName"]
+if TYPE_CHECKING:
+    from slidejoin.sides import Side
+
+__all__ = [
+    "JOIN_TYPES",
+    "ONE_SIDED",
+    "ORDERS",
+    "OUTPUTS",
+    "STRATEGIES",
+    "UNMATCHED",
+    "JoinType",
+    "Order",
+    "Output",
+    "StrategyName",
+]
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "left_semi", "left_anti"]
 """``how=``: which rows without a partner are output too."""
@@ -19,6 +33,19 @@ StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast"]
 """``strategy=``: how rows are routed to buckets, on Spark."""
 
 JOIN_TYPES: tuple[JoinType, ...] = get_args(JoinType)
+UNMATCHED: dict[JoinType, tuple[Side, ...]] = {
+    "inner": (),
+    "left": ("left",),
+    "right": ("right",),
+    "full": ("left", "right"),
+    "left_semi": (),
+    "left_anti": ("left",),
+}
+"""The sides whose rows are output without a partner."""
+
+ONE_SIDED: tuple[JoinType, ...] = ("left_semi", "left_anti")
+"""Join types whose output has left rows alone."""
+
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 ORDERS: tuple[Order, ...] = get_args(Order)
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)

@@ -145,7 +145,7 @@ def make_join_spec(
             "sj.TimeWindow('10 minutes', on='ts')"
         )
         raise ArgumentTypeError(msg)
-    _check_how(how)
+    how = _join_type(how)
     self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
         msg = f"suffix must be text such as '_right', got {shown(suffix)}"
@@ -168,13 +168,19 @@ def make_join_spec(
         )
         raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
+    if output == "count" and how != "inner":
+        msg = (
+            f"output='count' counts pairs, which how={how!r} does not change; use how='inner' to count them, or "
+            "output='pairs' or 'positions'"
+        )
+        raise ArgumentError(msg)
     order, spread = one_of("order", order, ORDERS), topology_of(topology)
     if spread is not None:
-        spread.check_join(order, output)
+        spread.check_join(order, output, how)
     return JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
-        how="inner",
+        how=how,
         output=output,
         order=order,
         select=chosen,
@@ -189,11 +195,11 @@ def make_join_spec(
     )
 
 
-def _check_how(how: object) -> None:
-    if isinstance(how, str) and how == "inner":
-        return
-    known = "is not in this version" if isinstance(how, str) and how in JOIN_TYPES else "is no join type"
-    msg = f"how={shown(how)} {known}; use how='inner', or output='count' to find rows without a match"
+def _join_type(how: object) -> JoinType:
+    if isinstance(how, str) and how in JOIN_TYPES:
+        return how
+    msg = f"how={shown(how)} is no join type; use how='inner', {', '.join(map(repr, JOIN_TYPES[1:-1]))}"
+    msg += f" or {JOIN_TYPES[-1]!r}"
     raise (ArgumentError if isinstance(how, str) else ArgumentTypeError)(msg)
 
 

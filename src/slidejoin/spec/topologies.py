@@ -55,13 +55,13 @@ class Topology:
         """Whether the output carries punctuations."""
         return False
 
-    def check_join(self, order: str, output: str) -> None:
+    def check_join(self, order: str, output: str, how: str = "inner") -> None:
         """Refuse a join that the topology cannot do.
 
         Raises
         ------
         ArgumentError
-            If it cannot promise that order, or has no such output.
+            If it cannot promise that order, or has no such output or join type.
         """
 
     def _check(self, field: str, least: int, most: int, *, optional: bool = False) -> None:
@@ -153,10 +153,13 @@ class SplitJoin(Topology):
         """Whether the output carries punctuations."""
         return self.punctuation
 
-    def check_join(self, order: str, output: str) -> None:  # noqa: ARG002 - any order can be promised
-        """Refuse punctuation among counts, see `Topology`."""
+    def check_join(self, order: str, output: str, how: str = "inner") -> None:  # noqa: ARG002 - any order can be promised
+        """Refuse punctuation among counts and in joins that are not inner, see `Topology`."""
         if self.punctuation and output == "count":
             msg = "punctuation=True is about pairs, and output='count' has none; use output='pairs' or 'positions'"
+            raise ArgumentError(msg)
+        if self.punctuation and how != "inner":
+            msg = f"punctuation=True is about the pairs of an inner join; got how={how!r}; use punctuation=False"
             raise ArgumentError(msg)
 
 

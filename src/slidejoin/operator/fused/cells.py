@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
+    from slidejoin.operator.window.departures import Departed
     from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.sides import Side
 
@@ -209,7 +210,8 @@ class FusedCells(FusedPush):
         finally:
             if helper is not None:
                 helper.end(self.work)
-        return self._written(batch.columns, arrivals, first, tables, keys, room)
+        departed = self.departed(arrivals, first, times)
+        return self._written(batch.columns, arrivals, first, tables, keys, room, departed)
 
     def _hold_rows(
         self,
@@ -273,11 +275,12 @@ class FusedCells(FusedPush):
         tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
+        departed: Departed | None,
     ) -> pa.Table:
         """Output the pairs of the kernel, or continue where it had to stop."""
         pairs = self._words[WOVEN]
         if pairs < 0:
-            return self.go_on(columns, arrivals, first, tables, keys)
+            return self.go_on(columns, arrivals, first, tables, keys, departed)
         for side in SIDES:
             tables[side].inserted(keys[side].size)
         self.expected = pairs
@@ -285,6 +288,8 @@ class FusedCells(FusedPush):
         if self._counting:
             marks = room[1].view(np.bool_)[: room[0].size]
             out = self._counts(room[0], columns, arrivals, marks)
+        elif departed is not None:
+            out = self.joined((room[0][:pairs], room[1][:pairs]), arrivals, departed)
         else:
             # A reference to a table keeps all its memory.
             few = 2 * pairs < room[0].size
@@ -292,6 +297,17 @@ class FusedCells(FusedPush):
             out = self._output.table(left, right)
         self._parts.stats.since("payload", start)
         return out
+
+    def joined(
+        self, pairs: tuple[NDArray[np.int64], NDArray[np.int64]], arrivals: Arrivals, departed: Departed
+    ) -> pa.Table:
+        """Output the rows of a join that is not inner: of pairs, (n,) int64 ordinals each, and of what has left."""
+        assert self._join_type is not None  # noqa: S101 - nothing leaves otherwise
+        counts = {side: self.probe_sides[side].found.counts[: arrivals.rank(side).size] for side in SIDES}
+        left, right = self._join_type.fused(pairs, departed, arrivals, counts)
+        if np.may_share_memory(left, pairs[0]) or np.may_share_memory(right, pairs[1]):
+            left, right = left.copy(), right.copy()  # a reference to a table keeps all its memory
+        return self._output.table(left, right)
 
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
         """Return the keys of both sides, (n,) int64, until the next call; nothing if some are NULL or have no room."""
@@ -307,6 +323,7 @@ class FusedCells(FusedPush):
         first: dict[Side, int],
         tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
+        departed: Departed | None,
     ) -> pa.Table:
         """Continue where the kernel had to stop: insert remaining rows, repeat probes that had no room, output."""
         words = self._words
@@ -321,9 +338,9 @@ class FusedCells(FusedPush):
         if unfinished:
             for one in self.probe_sides.values():
                 one.learn(words)
-            out = self._concatenated(self._parts.topology.probe_again(push, first), push)
+            out = self._concatenated(self._parts.topology.probe_again(push, first), push, departed)
         else:
-            out = self._concatenated(iter([self._found(push, first)]), push)
+            out = self._concatenated(iter([self._found(push, first)]), push, departed)
         if not self._counting:
             self.expected = out.num_rows
         return out

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.output import Candidates
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
+    from slidejoin.operator.window.departures import Departed
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
@@ -60,6 +61,7 @@ class FusedPush:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
+        self._join_type = parts.join_type
         self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit)
         held = {side: parts.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
@@ -100,10 +102,18 @@ class FusedPush:
         found = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
         return together(found, parts.plan.layout.schema)
 
-    def _concatenated(self, found: Iterator[Candidates], push: Push) -> pa.Table:
-        """Output matches that were found in parts."""
+    def departed(
+        self, arrivals: Arrivals, first: Mapping[Side, int], times: Mapping[Side, NDArray[np.int64]] | None = None
+    ) -> Departed | None:
+        """Return which rows leave the window with these arrivals; None of an inner join, which does not ask."""
+        return None if self._join_type is None else self._join_type.arrive(arrivals, times or NO_TIMES, first)
+
+    def _concatenated(self, found: Iterator[Candidates], push: Push, departed: Departed | None) -> pa.Table:
+        """Output matches that were found in parts, and what has `departed`."""
         if self._counting:
             tables = list(self._output.counts(map(self._output.counted, found), push.tables, push.arrivals))
+        elif self._join_type is not None and departed is not None:
+            tables = list(self._join_type.tables(self._output, found, departed))
         else:
             tables = [table for candidates in found for table in self._output.pairs(candidates)]
         return together(tables, self._parts.plan.layout.schema)

@@ -7,6 +7,7 @@ does not fit, such as NULLs or the first rows of a chunk or of a larger table, i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,14 +89,16 @@ class SmallPush:
         )
         self._ranks = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
         words[LEFT_SIDE + RANKS], words[RIGHT_SIDE + RANKS] = map(address_of, self._ranks)
-        self._gathers = plan.config.output == "pairs"
+        # The rows of a join that is not inner are made out of pairs first.
+        self._inner = parts.join_type is None
+        self._gathers = plan.config.output == "pairs" and self._inner
         self._ordinals = np.empty((2, BLOCK_PLACES), np.int64)
-        if self._gathers:
+        if self._gathers or not self._inner:
             words[WRITTEN], words[WRITTEN + 1] = map(address_of, self._ordinals)
         # Where the address of each output column is stored.
         self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
         self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
-        self._block = ResultBlock(plan.layout.schema, self._dtypes, 1)
+        self._block = ResultBlock(plan.layout.schema, self._dtypes, 1) if self._inner else None
         self._columns: dict[str | None, tuple[ColumnAddresses, ColumnAddresses] | None] = {
             None: (self._left.columns, self._right.columns)
         }
@@ -180,21 +183,37 @@ class SmallPush:
                 side.payload.wrote(rows)
         if pairs < 0:
             return self._go_on(batch, first)
-        self._cells.expected, block = pairs, self._block
-        out = block.table.slice(block.used, pairs)
-        block.used += pairs
         left.inserted(batch.left_rows)
         right.inserted(batch.right_rows)
+        self._cells.expected, block = pairs, self._block
+        if block is None:
+            return self._joined(batch, first, pairs)
+        out = block.table.slice(block.used, pairs)
+        block.used += pairs
         return out
+
+    def _joined(self, batch: PushBatch, first: dict[Side, int], pairs: int) -> pa.Table:
+        """Output the rows of a join that is not inner out of so many pairs."""
+        arrivals = self._arrivals(batch)
+        departed = self._cells.departed(arrivals, first)
+        ordinals = self._ordinals[0, :pairs], self._ordinals[1, :pairs]
+        assert departed is not None  # noqa: S101 - of a join that is not inner
+        return self._cells.joined(ordinals, arrivals, departed)
+
+    def _arrivals(self, batch: PushBatch) -> Arrivals:
+        """Return the arrival order, in memory of the next push."""
+        lefts, rights = batch.left_rows, batch.right_rows
+        ranks = self._ranks[0][:lefts], self._ranks[1][:rights]
+        return Arrivals(numbers(lefts), numbers(rights), *ranks, straight=True)
 
     def _aim(self, places: int, *, ordered: bool) -> None:
         """Set where so many pairs go, and how they are ordered."""
         words, work, block = self._words, self._work_words, self._block
-        if block.used + places > block.places:
-            block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, BLOCK_PLACES)
-        used = block.used
-        for at, (address, width) in zip(self._out, block.columns, strict=True):
-            words[at] = address + used * width
+        if block is not None:
+            if block.used + places > block.places:
+                block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, BLOCK_PLACES)
+            for at, (address, width) in zip(self._out, block.columns, strict=True):
+                words[at] = address + block.used * width
         words[PLACES], words[PUT] = places, not ordered or self._aside
         if not (self._roomy and work[LEFT + VIEWED] and work[RIGHT + VIEWED]):
             for side in self._cells.probe_sides.values():
@@ -203,11 +222,11 @@ class SmallPush:
 
     def _go_on(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
         """Continue where the kernel had to stop, with rows that are stored already."""
-        lefts, rights = batch.left_rows, batch.right_rows
-        ranks = self._ranks[0][:lefts].copy(), self._ranks[1][:rights].copy()
-        arrivals = Arrivals(numbers(lefts), numbers(rights), *ranks, straight=True)
+        known = self._arrivals(batch)
+        arrivals = replace(known, left_rank=known.left_rank.copy(), right_rank=known.right_rank.copy())
+        departed = None if self._inner else self._cells.departed(arrivals, first)
         tables = {side: table for side in SIDES if (table := cell_table(self._parts.windows[side].index)) is not None}
-        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns))
+        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns), departed)
 
 
 def _key_columns(plan: Plan, side: Side) -> dict[int, str]:

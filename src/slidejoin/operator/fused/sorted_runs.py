@@ -181,7 +181,8 @@ class FusedRuns(FusedPush):
             if probes.total < 0 and not probes.learn(batch.columns[role].rows, most):
                 self._rests_until = self._seen() + REST * batch.rows
         push = arrived(batch.columns, arrivals)
-        return self._concatenated(self._parts.topology.probe_again(push, first), push)
+        departed = self.departed(arrivals, first)
+        return self._concatenated(self._parts.topology.probe_again(push, first), push, departed)
 
     def _written(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
         """Output the matches."""
@@ -202,6 +203,10 @@ class FusedRuns(FusedPush):
                 0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
             )  # fmt: skip
             start = parts.stats.since("write", start)
+            departed = self.departed(arrivals, first)
+            if self._join_type is not None and departed is not None:
+                counts = {side: self._probes[side].counts[: batch.rows_of(side)] for side in SIDES}
+                ordinals = self._join_type.fused(ordinals, departed, arrivals, counts)
             out = self._output.table(*ordinals)
         parts.stats.since("payload", start)
         return out

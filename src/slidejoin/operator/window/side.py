@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from slidejoin.index.factory import Keyspace, make_index
 from slidejoin.index.protocol import Occupancy
 from slidejoin.operator.window.distances import Distances
+from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.plan.closed_layout import ClosedLayout
 from slidejoin.rows.arrow_buffers import by_name
@@ -74,6 +75,8 @@ class SideWindow:
         Places of terms whose ranges may be closed, each with the term that closes them.
     make_index : callable
         Makes an empty index, see `slidejoin.operator.topology.protocol`.
+    marked : bool, default False
+        Whether it is marked which rows have a match.
 
     Attributes
     ----------
@@ -85,6 +88,8 @@ class SideWindow:
         How the keys of the plan's terms are laid out for the index.
     distances : Distances
         How far the keys of such terms are apart.
+    matched : MatchedRows or None
+        Which rows have a match, where that is marked.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class SideWindow:
         algorithm: str = "bi_sort",
         closing: Sequence[tuple[int, int]] = (),
         make_index: Callable[[str, Keyspace, Occupancy], Index] = make_index,
+        marked: bool = False,
     ) -> None:
         self.plan = plan
         self._make_index = make_index
@@ -111,6 +117,8 @@ class SideWindow:
         self.chosen = plan.index_terms(algorithm)
         self.layout: KeyLayout = plan.key_layout(side, self.chosen)
         self.index: Index = self._new_index(algorithm)
+        self.matched = MatchedRows() if marked else None
+        self._marked_chunks = self.payload.chunks
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
@@ -136,6 +144,8 @@ class SideWindow:
         """Give the first row that ordinal; the window is empty."""
         self.rows_seen = ordinal
         self.index = self._new_index(self.index.name)
+        if self.matched is not None:
+            self.matched.start_at(ordinal)
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: rows that have expired already."""
@@ -224,6 +234,7 @@ class SideWindow:
         chunks = self.payload.chunks
         if not self.shared and chunks and chunks[0].end <= ordinal:
             self.payload.expire(ordinal)
+        self._forget_marks()
 
     def expire_below(self, oldest: int, payload_oldest: int) -> None:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
@@ -235,6 +246,13 @@ class SideWindow:
             self._replace(smaller)
             if self.index.nbytes > old.nbytes:
                 self.index = old  # with fewer buckets, overflow lines took more than was saved
+        self._forget_marks()
+
+    def _forget_marks(self) -> None:
+        """Forget the marks of rows that the payload has dropped since the last call: it has another list then."""
+        if self.matched is not None and self.payload.chunks is not self._marked_chunks:
+            self._marked_chunks = self.payload.chunks
+            self.matched.keep_only(self.payload.stretches)
 
     @property
     def time_dimension(self) -> int:
@@ -338,9 +356,12 @@ class SideWindow:
                 rows = self.layout.rows(of_terms)
                 keys = rows.keys if rows.kept is None else rows.keys[rows.kept]
         held = 0 if self.shared else self.payload.growth(table)
+        if self.matched is not None:
+            held += self.matched.growth(self.rows_seen, table.num_rows)
         return held + self.index.growth(self._occupancy(), table.num_rows, keys)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows and index."""
-        return self.index.nbytes + (0 if self.shared else self.payload.nbytes)
+        """Bytes of rows, index and marks."""
+        marks = 0 if self.matched is None else self.matched.nbytes
+        return self.index.nbytes + marks + (0 if self.shared else self.payload.nbytes)

@@ -1,0 +1,293 @@
+"""From the pairs of the inner join to the rows of the other join types: left, right, full, left semi and left anti.
+
+A slice's pairs come slot by slot, after the filter. They set the marks of their rows, in the windows of the sides that
+are marked. Rows that left the window with an arrival of the slice (`departures`) and have no mark are put behind
+that arrival's pairs, left ones first, then by ordinal. No pair of a row comes after it has left, so its mark is final.
+
+====  =======================================================================================
+left  pairs, and left rows without a mark when they leave; right and full alike
+semi  a pair stays if its left row had no mark yet, so each left row once, by its first match
+anti  pairs only set marks; left rows without one when they leave
+====  =======================================================================================
+
+The missing row of an output row has the ordinal -1.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slidejoin.kernels.candidates.matched import put_between
+from slidejoin.operator.window.departures import Departed, departures_of
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.sides import SIDES
+from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.ingest.arrival import Arrivals, Clock
+    from slidejoin.operator.output import Candidates, PairOutput
+    from slidejoin.operator.window.matched_rows import MatchedRows
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.sides import Side
+
+__all__ = ["JoinTypeOutput", "Joined", "marked_sides"]
+
+NO_ROWS = np.empty(0, np.int64)
+
+MISSING = -1
+"""Stands for the ordinal of the row that an output row does not have."""
+
+
+class Joined(NamedTuple):
+    """What rows produced, as it is counted: pairs of the inner join, and rows that were put out without a partner."""
+
+    pairs: int
+    unmatched: dict[Side, int]
+
+
+def marked_sides(plan: Plan) -> tuple[Side, ...]:
+    """Return the sides of which it is marked which rows have a match."""
+    how = plan.config.how
+    return ("left",) if how in ONE_SIDED else UNMATCHED[how]
+
+
+class JoinTypeOutput:
+    """The output rows of one join that is not inner.
+
+    Parameters
+    ----------
+    plan : Plan
+    windows : dict from side to SideWindow
+        With marks for `marked_sides`.
+    memory : ArrayPool
+        What rows are written into.
+
+    Attributes
+    ----------
+    sides : tuple of {"left", "right"}
+        Whose rows are put out without a partner.
+    """
+
+    def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow], memory: ArrayPool) -> None:
+        self._plan, self._windows, self._memory = plan, windows, memory
+        self._how = plan.config.how
+        self.sides = UNMATCHED[self._how]
+        self._departures = departures_of(plan, self.sides) if self.sides else None
+        self._in_order = plan.config.order != "none"
+        self._joined = Joined(0, dict.fromkeys(SIDES, 0))
+
+    @property
+    def _matched(self) -> dict[Side, MatchedRows]:
+        return {side: one.matched for side, one in self._windows.items() if one.matched is not None}
+
+    # -- one slice -----------------------------------------------------------------------------------------------------
+
+    def arrive(
+        self,
+        arrivals: Arrivals,
+        times: Mapping[Side, NDArray[np.int64] | None],
+        first: Mapping[Side, int],
+        *,
+        own_clock: bool = True,
+    ) -> Departed:
+        """Take the rows of a slice, and return what leaves with them; the ranks are the slots behind which it is put.
+
+        See `Departures.arrive`; with ``own_clock=False`` nothing leaves before `between` is asked.
+        """
+        for side, matched in self._matched.items():
+            matched.extend(self._windows[side].rows_seen)
+        if self._departures is None or not own_clock:
+            return Departed.of({})
+        departed = self._departures.arrive(arrivals, times, first)
+        # A row of a self-join probes twice: what it makes known comes behind both.
+        return departed._replace(ranks=2 * departed.ranks + 1) if self._plan.config.self_join else departed
+
+    def fused(
+        self,
+        pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        departed: Departed,
+        arrivals: Arrivals,
+        counts: Mapping[Side, NDArray[np.int32]],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the output rows of a whole fused push, as `woven` does.
+
+        `counts` (n,) int32 are the pairs of each probe of a side, in arrival order.
+        """
+
+        def places(slots: NDArray[np.int64]) -> NDArray[np.int64]:
+            found = np.zeros(slots.size, np.int64)
+            for side in SIDES:
+                before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[side], dtype=np.int64)])
+                found += before[np.searchsorted(arrivals.rank(side), slots, side="right")]
+            return found
+
+        return self.woven(*pairs, departed, places)
+
+    def tables(self, output: PairOutput, found: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
+        """Yield the output tables of a slice within the limit.
+
+        A generator that is closed early still sets the marks of the remaining pairs.
+        """
+        rows = self._rows(output, found, departed)
+        try:
+            for left, right in rows:
+                yield from output.tables(left, right)
+        except GeneratorExit:
+            for _ in rows:
+                pass
+            raise
+
+    def _rows(
+        self, output: PairOutput, found: Iterable[Candidates], departed: Departed
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the ordinals of output rows, stretch by stretch."""
+        begin = taken = 0
+        for candidates in found:
+            for left, right, slots in output.ordered(candidates, with_slots=self._in_order):
+                last = taken
+                if slots.size:
+                    # What leaves behind the last pair of a stretch may as well come before the first one of the next.
+                    last = int(np.searchsorted(departed.ranks, begin + int(slots[-1]), side="right"))
+                yield self.woven(left, right, departed.cut(taken, last), partial(_places, slots, begin))
+                taken = last
+            begin += candidates.slots
+        yield self.woven(NO_ROWS, NO_ROWS, departed.cut(taken, None), np.zeros_like)
+
+    def woven(
+        self,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        departed: Departed,
+        places_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the output rows of pairs and of what left, as (n,) int64 ordinals of left and right rows.
+
+        Parameters
+        ----------
+        left, right : (p,) int64
+            The pairs, in the promised order; a later call has later ones.
+        departed : Departed
+            What left; all pairs of these rows are among these and earlier ones.
+        places_of : callable
+            Returns how many of the pairs come before some of the rows that left, given their ranks.
+        """
+        pairs, how = left.size, self._how
+        if how == "left_semi":
+            first = self._matched["left"].first_matches(left)
+            left, right = left[first], np.full(first.size, MISSING)
+        else:
+            for side, matched in self._matched.items():
+                matched.mark(left if side == "left" else right)
+        if how == "left_anti":
+            left = right = NO_ROWS
+        lone = self._without_match(departed)
+        self._count(pairs, lone)
+        if not lone.ordinals.size:
+            return left, right
+        columns = self._one_sided(lone)
+        if not left.size:
+            return columns
+        if not self._in_order:
+            return np.concatenate([left, columns[0]]), np.concatenate([right, columns[1]])
+        rows = left.size + lone.ordinals.size
+        out = self._memory.take(rows), self._memory.take(rows)
+        put_between(left, right, places_of(lone.ranks), *columns, *out)
+        return out
+
+    def _without_match(self, departed: Departed) -> Departed:
+        """Return the rows that have no mark."""
+        matched, by_left = self._matched, departed.by_left
+        if len(self.sides) == 1:
+            kept = matched[self.sides[0]].without(departed.ordinals)
+        else:
+            of_side = {"left": np.flatnonzero(by_left), "right": np.flatnonzero(~by_left)}
+            found = [of_side[side][matched[side].without(departed.ordinals[of_side[side]])] for side in self.sides]
+            kept = np.sort(np.concatenate([NO_ROWS, *found]))
+        return departed.at(kept)
+
+    @staticmethod
+    def _one_sided(lone: Departed) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return rows without a partner as the ordinals of left and right rows."""
+        return np.where(lone.by_left, lone.ordinals, MISSING), np.where(lone.by_left, MISSING, lone.ordinals)
+
+    # -- what is left --------------------------------------------------------------------------------------------------
+
+    def remaining(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows that have not left and have no match, left ones first, as ordinals of left and right rows."""
+        found: dict[Side, NDArray[np.int64]] = {}
+        for side in self.sides:
+            assert self._departures is not None  # noqa: S101 - a bucket on Spark asks `between`
+            found[side] = self._departures.remaining(side, self._windows[side].rows_seen)
+        return self._unmatched(found)
+
+    def between(
+        self, since: Mapping[Side, int | None], until: Mapping[Side, int | None]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of these times, or numbers, that have no match, see `JoinOperator.unmatched`. O(rows)."""
+        scope = self._plan.scope
+        assert scope is not None  # noqa: S101 - a bucket on Spark has one
+        found: dict[Side, NDArray[np.int64]] = {}
+        for side in self.sides:
+            low, high, parts = since.get(side), until.get(side), [NO_ROWS]
+            for piece in self._windows[side].payload:
+                source: Side = "left" if self._plan.config.self_join else side
+                ticks, _ = scope.ticks(source, by_name(piece.table))
+                inside = np.ones(ticks.size, np.bool_)
+                if low is not None:
+                    inside &= ticks >= low
+                if high is not None:
+                    inside &= ticks < high
+                parts.append(piece.base + np.flatnonzero(inside))
+            found[side] = np.concatenate(parts)
+            self._matched[side].extend(self._windows[side].rows_seen)
+        return self._unmatched(found)
+
+    def _unmatched(self, found: Mapping[Side, NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        zeros = {side: np.zeros(ordinals.size, np.int64) for side, ordinals in found.items()}
+        lone = self._without_match(Departed.of({side: (zeros[side], ordinals) for side, ordinals in found.items()}))
+        self._count(0, lone)
+        return self._one_sided(lone)
+
+    # -- counts, state, memory -----------------------------------------------------------------------------------------
+
+    def _count(self, pairs: int, lone: Departed) -> None:
+        known, of_left = self._joined, int(lone.by_left.sum())
+        unmatched: dict[Side, int] = {
+            "left": known.unmatched["left"] + of_left,
+            "right": known.unmatched["right"] + lone.by_left.size - of_left,
+        }
+        self._joined = Joined(known.pairs + pairs, unmatched)
+
+    def joined(self) -> Joined:
+        """Return what rows have produced since the last call."""
+        found, self._joined = self._joined, Joined(0, dict.fromkeys(SIDES, 0))
+        return found
+
+    def load(self, clock: Clock) -> None:
+        """Go on with the rows of loaded windows; the clock is loaded, too."""
+        if self._departures is not None:
+            self._departures.load(self._windows, clock)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that wait for the watermark; marks belong to the windows."""
+        return 0 if self._departures is None else self._departures.nbytes
+
+    def growth(self, rows: Mapping[Side, int]) -> int:
+        """Return by how many bytes so many rows of each side make it grow at most."""
+        return 0 if self._departures is None else self._departures.growth(rows)
+
+
+def _places(slots: NDArray[np.int64], begin: int, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many pairs, of the slots `begin` + (p,) int64, come up to each of the slots `ranks`, (n,) int64."""
+    return np.searchsorted(slots, ranks - begin, side="right")

@@ -1,0 +1,237 @@
+"""Departures: which stored rows leave the window with which arrival, after which no row can match them any more.
+
+- **Count window**: left row ``o`` leaves with left row ``(o // slide + 1) * slide - 1 + size``, the one that displaces
+  its block; right rows alike. This follows from ordinals alone, so nothing is kept.
+- **Time window**: a row leaves with the first arrival after which the watermark exceeds its event time plus its length.
+  The watermark of successive arrivals only rises, so the arrival is found by binary search; the rows that wait for it
+  are `AgingRows`.
+
+A row may leave with an arrival of the slice that it came with. On Spark the watermark stands still within a micro-batch
+and the bucket looks for what has left itself, see `JoinOperator.unmatched`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slidejoin.operator.ingest.arrival import NO_TIME, Clock
+from slidejoin.operator.window.aging_rows import ROW_BYTES, AgingRows
+from slidejoin.plan.window_term import TimeScope, saturating_add
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spec.window import CountWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.ingest.arrival import Arrivals
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+
+__all__ = ["CountDepartures", "Departed", "Departures", "TimeDepartures", "departures_of"]
+
+NO_ROWS = np.empty(0, np.int64)
+
+
+class Departed(NamedTuple):
+    """Rows that left with the arrivals of a slice: by arrival, left ones first, then by ordinal.
+
+    Attributes
+    ----------
+    ranks : (n,) int64, ascending
+        The arrival that each left with: its place in the slice's order over both sides.
+    by_left : (n,) bool
+        Whether it is a left row.
+    ordinals : (n,) int64
+    """
+
+    ranks: NDArray[np.int64]
+    by_left: NDArray[np.bool_]
+    ordinals: NDArray[np.int64]
+
+    def at(self, places: NDArray[np.int64]) -> Departed:
+        """Return those in these places, (m,) int64."""
+        return Departed(self.ranks[places], self.by_left[places], self.ordinals[places])
+
+    def cut(self, first: int, last: int | None) -> Departed:
+        """Return those from place `first` on, up to `last`."""
+        part = slice(first, last)
+        return Departed(self.ranks[part], self.by_left[part], self.ordinals[part])
+
+    @staticmethod
+    def of(found: Mapping[Side, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Departed:
+        """Put the ranks and ordinals (n,) int64 of each side in order."""
+        ranks = np.concatenate([NO_ROWS, *(one for one, _ in found.values())])
+        ordinals = np.concatenate([NO_ROWS, *(one for _, one in found.values())])
+        by_left = np.repeat([side == "left" for side in found], [one.size for one, _ in found.values()]).astype(bool)
+        if len(found) > 1 or not bool((ranks[1:] >= ranks[:-1]).all()):
+            order = np.lexsort((ordinals, ~by_left, ranks))
+            return Departed(ranks[order], by_left[order], ordinals[order])
+        return Departed(ranks, by_left, ordinals)
+
+
+class Departures(ABC):
+    """The departures of some sides' rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    sides : sequence of {"left", "right"}
+        Whose rows are looked for.
+    """
+
+    def __init__(self, plan: Plan, sides: Sequence[Side]) -> None:
+        self.sides = tuple(sides)
+        self._self_join = plan.config.self_join
+
+    def _source(self, side: Side) -> Side:
+        """Return the side under which rows of a side arrive: those of a self-join as left."""
+        return "left" if self._self_join else side
+
+    @abstractmethod
+    def arrive(
+        self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None], first: Mapping[Side, int]
+    ) -> Departed:
+        """Take the arrivals of the next slice and return what leaves with them, rows of this slice included.
+
+        Parameters
+        ----------
+        arrivals : Arrivals
+            The slice's order; no row of it is late.
+        times : mapping from side to (n,) int64 or None
+            Event times in that order, of a time window.
+        first : mapping from side to int
+            The ordinal of the first row of each side.
+        """
+
+    @abstractmethod
+    def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:
+        """Return the ordinals of the rows of a side that have not left, ascending; it has had `seen` rows."""
+
+    @abstractmethod
+    def load(self, windows: Mapping[Side, SideWindow], clock: Clock) -> None:
+        """Go on with the rows of loaded windows; what had left by then follows from ordinals or from the clock."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept."""
+        return 0
+
+    def growth(self, rows: Mapping[Side, int]) -> int:  # noqa: ARG002 - see `TimeDepartures`
+        """Return by how many bytes so many rows of each side make it grow at most."""
+        return 0
+
+
+class CountDepartures(Departures):
+    """Departures from a count window."""
+
+    def __init__(self, plan: Plan, sides: Sequence[Side]) -> None:
+        super().__init__(plan, sides)
+        window = plan.config.window
+        assert isinstance(window, CountWindow)  # noqa: S101 - see `departures_of`
+        self._window = window
+
+    def arrive(
+        self,
+        arrivals: Arrivals,
+        times: Mapping[Side, NDArray[np.int64] | None],  # noqa: ARG002 - of time windows
+        first: Mapping[Side, int],
+    ) -> Departed:
+        """Return what leaves with the arrivals of a slice, see `Departures`. O(n)."""
+        window, found = self._window, {}
+        for side in self.sides:
+            rank = arrivals.rank(self._source(side))
+            ordinals = np.arange(window.first(side, first[side]), window.first(side, first[side] + rank.size))
+            # The last row of the block leaves the last `size` rows with this one of its side.
+            last = ordinals if window.slide == 1 else (ordinals // window.slide + 1) * window.slide - 1
+            found[side] = rank[last + window.size(side) - first[side]], ordinals
+        return Departed.of(found)
+
+    def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:
+        """Return the ordinals of the rows in the window."""
+        return np.arange(self._window.first(side, seen), seen)
+
+    def load(self, windows: Mapping[Side, SideWindow], clock: Clock) -> None:
+        """Do nothing: ordinals tell."""
+
+
+class TimeDepartures(Departures):
+    """Departures from a time window."""
+
+    def __init__(self, plan: Plan, sides: Sequence[Side]) -> None:
+        super().__init__(plan, sides)
+        scope = plan.scope
+        assert isinstance(scope, TimeScope)  # noqa: S101 - see `departures_of`
+        self._scope = scope
+        self._clock = Clock(scope.lateness)
+        self._rows: dict[Side, AgingRows] = {side: AgingRows() for side in self.sides}
+
+    def arrive(
+        self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None], first: Mapping[Side, int]
+    ) -> Departed:
+        """Return what leaves with the arrivals of a slice, see `Departures`. O(n log n)."""
+        found: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        for side in self.sides:
+            own = times[self._source(side)]
+            if own is not None:
+                self._rows[side].add(first[side], own)
+        watermarks = self._watermarks(arrivals, times)
+        for side, rows in self._rows.items():
+            # The first event time that is still in the window, after each arrival.
+            oldest = saturating_add(watermarks, -self._scope.length(side))
+            ordinals, ages = rows.take_below(int(oldest[-1])) if oldest.size else (NO_ROWS, NO_ROWS)
+            ranks = np.searchsorted(oldest, ages, side="right")
+            order = np.lexsort((ordinals, ranks))
+            found[side] = ranks[order], ordinals[order]
+        return Departed.of(found)
+
+    def _watermarks(self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None]) -> NDArray[np.int64]:
+        """Move the clock over a slice and return the join's watermark after each arrival, NO_TIME for none."""
+        clock, seen = self._clock, []
+        total = arrivals.left.size + arrivals.right.size
+        starts: tuple[tuple[Side, int], ...] = (("left", clock.left), ("right", clock.right))
+        for side, start in starts:
+            source = self._source(side)
+            own, by_rank = times[source], np.full(total, NO_TIME)
+            if own is not None:
+                by_rank[arrivals.rank(source)] = own
+            seen.append(np.maximum(np.maximum.accumulate(by_rank), start))
+        if total:
+            clock.left, clock.right = int(seen[0][-1]), int(seen[1][-1])
+        return saturating_add(np.minimum(*seen), -self._scope.lateness)
+
+    def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:  # noqa: ARG002 - of count windows
+        """Return the ordinals of the rows that still wait."""
+        return self._rows[side].ordinals()
+
+    def load(self, windows: Mapping[Side, SideWindow], clock: Clock) -> None:
+        """Let the rows wait that the watermark has not passed. O(n log n)."""
+        self._clock.left, self._clock.right = clock.left, clock.right
+        watermark = clock.watermark
+        for side in self.sides:
+            self._rows[side] = rows = AgingRows()
+            for piece in windows[side].payload:
+                rows.add(piece.base, self._scope.ticks(self._source(side), by_name(piece.table))[0])
+            if watermark is not None:
+                rows.take_below(self._scope.oldest(side, watermark))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that wait."""
+        return sum(rows.nbytes for rows in self._rows.values())
+
+    def growth(self, rows: Mapping[Side, int]) -> int:
+        """Return by how many bytes so many rows of each side make it grow at most."""
+        return sum(ROW_BYTES * rows[self._source(side)] for side in self.sides)
+
+
+def departures_of(plan: Plan, sides: Sequence[Side]) -> Departures | None:
+    """Return the departures of these sides' rows; None where rows carry their numbers, as in a bucket on Spark."""
+    if plan.scope is None:
+        return CountDepartures(plan, sides)
+    return TimeDepartures(plan, sides) if isinstance(plan.scope, TimeScope) else None

@@ -1,0 +1,135 @@
+"""A mark for each row of a window: whether it is in a pair.
+
+Marks are bytes by ordinal, in blocks of 4,096 ordinals. A block is freed when the payload keeps no row of it, wherever
+it lies: one row far ahead in time does not keep the marks of all that come after it. Freed blocks are used again, so a
+sliding window touches no new memory. A list of blocks says where each is: 8 bytes for 4,096 rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.candidates.matched import BLOCK_SHIFT, keep_first_matches, keep_unmarked, mark_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["MatchedRows"]
+
+BLOCK = 1 << BLOCK_SHIFT
+
+FREED = -1
+"""Stands for the place of a block that no row is in."""
+
+
+class MatchedRows:
+    """The marks of one side's rows.
+
+    Examples
+    --------
+    >>> matched = MatchedRows()
+    >>> matched.extend(6)
+    >>> matched.mark(np.array([4, 1, 4]))
+    >>> matched.without(np.arange(6)).tolist()
+    [0, 2, 3, 5]
+    """
+
+    def __init__(self) -> None:
+        self._marks = np.zeros(BLOCK, np.uint8)
+        self._free = [0]
+        self._blocks = np.empty(0, np.int64)
+        # The numbers of the first block, and of the one behind the last.
+        self._first = self._last = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything."""
+        return int(self._marks.nbytes + self._blocks.nbytes)
+
+    def growth(self, end: int, rows: int) -> int:
+        """Return by how many bytes so many more rows, after the ordinal `end`, make it grow at most."""
+        blocks = max((end + rows + BLOCK - 1 >> BLOCK_SHIFT) - self._last, 0)
+        return (BLOCK + 16) * max(blocks - len(self._free), 0) + 16 * blocks + self._marks.nbytes // 4
+
+    # -- coming and leaving --------------------------------------------------------------------------------------------
+
+    def start_at(self, ordinal: int) -> None:
+        """Let the first row have that ordinal; there is none yet."""
+        self._first = self._last = ordinal >> BLOCK_SHIFT
+        self._blocks = np.empty(0, np.int64)
+
+    def extend(self, end: int) -> None:
+        """Make room for the rows before that ordinal, which have no mark."""
+        last = end + BLOCK - 1 >> BLOCK_SHIFT
+        if last <= self._last:
+            return
+        more = last - self._last
+        if more > len(self._free):
+            self._grow(more - len(self._free))
+        places = np.array([self._free.pop() for _ in range(more)], np.int64)
+        for place in places.tolist():
+            self._marks[place : place + BLOCK] = 0
+        self._blocks = np.concatenate([self._blocks, places])
+        self._last = last
+
+    def _grow(self, blocks: int) -> None:
+        size = self._marks.size
+        more = max(blocks, size // BLOCK // 4)
+        self._marks = np.concatenate([self._marks, np.zeros(more * BLOCK, np.uint8)])
+        self._free += range(size, size + more * BLOCK, BLOCK)
+
+    def keep_only(self, stretches: Sequence[tuple[int, int]]) -> None:
+        """Forget the rows that are in none of these stretches: first ordinals and numbers of rows, ascending."""
+        kept = np.zeros(self._blocks.size, np.bool_)
+        for first, rows in stretches:
+            if rows:
+                kept[(first >> BLOCK_SHIFT) - self._first : (first + rows - 1 >> BLOCK_SHIFT) - self._first + 1] = True
+        if kept.size and not kept[-1]:
+            kept[-1] = True  # the next rows may be in it
+        gone = self._blocks[~kept]
+        self._free += gone[gone != FREED].tolist()
+        self._blocks[~kept] = FREED
+        skipped = int(kept.argmax()) if kept.size else 0
+        if skipped:
+            self._blocks = self._blocks[skipped:]
+            self._first += skipped
+
+    # -- marks ---------------------------------------------------------------------------------------------------------
+
+    def mark(self, ordinals: NDArray[np.int64]) -> None:
+        """Set the marks of rows, (n,) int64, each any number of times. O(n)."""
+        mark_rows(self._marks, self._blocks, self._first, ordinals)
+
+    def first_matches(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Set marks, and return the places of the rows that had none: of each row, (n,) int64, the first one. O(n)."""
+        kept = np.empty(ordinals.size, np.int64)
+        return kept[: keep_first_matches(self._marks, self._blocks, self._first, ordinals, kept)]
+
+    def without(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of the rows, (n,) int64, that have no mark. O(n)."""
+        kept = np.empty(ordinals.size, np.int64)
+        return kept[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, kept)]
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def of(self, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+        """Return which rows of these stretches have a mark, (rows,)."""
+        found = np.ones(sum(rows for _, rows in stretches), np.bool_)
+        found[self.without(_ordinals(stretches))] = False
+        return found
+
+    def load(self, stretches: Sequence[tuple[int, int]], marks: NDArray[np.bool_], end: int) -> None:
+        """Take the rows of these stretches with marks (rows,); rows to come begin at the ordinal `end`."""
+        self.__init__()  # type: ignore[misc]
+        self.start_at(stretches[0][0] if stretches else end)
+        self.extend(end)
+        self.mark(_ordinals(stretches)[marks])
+        self.keep_only(stretches)
+
+
+def _ordinals(stretches: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *(np.arange(first, first + rows) for first, rows in stretches)])
