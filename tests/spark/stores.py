@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -155,8 +154,7 @@ def wire(
 ) -> SparkJoinSpec:
     """A join as it reaches the workers."""
     order_by, streaming = options.pop("order_by", None), options.pop("streaming", True)
-    how = options.pop("how", "inner")
-    config = replace(make_join_spec(on=on, window=window, order="none", threads=1, **options), how=how)
+    config = make_join_spec(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
     bound = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)

@@ -108,7 +108,7 @@ def law(batches: list[Batch], predicate: tuple[Any, ...], how: str, query: Query
 
 def wired(cache: Path, strategy: str, partitions: int, spread: int, how: str, **options: Any) -> Any:
     if how == "left_semi" and (strategy, partitions, spread) in SCATTERED:
-        strategy, partitions, spread = {"grid": "broadcast"}.get(strategy, strategy), partitions, 1
+        strategy, spread = {"grid": "broadcast"}.get(strategy, strategy), 1
     window = options.pop("window", None) or sj.TimeWindow(
         left=f"{LEFT_LENGTH} seconds", right=f"{RIGHT_LENGTH} seconds", on="ts"
     )

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
-    from slidejoin.spark.bucket.matched_rows import MatchedRows
-    from slidejoin.spark.bucket.unmatched_rows import Departures
+    from slidejoin.spark.bucket.bucket_matches import BucketMatches
+    from slidejoin.spark.bucket.unmatched_rows import DueRows
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.metrics.figures import Figures
     from slidejoin.spark.state.bucket_state import BucketState, Manifest
@@ -54,12 +54,12 @@ class BucketWindow:
         state: BucketState,
         manifest: Manifest,
         cache: SegmentCache,
-        departures: Departures,
+        due: DueRows,
         figures: Figures,
     ) -> None:
         self.spec, self.plan = spec, plan
         self.state, self.manifest, self.cache = state, manifest, cache
-        self.departures, self.figures = departures, figures
+        self.due, self.figures = due, figures
 
     def roles(self, stream: Side) -> list[Side]:
         """Return the roles of a stream in which it is known which rows have matched."""
@@ -93,7 +93,7 @@ class BucketWindow:
         operator: JoinOperator,
         segments: list[Segment],
         loaded: int,
-        matched: MatchedRows | None,
+        matched: BucketMatches | None,
         oldest: int | None,
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of one stream that are output by themselves, and keep those that may still be seen.
@@ -136,7 +136,7 @@ class BucketWindow:
             return segment
         entry = self.state.update_matched(segment.entry, stream, segment.matched)
         payload, spec = segment.payload, self.spec
-        pending = pending_of(spec, self.plan, stream, payload, segment.matched, self.departures)
+        pending = pending_of(spec, self.plan, stream, payload, segment.matched, self.due)
         return replace(segment, entry=self._replace(stream, segment.entry, replace(entry, pending=pending)))
 
     def _replace(self, stream: Side, old: Entry, new: Entry) -> Entry:
@@ -145,7 +145,7 @@ class BucketWindow:
         return new
 
     def _first_matched(
-        self, matched: MatchedRows, segments: Sequence[Segment], payload: pa.Table, places: NDArray[np.int64]
+        self, matched: BucketMatches, segments: Sequence[Segment], payload: pa.Table, places: NDArray[np.int64]
     ) -> Iterator[pd.DataFrame]:
         """Yield the left rows of a semi-join that have found their first partner: stored ones, and the newest."""
         first = 0
@@ -161,19 +161,19 @@ class BucketWindow:
         self, stream: Side, payload: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of a segment that depart without a partner."""
-        return unmatched_frames(self.spec, self.plan, stream, payload, matched, self.departures, self.figures)
+        return unmatched_frames(self.spec, self.plan, stream, payload, matched, self.due, self.figures)
 
     def departing(self, gone: Sequence[tuple[Side, Entry]]) -> Iterator[pd.DataFrame]:
         """Yield the same of segments that leave; those of which none is due are not read."""
         for stream, entry in gone:
-            if self.departures.due(entry):
+            if self.due.among(entry):
                 segment = self._segment(stream, entry)
                 yield from self._departing_of(stream, segment.payload, segment.matched)
 
     def departing_here(self, stream: Side) -> Iterator[pd.DataFrame]:
         """Yield the same of segments that stay, where no row has come that could match."""
         for entry in list(self.manifest.entries[stream]):
-            if self.departures.due(entry):
+            if self.due.among(entry):
                 segment = self._segment(stream, entry)
                 yield from self._departing_of(stream, segment.payload, segment.matched)
                 self._settled(stream, segment)

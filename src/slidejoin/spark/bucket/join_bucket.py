@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.window_term import CountScope
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.bucket.bucket_matches import BucketMatches
 from slidejoin.spark.bucket.bucket_window import BucketWindow
 from slidejoin.spark.bucket.counts import at_home, partial_frame
 from slidejoin.spark.bucket.limits import Room
-from slidejoin.spark.bucket.matched_rows import MatchedRows
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
 from slidejoin.spark.bucket.scattered_rows import pair_frame
-from slidejoin.spark.bucket.unmatched_rows import EVERYTHING, departures_of, next_timer, unmatched_frames
+from slidejoin.spark.bucket.unmatched_rows import EVERYTHING, due_rows, next_timer, unmatched_frames
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import plan_of
 from slidejoin.spark.job.results import result_rows, to_frame
@@ -100,11 +100,11 @@ def join_bucket(
         return
     state, manifest = _state(spec, variables, bucket, batch, arrived)
     arrived = judged(spec, arrived, manifest, figures)
-    departures = departures_of(spec, plan, manifest, arrived)
+    due = due_rows(spec, plan, manifest, arrived)
     watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
     cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
-    window = BucketWindow(spec, plan, state, manifest, cache, departures, figures)
+    window = BucketWindow(spec, plan, state, manifest, cache, due, figures)
     gone = window.expire(oldest_of(plan, arrived.before))
     room.check(manifest)
     room.check_columns(arrived.rows, {stream: stored_schema(plan, stream) for stream in streams_of(plan)})
@@ -126,7 +126,7 @@ def join_bucket(
             load_segments(operator, stream, segments)
             loaded[stream] = operator.windows[stream].rows_seen
         figures.since("load", now)
-        matched = MatchedRows(spec, kept, arrived.rows) if spec.matched else None
+        matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
         yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
         now = perf_counter()
         # Rows that these have displaced from a count window.
@@ -150,7 +150,7 @@ def _static(
 ) -> Iterator[pd.DataFrame]:
     """Join static frames: nothing is late, and rows without a partner come at the end."""
     operator = _operator(plan)
-    matched = MatchedRows(spec, {stream: [] for stream in streams_of(plan)}, rows) if spec.matched else None
+    matched = BucketMatches(spec, {stream: [] for stream in streams_of(plan)}, rows) if spec.matched else None
     yield from _joined(spec, bucket, operator, rows, None, figures, matched)
     if matched is None:
         return
@@ -188,7 +188,7 @@ def _joined(
     rows: dict[Side, pa.Table],
     watermark: int | None,
     figures: Figures,
-    matched: MatchedRows | None,
+    matched: BucketMatches | None,
 ) -> Iterator[pd.DataFrame]:
     """Push the rows by their event times, left first on ties, or as they are numbered; late ones are dropped."""
     scope = scope_of(operator.plan)

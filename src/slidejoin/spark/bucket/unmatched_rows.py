@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from slidejoin.spark.state.bucket_state import Manifest
     from slidejoin.spark.state.segments import Entry
 
-__all__ = ["EVERYTHING", "Departures", "departures_of", "next_timer", "pending_of", "unmatched_frames"]
+__all__ = ["EVERYTHING", "DueRows", "due_rows", "next_timer", "pending_of", "unmatched_frames"]
 
 LATEST_TIMER = (1 << 63) - 1
 
 
-class Departures(NamedTuple):
+class DueRows(NamedTuple):
     """The rows that can find no partner any more since the end of a micro-batch.
 
     Attributes
@@ -55,20 +55,20 @@ class Departures(NamedTuple):
     since: Mapping[Side, float]
     before: Mapping[Side, float]
 
-    def due(self, entry: Entry) -> bool:
+    def among(self, entry: Entry) -> bool:
         """Whether rows of a segment may be among them."""
         pending = zip(SIDES, entry.pending, strict=True)
         return any(first is not None and first < self.before.get(role, first) for role, first in pending)
 
 
-EVERYTHING = Departures({}, dict.fromkeys(SIDES, float("inf")))
+EVERYTHING = DueRows({}, dict.fromkeys(SIDES, float("inf")))
 """At the end of static frames."""
 
 
-def departures_of(spec: SparkJoinSpec, plan: Plan, manifest: Manifest, arrived: MicroBatch) -> Departures:
+def due_rows(spec: SparkJoinSpec, plan: Plan, manifest: Manifest, arrived: MicroBatch) -> DueRows:
     """Return which rows depart in a micro-batch; its manifest is that of the one before."""
     earlier = arrived.before if spec.numbered else marks_of(manifest.watermark)
-    return Departures(oldest_in_role(plan, earlier), oldest_in_role(plan, arrived.after))
+    return DueRows(oldest_in_role(plan, earlier), oldest_in_role(plan, arrived.after))
 
 
 def unmatched_frames(
@@ -77,17 +77,17 @@ def unmatched_frames(
     stream: Side,
     payload: pa.Table,
     matched: Mapping[Side, NDArray[np.bool_]],
-    departures: Departures,
+    due: DueRows,
     figures: Figures,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a segment that depart without a partner, or what a bucket knows of those that do."""
     for role in roles_of(plan, stream):
-        if role not in spec.unmatched or role not in departures.before:
+        if role not in spec.unmatched or role not in due.before:
             continue
         ticks, _ = scope_of(plan).ticks(role, by_name(payload))
-        chosen = _concerned(spec, role, payload, matched[role]) & (ticks < departures.before[role])
-        if role in departures.since:
-            chosen &= ticks >= departures.since[role]
+        chosen = _concerned(spec, role, payload, matched[role]) & (ticks < due.before[role])
+        if role in due.since:
+            chosen &= ticks >= due.since[role]
         if not chosen.any():
             continue
         rows, known = payload.filter(pa.array(chosen)), matched[role][chosen]
@@ -107,7 +107,7 @@ def pending_of(
     stream: Side,
     payload: pa.Table,
     matched: Mapping[Side, NDArray[np.bool_]],
-    departures: Departures,
+    due: DueRows,
 ) -> tuple[int | None, int | None]:
     """Return `Entry.pending` of a segment whose rows that depart have been output."""
     found: dict[Side, int | None] = {"left": None, "right": None}
@@ -116,8 +116,8 @@ def pending_of(
             continue
         ticks, _ = scope_of(plan).ticks(role, by_name(payload))
         waits = _concerned(spec, role, payload, matched[role])
-        if role in departures.before:
-            waits &= ticks >= departures.before[role]
+        if role in due.before:
+            waits &= ticks >= due.before[role]
         if waits.any():
             found[role] = int(ticks[waits].min())
     return found["left"], found["right"]
@@ -142,7 +142,7 @@ def _concerned(spec: SparkJoinSpec, role: Side, payload: pa.Table, matched: NDAr
     chosen: NDArray[np.bool_] = ~matched
     if spec.scattered:
         # At home, that it has no partner; elsewhere, that it has one.
-        return np.equal(chosen, np.asarray(payload.column(AT_HOME)))
+        return chosen == np.asarray(payload.column(AT_HOME))
     for name in [ROLES[role]] if spec.config.self_join else [AT_HOME] if spec.homes else []:
         chosen = chosen & np.asarray(payload.column(name))
     return chosen

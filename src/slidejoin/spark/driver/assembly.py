@@ -51,12 +51,12 @@ from slidejoin.spark.job.join_spec import (
     PLACE,
     RIGHT_ROLE,
     ROW_ID,
-    UNMATCHED,
     SparkJoinSpec,
 )
 from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.strategies import choose_strategy
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
+from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -92,9 +92,6 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
 TIMERS = "None"
 TIMERS_BY_WATERMARK = "EventTime"
-LEFT_ALONE = frozenset({"left_semi", "left_anti"})
-"""Join types whose output has no columns of the right side."""
-
 APART = "__slidejoin_right"
 """Suffix of the operator's right columns where they are not the result's: no input has such names."""
 
@@ -169,8 +166,6 @@ def bound_to(
     if MATCHED[config.how]:
         chosen = strategy_for(config, chosen, strategy, bound, buckets)
         columns = plan.layout.columns
-        if config.how in LEFT_ALONE:
-            columns = tuple(column for column in columns if column[0] == "left")
         return _bound_for_rows(
             replace(config, on=on), (left, right), chosen, columns, hidden, numbers, helpers, buckets
         )
@@ -239,7 +234,7 @@ def _bound_for_rows(
     config = replace(config, how="inner", suffix=APART, select=tuple(dict.fromkeys([*shown, *times, *own])))
     whole = (pa.schema([*schema, *hidden]) for schema in schemas)
     kept = plan_join(config, *whole, numbers=numbers)
-    select = [] if how in LEFT_ALONE else shown
+    select = [] if how in ONE_SIDED else shown
     select += [] if how == "left_anti" else times
     select += [f"{alias[side]}.{PLACE}" for side in MATCHED[how]]
     config = replace(config, select=tuple(dict.fromkeys(select)))
@@ -321,7 +316,7 @@ def wired(
         names, places = ["side", *names, "match_count"], [0, *places, ahead + len(columns)]
     if MATCHED[bound.how]:
         names = [out for _, _, out in bound.columns]
-        places = [] if bound.how in LEFT_ALONE else [at[side, name] for side, name, _ in bound.columns]
+        places = [] if bound.how in ONE_SIDED else [at[side, name] for side, name, _ in bound.columns]
     if MATCH_TIME in names and isinstance(window, TimeWindow):
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "

@@ -185,9 +185,6 @@ def wired_join(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1,
     )  # fmt: skip
-    if config.how != "inner":
-        msg = f"how={config.how!r} is not in this version; on Spark use how='inner'"
-        raise SparkJoinError(msg)
     if config.output == "positions":
         msg = (
             "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "

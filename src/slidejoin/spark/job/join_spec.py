@@ -13,6 +13,7 @@ from slidejoin.errors import StateError
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.sides import SIDES
+from slidejoin.spec.join_options import UNMATCHED
 from slidejoin.spec.window import NANOSECONDS, CountWindow, Span, TimeWindow
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ __all__ = [
     "RIGHT_ROLE",
     "ROLES",
     "ROW_ID",
-    "UNMATCHED",
     "SparkJoinSpec",
     "plan_of",
     "window_from_state",
@@ -66,11 +66,6 @@ HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, BATCH, PLACE, *NUMBE
 
 ADDED_LATER = frozenset({BATCH, PLACE, *NUMBERS})
 """Those of them that rows get after they have been packed."""
-
-UNMATCHED: dict[JoinType, tuple[Side, ...]] = {
-    "inner": (), "left": ("left",), "right": ("right",), "full": SIDES, "left_semi": (), "left_anti": ("left",),
-}  # fmt: skip
-"""Sides whose rows without a partner are output."""
 
 MATCHED: dict[JoinType, tuple[Side, ...]] = UNMATCHED | {"left_semi": ("left",)}
 """Sides of whose rows a bucket has to know whether they have matched."""

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.segments import Segment
 
-__all__ = ["MatchedRows"]
+__all__ = ["BucketMatches"]
 
 NEVER = np.iinfo(np.int64).max
 
 
-class MatchedRows:
+class BucketMatches:
     """A bit for each row in each role that the join type has to know it of.
 
     Parameters
