@@ -85,9 +85,8 @@ class Variables:
 
     def move_timer(self, before: int | None, after: int | None) -> None:
         if before is not None:
-            del self.timers.kept[before,]
+            self.timers.removeKey((before,))
         if after is not None:
-            assert (after,) not in self.timers.kept
             self.timers.updateValue((after,), (b"",))
 
     def point_at(self, key: int) -> None:
@@ -240,7 +239,7 @@ class Query:
                     fired.append(bucket)
                     frames += self._bucket(bucket, None, timer)
                     self.state[bucket].point_at(bucket)
-                    del self.state[bucket].timers.kept[timer,]
+                    self.state[bucket].timers.removeKey((timer,))
             note_idle(variables, self.number, watermark if self.spec.has_timers else None, fired)
         self._output(frames)
         self.number += 1

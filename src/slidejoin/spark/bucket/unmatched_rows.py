@@ -142,8 +142,9 @@ def _concerned(spec: SparkJoinSpec, role: Side, payload: pa.Table, matched: NDAr
     chosen: NDArray[np.bool_] = ~matched
     if spec.scattered:
         # At home, that it has no partner; elsewhere, that it has one.
-        return chosen == np.asarray(payload.column(AT_HOME))
-    for name in [ROLES[role]] if spec.config.self_join else [AT_HOME] if spec.homes else []:
+        chosen = chosen == np.asarray(payload.column(AT_HOME))
+    elif spec.config.self_join or spec.homes:
+        name = ROLES[role] if spec.config.self_join else AT_HOME
         chosen = chosen & np.asarray(payload.column(name))
     return chosen
 

@@ -108,6 +108,8 @@ class BoundJoin(NamedTuple):
         Of each bucket, with the hidden columns that it needs; of an inner join.
     strategy : Strategy
         How rows are routed.
+    given : tuple of pyarrow.Schema
+        Of the left and the right frame.
     how : str
         The join type.
     columns : tuple of (side, name, output name)
@@ -118,6 +120,7 @@ class BoundJoin(NamedTuple):
 
     plan: Plan
     strategy: Strategy
+    given: tuple[pa.Schema, pa.Schema]
     how: JoinType = "inner"
     columns: tuple[tuple[Side, str, str], ...] = ()
     scattered: bool = False
@@ -180,7 +183,8 @@ def bound_to(
         helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))
     schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    return BoundJoin(plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen)
+    plan = plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers)
+    return BoundJoin(plan, chosen, (left, right))
 
 
 def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPredicate, buckets: int) -> Strategy:
@@ -239,7 +243,7 @@ def _bound_for_rows(
     select += [f"{alias[side]}.{PLACE}" for side in MATCHED[how]]
     config = replace(config, select=tuple(dict.fromkeys(select)))
     plan = plan_join(config, kept.kept_schema("left"), kept.kept_schema("right"), numbers=numbers, everything=True)
-    return BoundJoin(plan, chosen, how, columns, scattered)
+    return BoundJoin(plan, chosen, schemas, how, columns, scattered)
 
 
 def schema_of(frame: DataFrame) -> pa.Schema:
@@ -344,7 +348,7 @@ def wired(
         observed=streaming and str(session.conf.get(OBSERVE, None)).lower() == "true",
         bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
         order_by=order_by,
-        orders=tuple(plan.schema(side).field(order_by).type for side in SIDES) if order_by else (),
+        orders=tuple(schema.field(order_by).type for schema in bound.given) if order_by else (),
         how=bound.how,
         columns=tuple((side, name) for side, name, _ in bound.columns),
         row_places={side: at[side, PLACE] for side in MATCHED[bound.how]},
