@@ -70,8 +70,15 @@ class Stream:
         (lambda: sj.TimeWindow("5 s", on="\ud800"), sj.ArgumentError, r"got '\ud800'", "on must be the name of a"),
         # the join
         (lambda: join(window=5), sj.ArgumentTypeError, "got 5", "write sj.CountWindow(1000) or"),
-        (lambda: join(how="left"), sj.ArgumentError, "how='left'", "use how='inner'"),
-        (lambda: join(how=3), sj.ArgumentTypeError, "how=3", "use how='inner'"),
+        (lambda: join(how="anti"), sj.ArgumentError, "got 'anti'", "how must be one of 'inner', 'left', 'right'"),
+        (lambda: join(how=3), sj.ArgumentTypeError, "got 3", "how must be one of 'inner', 'left', 'right'"),
+        (lambda: join(how="left", output="count"), sj.ArgumentError, "how='left' does not change", "use how='inner'"),
+        (
+            lambda: join(how="left", topology=sj.options.SplitJoin(punctuation=True)),
+            sj.ArgumentError,
+            "got how='left'",
+            "use punctuation=False",
+        ),
         (lambda: join(output="pair"), sj.ArgumentError, "got 'pair'", "Did you mean 'pairs'?"),
         (lambda: join(output=np.arange(3)), sj.ArgumentTypeError, "got array([0, 1, 2])", "must be one of 'pairs'"),
         (lambda: join(order=None), sj.ArgumentTypeError, "got None", "'probe', 'strict', 'none'"),

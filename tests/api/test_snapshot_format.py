@@ -41,7 +41,7 @@ def resealed(body: bytes) -> bytes:
         (write_snapshot({}, [])[:-1], "the snapshot is damaged: its checksum does not match; nothing was loaded"),
         (
             resealed(snapshot.MAGIC + snapshot.HEAD.pack(99, 0)),
-            "the snapshot has format 99, this version reads 1 and 2; use a newer slidejoin",
+            "the snapshot has format 99, this version reads 1, 2 and 3; use a newer slidejoin",
         ),
     ],
     ids=["type", "empty", "short", "damaged", "newer"],

@@ -216,8 +216,8 @@ def test_for_over_asynchronous_batches_says_what_to_write() -> None:
 
 
 def test_arguments_are_checked_at_once() -> None:
-    with pytest.raises(sj.ArgumentError, match="how='left' is not in this version"):
-        sj.join_streams(LEFT, RIGHT, **OPTIONS, how="left")
+    with pytest.raises(sj.ArgumentError, match="got 'outer'"):
+        sj.join_streams(LEFT, RIGHT, **OPTIONS, how="outer")
     assert repr(sj.join_streams([], [], **OPTIONS)).startswith("<join_streams: StreamJoin(on='abs(l.a - r.a) <= 1', ")
 
 

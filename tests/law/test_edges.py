@@ -61,12 +61,6 @@ def test_what_cannot_be_expressed_is_refused(on: str) -> None:
     assert len(str(refused.value)) > 20
 
 
-@pytest.mark.parametrize("how", ["left", "right", "full", "left_semi", "left_anti"])
-def test_other_join_types_are_refused(how: str) -> None:
-    with pytest.raises(ValueError, match=rf"(?s){how}.*inner"):
-        make(how=how)
-
-
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [

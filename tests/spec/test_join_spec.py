@@ -18,9 +18,8 @@ GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
     ("option", "value", "text"),
     [
         ("window", 5, "window must be a CountWindow or a TimeWindow, got 5"),
-        ("how", "outer", "how='outer' is no join type; use how='inner'"),
-        ("how", "left", "how='left' is not in this version; use how='inner', or output='count' to find rows without"),
-        ("how", "iner", "how='iner' is no join type; use how='inner'"),
+        ("how", "outer", "how must be one of 'inner', 'left', 'right', 'full', 'left_semi', 'left_anti'; got 'outer'"),
+        ("how", "iner", "got 'iner'. Did you mean 'inner'?"),
         ("self_join", "yes", "self_join must be True or False, got 'yes'"),
         (
             "output",

@@ -125,7 +125,9 @@ class PendingRows:
                 "right": empty_of(plan.schema("right")),
             }
             rows[self.side] = pa.concat_tables(self.tables)
-            known += operator.push_iter(operator.prepare(rows))
+            # Counts of zero were put out before.
+            for table in operator.push_iter(operator.prepare(rows)):
+                known += [table] if operator.join_type is not None and table.num_rows else []
         stats = operator.stats
         stats.rows_left, stats.rows_right = self.stats.rows_left, self.stats.rows_right
         stats.null_time_rows = self.stats.null_time_rows

@@ -392,7 +392,10 @@ class JoinOperator:
     def matched(self, side: Side) -> NDArray[np.bool_] | None:
         """Return which of the rows that the window of a side keeps have a match, (rows,); None where nobody asks."""
         window = self.windows[side]
-        return None if window.matched is None else window.matched.of(window.payload.stretches)
+        if window.matched is None:
+            return None
+        window.matched.extend(window.rows_seen)
+        return window.matched.of(window.payload.stretches)
 
     def load_matched(self, side: Side, marks: NDArray[np.bool_]) -> None:
         """Set which of the rows that the window of a side keeps have a match, (rows,) as `matched` returned them."""

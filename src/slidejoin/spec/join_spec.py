@@ -145,7 +145,7 @@ def make_join_spec(
             "sj.TimeWindow('10 minutes', on='ts')"
         )
         raise ArgumentTypeError(msg)
-    how = _join_type(how)
+    how = one_of("how", how, JOIN_TYPES)
     self_join = truth_value("self_join", self_join)
     if not isinstance(suffix, str):
         msg = f"suffix must be text such as '_right', got {shown(suffix)}"
@@ -193,14 +193,6 @@ def make_join_spec(
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
     )
-
-
-def _join_type(how: object) -> JoinType:
-    if isinstance(how, str) and how in JOIN_TYPES:
-        return how
-    msg = f"how={shown(how)} is no join type; use how='inner', {', '.join(map(repr, JOIN_TYPES[1:-1]))}"
-    msg += f" or {JOIN_TYPES[-1]!r}"
-    raise (ArgumentError if isinstance(how, str) else ArgumentTypeError)(msg)
 
 
 def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:

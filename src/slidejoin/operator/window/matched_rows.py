@@ -58,7 +58,8 @@ class MatchedRows:
     # -- coming and leaving --------------------------------------------------------------------------------------------
 
     def start_at(self, ordinal: int) -> None:
-        """Let the first row have that ordinal; there is none yet."""
+        """Forget all rows, and let the next one have that ordinal."""
+        self._free += self._blocks[self._blocks != FREED].tolist()
         self._first = self._last = ordinal >> BLOCK_SHIFT
         self._blocks = np.empty(0, np.int64)
 
@@ -114,6 +115,11 @@ class MatchedRows:
         kept = np.empty(ordinals.size, np.int64)
         return kept[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, kept)]
 
+    @property
+    def view(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], int]:
+        """The marks, where those of each block begin, and the number of the first block, as kernels take them."""
+        return self._marks, self._blocks, self._first
+
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def of(self, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
@@ -124,7 +130,6 @@ class MatchedRows:
 
     def load(self, stretches: Sequence[tuple[int, int]], marks: NDArray[np.bool_], end: int) -> None:
         """Take the rows of these stretches with marks (rows,); rows to come begin at the ordinal `end`."""
-        self.__init__()  # type: ignore[misc]
         self.start_at(stretches[0][0] if stretches else end)
         self.extend(end)
         self.mark(_ordinals(stretches)[marks])
