@@ -21,12 +21,13 @@ from slidejoin.bench.spark import OUTPUTS, READ, BandJoin, SparkReport, measure_
 from slidejoin.bench.spark_pipeline import session
 from slidejoin.bench.workload import choice
 from slidejoin.errors import ConfigError
+from slidejoin.spec.join_options import JOIN_TYPES, STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slidejoin.bench.spark_pipeline import InputFiles
-    from slidejoin.spec.join_options import Output
+    from slidejoin.spec.join_options import JoinType, Output, StrategyName
 
 __all__ = ["SparkExperimentReport", "run"]
 
@@ -111,6 +112,8 @@ def run(
     batches: int = 6,
     match_rate: float = 2.0,
     output: Output = "pairs",
+    how: JoinType = "inner",
+    strategy: StrategyName = "auto",
     threads: int = 2,
     executors: int | None = None,
     buckets: int = 2,
@@ -122,7 +125,7 @@ def run(
 
     Parameters
     ----------
-    window, push, batches, match_rate, output, threads, buckets, seed, baselines
+    window, push, batches, match_rate, output, how, strategy, threads, buckets, seed, baselines
         See `slidejoin.bench.spark.run`.
     executors : int, optional
         Of a cluster; each runs one task at once and has one processor.
@@ -137,10 +140,12 @@ def run(
         For impossible options.
     """
     choice("output", output, OUTPUTS)
+    choice("how", how, JOIN_TYPES)
+    choice("strategy", strategy, STRATEGIES)
     if restart and executors is not None:
         msg = f"restart: is measured on a local Spark, got executors {executors} too; leave one of them out"
         raise ConfigError(msg)
-    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output)
+    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output, how, strategy)
     with TemporaryDirectory(prefix="slidejoin-benchmarks-") as folder:
         root = Path(folder)
         files = write_input(root / "join", join, push, batches, seed)

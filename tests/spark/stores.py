@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from slidejoin.spark.bucket.counts import sum_counts
 from slidejoin.spark.bucket.join_bucket import join_bucket
+from slidejoin.spark.bucket.scattered_rows import gathered
 from slidejoin.spark.driver import assembly
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.metrics.figures import Figures
@@ -80,6 +81,13 @@ class Variables:
         self.store = {} if store is None else store
         self.key = 0
         self.join, self.manifest, self.segments = Value(self, "join"), Value(self, "manifest"), Mapped(self, "segments")
+        self.timers = Mapped(self, "timers")
+
+    def move_timer(self, before: int | None, after: int | None) -> None:
+        if before is not None:
+            self.timers.removeKey((before,))
+        if after is not None:
+            self.timers.updateValue((after,), (b"",))
 
     def point_at(self, key: int) -> None:
         self.key = key
@@ -144,15 +152,13 @@ def wire(
     cache: Path, on: str, window: Window, strategy: str, partitions: int = 3, spread: int = 1, **options: Any
 ) -> SparkJoinSpec:
     """A join as it reaches the workers."""
-    order_by = options.pop("order_by", None)
+    order_by, streaming = options.pop("order_by", None), options.pop("streaming", True)
     config = make_join_spec(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
-    plan, chosen_strategy = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
+    bound = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)
     session: Any = Session(cache)
-    spec = assembly.wired(
-        plan, chosen_strategy, bucket_ids(partitions), chosen, session, streaming=True, order_by=order_by
-    )
+    spec = assembly.wired(bound, bucket_ids(partitions), chosen, session, streaming=streaming, order_by=order_by)
     made: SparkJoinSpec = pickle.loads(pickle.dumps(spec))
     return made
 
@@ -167,12 +173,15 @@ class Query:
     ----------
     number : int
         Of the micro-batch that comes next.
+    mixes : bool
+        Whether blocks reach buckets in any order, too.
     """
 
     def __init__(self, spec: SparkJoinSpec, lateness: int = 0, tasks: int = 1, *, one_store: bool = False) -> None:
         self.spec = spec
         self.tasks = tasks
         self.number = 0
+        self.mixes = False
         self.sequencer = SequenceVariables()
         self.clock = Clock(lateness)
         store: dict[tuple[str, int], Any] | None = {} if one_store else None
@@ -181,7 +190,6 @@ class Query:
         self.figures: list[dict[str, Any]] = []
 
     def micro_batch(self, batch: dict[str, list[Row]]) -> None:
-        counts = []
         packed = pd.concat(
             [frame.to_pandas() for side, rows in batch.items() for frame in self._packed(side, rows)], ignore_index=True
         )
@@ -189,26 +197,51 @@ class Query:
             mixed = packed.sample(frac=1, random_state=len(packed))
             frames = sequence(self.spec, self.sequencer, iter([mixed[:5], mixed[5:]]))
             packed = pd.concat(list(frames), ignore_index=True)
-        watermark = None if self.spec.numbered else self.clock.value // 1000
-        for bucket, blocks in packed.groupby("bucket"):
-            told, variables = Figures(int(bucket)), self.state[bucket]
-            variables.point_at(int(bucket))
-            for frame in join_bucket(self.spec, variables, iter([blocks]), watermark, int(bucket), self.number, told):
-                if self.spec.partial:
-                    counts.append(frame)
-                else:
-                    self.rows += frame.to_dict("records")
-            self.figures.append(told.to_json())
-        if counts:
-            for _, group in pd.concat(counts).groupby("home"):
-                self.rows += sum_counts(pa.Table.from_pandas(group)).to_pylist()
+        elif self.mixes:
+            packed = packed.sample(frac=1)
+        blocks = [frame for bucket, rows in packed.groupby("bucket") for frame in self._bucket(int(bucket), rows)]
+        self._output(blocks)
         self.clock.advance(batch)
         self.number += 1
 
+    def _bucket(self, bucket: int, blocks: pd.DataFrame | None, fired: int | None = None) -> Iterator[pd.DataFrame]:
+        watermark = None if self.spec.numbered else self.clock.value // 1000
+        told, variables = Figures(bucket), self.state[bucket]
+        variables.point_at(bucket)
+        rows = iter([] if blocks is None else [blocks])
+        batch = self.number if self.spec.streaming else None
+        yield from join_bucket(self.spec, variables, rows, watermark, bucket, batch, told, fired)
+        self.figures.append(told.to_json())
+
+    def _output(self, frames: list[pd.DataFrame]) -> None:
+        if not self.spec.blocks:
+            for frame in frames:
+                self.rows += frame.to_dict("records")
+        elif frames:
+            for _, group in pd.concat(frames).groupby("home"):
+                table = pa.Table.from_pandas(group, preserve_index=False)
+                if self.spec.partial:
+                    self.rows += sum_counts(table).to_pylist()
+                else:
+                    for found in gathered(self.spec, iter(table.to_batches(max_chunksize=2))):
+                        self.rows += found.to_pylist()
+
     def idle(self) -> None:
         """A micro-batch without any task in front of the buckets, as Spark has them to move the watermark."""
+        watermark = self.clock.value // 1000
+        frames: list[pd.DataFrame] = []
         for variables in {id(one.store): one for one in map(self.state.__getitem__, self.spec.buckets)}.values():
-            note_idle(variables, self.number)
+            own = [bucket for bucket in self.spec.buckets if self.state[bucket].store is variables.store]
+            fired = []
+            for bucket in own:
+                self.state[bucket].point_at(bucket)
+                for (timer,) in [due for due in self.state[bucket].timers.kept if due[0] <= watermark]:
+                    fired.append(bucket)
+                    frames += self._bucket(bucket, None, timer)
+                    self.state[bucket].point_at(bucket)
+                    self.state[bucket].timers.removeKey((timer,))
+            note_idle(variables, self.number, watermark if self.spec.has_timers else None, fired)
+        self._output(frames)
         self.number += 1
 
     def _packed(self, side: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:

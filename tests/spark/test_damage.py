@@ -47,6 +47,7 @@ JOINS: dict[str, dict[str, Any]] = {
     "pairs": {"window": sj.TimeWindow(f"{LENGTH} seconds", on="ts")},
     "counts": {"window": sj.TimeWindow(f"{LENGTH} seconds", on="ts"), "output": "count"},
     "rows": {"window": sj.CountWindow(left=37, right=29, slide=3), "order_by": "id"},
+    "full": {"window": sj.TimeWindow(f"{LENGTH} seconds", on="ts"), "how": "full"},
 }
 ONE_STORE = {"counts"}
 """Joins whose buckets all lie in one state store."""
@@ -121,7 +122,8 @@ def harmed_values(draw: random.Random, versions: list[Store]) -> tuple[str, Stor
     store = copy.deepcopy(versions[-1])
     told = []
     for _ in range(draw.choice([1, 1, 2, 3])):
-        places = sorted(flat(store).items(), key=repr)
+        # Timers are Spark's own; that a lost one is noticed is tested by itself.
+        places = sorted((one for one in flat(store).items() if one[0][0] != "timers"), key=repr)
         if not places:
             break
         place, value = draw.choice(places)
@@ -190,6 +192,9 @@ def test_lost_or_altered_state_never_changes_the_rows(joined: str, tmp_path: Pat
     outcomes = []
     draw = random.Random(f"{joined} {seed}")
     batches = batches_of(draw)
+    if joined == "full":
+        # A micro-batch that calls no bucket does not notice by itself that a timer is lost, only the next one does.
+        batches[-AFTER:] = [batch or {"left": [], "right": []} for batch in batches[-AFTER:]]
     history, expected = history_of(joined, tmp_path, batches)
     for _ in range(8):
         stores = {name: copy.deepcopy(versions[-1]) for name, versions in history.stores.items()}
@@ -325,6 +330,8 @@ def without_owner(data: bytes) -> bytes:
 
 
 def test_state_of_the_format_before_is_read(joined: str, tmp_path: Path) -> None:
+    if joined == "full":
+        pytest.skip("the format before had inner joins alone")
     batches = batches_of(random.Random(joined))
     if batches[-AFTER] is None:
         batches[-AFTER] = {"left": [], "right": []}

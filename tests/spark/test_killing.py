@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.killing import CLUSTER, COUNT, LOCAL, MANY, TIME, Cluster, Job, query, rows_expected, streams
+from tests.spark.killing import (
+    CLUSTER,
+    COUNT,
+    FULL,
+    LOCAL,
+    MANY,
+    SCATTERED,
+    TIME,
+    Cluster,
+    Job,
+    query,
+    rows_expected,
+    streams,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +80,7 @@ def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, maste
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("window", [TIME, COUNT, MANY])
+@pytest.mark.parametrize("window", [TIME, COUNT, MANY, FULL, SCATTERED])
 def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     one = job(LONG, window)
     one.finish(attempts=1)
@@ -80,7 +93,7 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     ("window", "kind"),
     [
         *((TIME, kind) for kind in ("worker", "executor", "driver")),
-        *((window, kind) for window in (COUNT, MANY) for kind in ("worker", "driver")),
+        *((window, kind) for window in (COUNT, MANY, FULL, SCATTERED) for kind in ("worker", "driver")),
     ],
 )
 def test_killed_at_random_moments(job: Any, window: str, kind: str, seed: int) -> None:

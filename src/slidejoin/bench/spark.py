@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from math import exp
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from slidejoin.bench.streams import Streams
 from slidejoin.bench.workload import choice
 from slidejoin.errors import SlideJoinError
 from slidejoin.spark.driver.checkpoints import DELTAS, snapshots_for
+from slidejoin.spec.join_options import JOIN_TYPES, ONE_SIDED, STRATEGIES, UNMATCHED
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.comparison import Comparison
     from slidejoin.bench.spark_pipeline import QueryRun
-    from slidejoin.spec.join_options import Output
+    from slidejoin.spec.join_options import JoinType, Output, StrategyName
 
 __all__ = [
     "BEGIN",
@@ -87,11 +89,20 @@ SPARK_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commit
 
 @dataclass(frozen=True, slots=True)
 class BandJoin:
-    """A band join: the comparison, rows that a row of the other side sees, and the output."""
+    """A band join: the comparison, rows that a row of the other side sees, output, join type and routing."""
 
     comparison: Comparison
     window: int
     output: Output
+    how: JoinType = "inner"
+    strategy: StrategyName = "auto"
+
+    @property
+    def select(self) -> list[str]:
+        """Columns of the result: two a side, or one for counts."""
+        if self.output == "count":
+            return ["l.i", "r.i"]
+        return ["l.k", "l.i"] if self.how in ONE_SIDED else ["l.k", "l.i", "r.k", "r.i"]
 
     def conf(self, push: int) -> dict[str, object]:
         """Return Spark's setting of how often the whole state is written, with so many rows a micro-batch."""
@@ -124,8 +135,10 @@ def slidejoin_join(spark: SparkSession, files: InputFiles, join: BandJoin) -> Da
         right,
         on=join.comparison.sql(),
         window=TimeWindow(window_length(join.window), on="ts"),
+        how=join.how,
         output=join.output,
-        select=["l.k", "l.i", "r.k", "r.i"] if join.output == "pairs" else ["l.i", "r.i"],
+        select=join.select,
+        strategy=join.strategy,
     )
 
 
@@ -158,6 +171,8 @@ class SparkReport(Report):
 
     Attributes
     ----------
+    how, strategy : str
+        The join type, and how rows are routed.
     rows_per_second : Spread
         Rows of both sides, over micro-batches with full windows.
     seconds, reading : Spread
@@ -179,6 +194,8 @@ class SparkReport(Report):
     push: int
     batches: int
     output: Output
+    how: JoinType
+    strategy: StrategyName
     buckets: int
     match_rate: float
     rows_per_second: Spread
@@ -194,7 +211,10 @@ class SparkReport(Report):
     def lines(self) -> Iterator[str]:
         """Return the measurements as lines of text."""
         speed, took = self.rows_per_second, self.seconds
-        yield f"case {self.case}: uniform keys, match rate {self.match_rate:.2f}, output {self.output}"
+        yield (
+            f"case {self.case}: uniform keys, match rate {self.match_rate:.2f}, output {self.output}, {self.how} join, "
+            f"strategy {self.strategy}"
+        )
         yield f"time windows of {self.window:,} rows a side, {self.push:,} rows a micro-batch, {self.buckets} buckets"
         yield ""
         middle = f"{millions(speed.lower_quartile)} to {millions(speed.upper_quartile)}"
@@ -226,6 +246,8 @@ def run(
     batches: int = 6,
     match_rate: float = 2.0,
     output: Output = "pairs",
+    how: JoinType = "inner",
+    strategy: StrategyName = "auto",
     threads: int = 2,
     buckets: int = 2,
     seed: int = 1,
@@ -241,6 +263,8 @@ def run(
         Rows of a micro-batch, half of them of each side.
     batches : int
         Micro-batches to measure, once windows are full.
+    how, strategy : str
+        The join type, and how rows are routed, see `slidejoin.spark.stream_join`.
     threads : int
         Tasks that Spark runs at once.
     buckets : int
@@ -256,7 +280,9 @@ def run(
         For impossible options.
     """
     choice("output", output, OUTPUTS)
-    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output)
+    choice("how", how, JOIN_TYPES)
+    choice("strategy", strategy, STRATEGIES)
+    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output, how, strategy)
     with TemporaryDirectory(prefix="slidejoin-bench-") as folder:
         root = Path(folder)
         files = write_input(root / "join", join, push, batches, seed)
@@ -326,6 +352,8 @@ def measure_spark(
         push=push,
         batches=batches,
         output=join.output,
+        how=join.how,
+        strategy=join.strategy,
         buckets=buckets,
         match_rate=join.comparison.match_rate,
         rows_per_second=Spread.of(push / took),
@@ -387,8 +415,19 @@ def _phases(done: QueryRun, first: int) -> dict[str, float]:
 
 def _check(report: SparkReport) -> None:
     """Check the number of output rows: counts one for each row, pairs about the match rate."""
-    counted = report.output == "count"
-    expected = 1.0 if counted else report.match_rate
-    if abs(report.rows_out_per_row - expected) > (0 if counted else 0.1 * expected):
+    expected, off = _rows_out(report), 0.0 if report.output == "count" else 0.1
+    if abs(report.rows_out_per_row - expected) > off * max(expected, 0.1):
         msg = f"{report.rows_out_per_row:.3f} output rows for each input row, expected {expected:.3f}"
         raise SlideJoinError(msg)
+
+
+def _rows_out(report: SparkReport) -> float:
+    """Return the output rows to expect for each input row."""
+    if report.output == "count":
+        return 1.0
+    # Keys are uniform, so the partners that come before and behind a row are spread as Poisson says.
+    lonely = 0.5 * exp(-2 * report.match_rate)
+    if report.how == "left_semi":
+        return 0.5 - lonely
+    pairs = 0.0 if report.how == "left_anti" else report.match_rate
+    return pairs + len(UNMATCHED[report.how]) * lonely

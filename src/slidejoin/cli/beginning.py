@@ -312,6 +312,7 @@ def _join(samples: Sequence[Sample], predicate: str, *, guessed: bool) -> str:
             f"# {aim}: = and BETWEEN of fixed width are fastest",
             f"on = {_text(predicate)}",
             '# select = ["l.id", "r.id"]  # columns of the result; all by default',
+            '# how = "left"               # rows without a match too: left, right, full; or left_semi, left_anti',
             '# output = "count"           # one row for each arriving row, with its number of matches',
             '# strategy = "auto"          # how rows are routed: hash, cell, grid or broadcast',
             "# partitions = 4             # buckets; fixed by the checkpoint; as many as cores by default",

@@ -75,6 +75,8 @@ def bench(
         typer.Option(help="positions (default), pairs (one integer column a side), payload (four a side) or count."),
     ] = None,
     order: Annotated[str | None, typer.Option(help="probe (default), strict or none.")] = None,
+    how: Annotated[str | None, typer.Option(help="Spark: the join type; inner by default.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Spark: how rows are routed; auto by default.")] = None,
     baselines: Annotated[
         bool | None,
         typer.Option(
@@ -163,6 +165,8 @@ def bench(
             algorithm=algorithm,
             output=output,
             order=order,
+            how=how,
+            strategy=strategy,
             baselines=baselines,
             runs=runs,
             rows=rows,

@@ -61,8 +61,10 @@ class KeptColumns:
         scope: Scope | None,
         schemas: tuple[pa.Schema, pa.Schema],
         others: Mapping[Side, Iterable[str]] | None = None,
+        *,
+        everything: bool = False,
     ) -> dict[Side, KeptColumns]:
-        """Return the columns of both sides; `others` are read besides.
+        """Return the columns of both sides; `others` are read besides; with `everything` all, needed or not.
 
         Raises
         ------
@@ -74,6 +76,8 @@ class KeptColumns:
         for side, schema in zip(SIDES, schemas, strict=True):
             needed = {name for one in sides[side] for name in (*layout.names(one), *bound.columns(one))}
             needed.update(name for one in sides[side] for name in (others or {}).get(one, ()))
+            if everything:
+                needed.update(schema.names)
             if scope is not None:
                 needed.update(scope.columns(side))
             codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}

@@ -320,6 +320,7 @@ def make_plan(
     coded: bool = False,
     scope: Scope | None = None,
     rule: DeferredRule | None = None,
+    everything: bool = False,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index in one index.
 
@@ -336,6 +337,8 @@ def make_plan(
         Another scope than that of the window: of a step of a join of many streams.
     rule : DeferredRule, optional
         What is put out of a left row as it leaves.
+    everything : bool
+        Whether windows keep all columns that are given, also those that are neither output nor compared.
 
     Raises
     ------
@@ -383,7 +386,8 @@ def make_plan(
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    columns = KeptColumns.of(config, layout, bound, scope, (left, right), None if rule is None else rule.columns)
+    others = None if rule is None else rule.columns
+    columns = KeptColumns.of(config, layout, bound, scope, (left, right), others, everything=everything)
     return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns, rule)
 
 

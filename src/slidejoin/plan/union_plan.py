@@ -233,22 +233,25 @@ def plan_join(
     coded: bool = False,
     scope: Scope | None = None,
     rule: DeferredRule | None = None,
+    everything: bool = False,
 ) -> Plan:
     """Bind a join to the schemas of its sides and choose what to index: in one index, or in one for each branch of OR.
 
     Parameters and errors are those of `slidejoin.plan.plan.make_plan`.
     """
+
+    def made(config: JoinSpec) -> Plan:
+        return make_plan(
+            config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule, everything=everything
+        )
+
     found = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
-            parts = tuple(
-                make_plan(replace(config, on=on), left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
-                for on in found
-            )
+            parts = tuple(made(replace(config, on=on)) for on in found)
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
-        auto = replace(config, algorithm="auto", options=None)
-        whole = make_plan(auto, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
+            return made(config)
+        whole = made(replace(config, algorithm="auto", options=None))
         columns = dict(whole.columns)
         for part in parts:
             columns = {side: one.with_codes(part.columns[side].codes) for side, one in columns.items()}
@@ -256,4 +259,4 @@ def plan_join(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
             False, columns, rule, parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
-    return make_plan(config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule)
+    return made(config)

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.window_term import CountScope
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.bucket.bucket_matches import BucketMatches
+from slidejoin.spark.bucket.bucket_window import BucketWindow
 from slidejoin.spark.bucket.counts import at_home, partial_frame
 from slidejoin.spark.bucket.late_output import LateOutput
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
+from slidejoin.spark.bucket.scattered_rows import pair_frame
+from slidejoin.spark.bucket.unmatched_rows import EVERYTHING, due_rows, next_timer, unmatched_frames
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import plan_of
 from slidejoin.spark.job.results import result_rows, to_frame, with_late_side
@@ -28,19 +32,14 @@ from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import (
-    align,
-    build_segment,
-    layouts_of,
-    live_rows,
     load_segments,
     newest_rows,
     oldest_of,
+    roles_of,
     scope_of,
     stored_schema,
     streams_of,
-    time_max,
 )
-from slidejoin.spark.state.tiers import merge_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from slidejoin.spark.bucket.micro_batch import MicroBatch
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.bucket_state import Manifest
-    from slidejoin.spark.state.segments import Segment
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["join_bucket"]
@@ -67,6 +65,7 @@ def join_bucket(
     bucket: int,
     batch: int | None,
     figures: Figures | None = None,
+    fired: int | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Join what one micro-batch brought to a bucket with what the bucket has kept.
 
@@ -87,64 +86,83 @@ def join_bucket(
         Number of the micro-batch; None for static frames.
     figures : Figures, optional
         Collects what was done; complete when the iterator has ended.
+    fired : int, optional
+        The time of the timer that has called the bucket, in a micro-batch that brought no rows.
     """
     now = perf_counter()
     figures = figures or Figures(bucket)
     plan, room = plan_of(spec), Room(spec, bucket)
-    late = LateOutput(spec, micro_batch_of(spec, room.counted(frames), watermark_ms))
+    late = LateOutput(spec, micro_batch_of(spec, room.counted(frames), watermark_ms, batch))
     arrived = late.arrived
     figures.came(arrived.rows, plan.scope, watermark_ms)
     now = figures.since("receive", now)
     if not spec.streaming:
         yield from late.frames(arrived)
-        yield from _joined(spec, _operator(plan), arrived.rows, None, figures)
+        yield from _static(spec, plan, bucket, arrived.rows, figures)
         return
     state, manifest = _state(spec, variables, bucket, batch, arrived)
     arrived = judged(spec, arrived, manifest, figures)
     yield from late.frames(arrived)
+    due = due_rows(spec, plan, manifest, arrived)
     watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
-    _expire(state, manifest, oldest_of(plan, arrived.before))
+    cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
+    window = BucketWindow(spec, plan, state, manifest, cache, due, figures)
+    gone = window.expire(oldest_of(plan, arrived.before))
     room.check(manifest)
     room.check_columns(arrived.rows, {stream: stored_schema(plan, stream) for stream in streams_of(plan)})
     oldest = oldest_of(plan, arrived.after)
     if not any(table.num_rows for table in arrived.rows.values()):
-        _expire(state, manifest, oldest)
-        # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
-        _commit(state, manifest, watermark_ms)
-        figures.kept(manifest)
-        figures.since("state", now)
-        return
-    cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
-    operator = _operator(plan)
-    now = figures.since("state", now)
-    kept = {stream: _load(plan, stream, manifest, state, cache, figures) for stream in streams_of(plan)}
-    now = perf_counter()
-    loaded = {}
-    for stream, segments in kept.items():
-        load_segments(operator, stream, segments)
-        loaded[stream] = operator.windows[stream].rows_seen
-    figures.since("load", now)
-    yield from _joined(spec, operator, arrived.rows, watermark, figures)
-    now = perf_counter()
-    # Rows that these have displaced from a count window.
-    _expire(state, manifest, oldest)
-    for stream, segments in kept.items():
-        segments[:] = [segment for segment in segments if segment.entry in manifest.entries[stream]]
-        # Of a micro-batch larger than a count window only the end is kept.
-        payload = live_rows(plan, stream, newest_rows(operator, stream, loaded[stream]), oldest.get(stream))
-        if payload.num_rows:
-            entry = state.write(payload, stream, 0, time_max(plan, stream, payload))
-            layouts = layouts_of(operator, stream)
-            segment = build_segment(plan, stream, payload, entry, layouts)
-            manifest.entries[stream].append(entry)
-            cache.write(segment)
-            merge_small(plan, stream, [*segments, segment], state, manifest, cache, oldest.get(stream), layouts)
-    # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
-    cache.keep_only({*manifest.ids, *before})
-    _commit(state, manifest, watermark_ms)
+        gone += window.expire(oldest)
+        yield from window.departing(gone)
+        for stream in streams_of(plan):
+            yield from window.departing_here(stream)
+        step = "state"
+    else:
+        yield from window.departing(gone)
+        operator = _operator(plan)
+        now = figures.since("state", now)
+        kept = {stream: window.load(stream) for stream in streams_of(plan)}
+        now = perf_counter()
+        loaded = {}
+        for stream, segments in kept.items():
+            load_segments(operator, stream, segments)
+            loaded[stream] = operator.windows[stream].rows_seen
+        figures.since("load", now)
+        matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
+        yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
+        now = perf_counter()
+        # Rows that these have displaced from a count window.
+        gone += window.expire(oldest)
+        for stream, segments in kept.items():
+            yield from window.keep(stream, operator, segments, loaded[stream], matched, oldest.get(stream))
+        # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
+        cache.keep_only({*manifest.ids, *before})
+        step = "keep"
+    window.remove(gone)
+    _set_timer(spec, plan, variables, manifest, fired)
+    # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
+    manifest.watermark = watermark_ms
+    state.update(manifest)
     figures.kept(manifest)
-    figures.since("keep", now)
+    figures.since(step, now)
+
+
+def _static(
+    spec: SparkJoinSpec, plan: Plan, bucket: int, rows: dict[Side, pa.Table], figures: Figures
+) -> Iterator[pd.DataFrame]:
+    """Join static frames: nothing is late, and rows without a partner come at the end."""
+    operator = _operator(plan)
+    matched = BucketMatches(spec, {stream: [] for stream in streams_of(plan)}, rows) if spec.matched else None
+    yield from _joined(spec, bucket, operator, rows, None, figures, matched)
+    if matched is None:
+        return
+    for stream in streams_of(plan):
+        payload, places = newest_rows(operator, stream, 0)
+        if stream == "left":
+            yield from map(to_frame, matched.first_matched(payload, places))
+        known = {role: matched.of(role, places) for role in roles_of(plan, stream) if role in spec.matched}
+        yield from unmatched_frames(spec, plan, stream, payload, known, EVERYTHING, figures)
 
 
 def _state(
@@ -167,7 +185,13 @@ def _operator(plan: Plan) -> JoinOperator:
 
 
 def _joined(
-    spec: SparkJoinSpec, operator: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None, figures: Figures
+    spec: SparkJoinSpec,
+    bucket: int,
+    operator: JoinOperator,
+    rows: dict[Side, pa.Table],
+    watermark: int | None,
+    figures: Figures,
+    matched: BucketMatches | None,
 ) -> Iterator[pd.DataFrame]:
     """Push the rows by their event times, left first on ties, or as they are numbered; late ones are dropped."""
     scope = scope_of(operator.plan)
@@ -175,59 +199,37 @@ def _joined(
     for side, table in rows.items():
         columns = by_name(table)
         by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
+    rows = rows if matched is None else matched.arriving(rows)
     push = operator.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
     counted = 0
     for table in operator.push_iter(push, watermark, own_clock=False):
         now, lines = perf_counter(), table
-        if spec.homes:
-            lines, found = at_home(spec, table)
-            counted += found
+        if matched is not None:
+            found = matched.result_of(table)
+            lines = table.slice(0, 0) if found is None else found
+        elif spec.homes:
+            lines, found_here = at_home(spec, table)
+            counted += found_here
+        elif not spec.partial:
+            lines = result_rows(spec, table)
         if lines.num_rows:  # Spark takes no frame without rows
-            if spec.partial:
-                frame = partial_frame(spec, lines)
+            if spec.scattered:
+                frame = pair_frame(spec, bucket, lines)
             else:
-                frame = to_frame(with_late_side(spec, result_rows(spec, lines)))
+                frame = partial_frame(spec, lines) if spec.partial else to_frame(with_late_side(spec, lines))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)
     figures.joined(operator.stats)
-    if spec.homes:
+    if spec.homes and matched is None:
         figures.pairs = counted  # the operator's are those of all copies
 
 
-def _expire(state: BucketState, manifest: Manifest, oldest: dict[Side, int]) -> None:
-    """Remove from the state, without reading them, the segments that no future row can see."""
-    for side, limit in oldest.items():
-        entries = manifest.entries[side]
-        for entry in entries:
-            if entry.time_max < limit:
-                state.remove(entry)
-        manifest.entries[side] = [entry for entry in entries if entry.time_max >= limit]
-
-
-def _load(
-    plan: Plan, stream: Side, manifest: Manifest, state: BucketState, cache: SegmentCache, figures: Figures
-) -> list[Segment]:
-    schema = stored_schema(plan, stream)
-    segments = []
-    for entry in manifest.entries[stream]:
-        now = perf_counter()
-        segment = cache.read(entry, schema)
-        now = figures.since("cache", now)
-        if segment is None:
-            segment = build_segment(plan, stream, state.read(entry, stream, schema), entry)
-            cache.write(segment)
-            figures.rebuilt += 1
-            figures.since("rebuild", now)
-        segments.append(segment)
-    now = perf_counter()
-    for segment in align(plan, stream, segments):
-        cache.write(segment)
-        figures.rebuilt += 1
-        figures.since("rebuild", now)
-    return segments
-
-
-def _commit(state: BucketState, manifest: Manifest, watermark_ms: int | None) -> None:
-    manifest.watermark = watermark_ms
-    state.update(manifest)
+def _set_timer(spec: SparkJoinSpec, plan: Plan, variables: Variables, manifest: Manifest, fired: int | None) -> None:
+    """Let Spark call the bucket when the next row departs; it deletes the timer that has called it now by itself."""
+    if not spec.has_timers:
+        return
+    timer = next_timer(plan, manifest)
+    if timer != manifest.timer:
+        variables.move_timer(None if manifest.timer == fired else manifest.timer, timer)
+        manifest.timer = timer

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.late_rows import without_late
-from slidejoin.spark.job.join_spec import NUMBERS, TICKS_A_MILLISECOND
+from slidejoin.spark.job.join_spec import BATCH, NUMBERS, PLACE, TICKS_A_MILLISECOND
 from slidejoin.spark.route.pack import CODES, NOTHING
 from slidejoin.spark.route.sequencing import Totals, told
 from slidejoin.spark.state.blocks import open_block
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.metrics.figures import Figures
     from slidejoin.spark.state.bucket_state import Manifest
 
-__all__ = ["MicroBatch", "judged", "micro_batch_of"]
+__all__ = ["MicroBatch", "judged", "marks_of", "micro_batch_of"]
 
 SIDE_OF_CODE: dict[int, Side] = {code: side for side, code in CODES.items()}
 
@@ -44,9 +45,20 @@ class MicroBatch(NamedTuple):
     after: dict[Side, int] | None
 
 
-def micro_batch_of(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
-    """Open the blocks of one bucket; of a count window with the numbers that the sequencer gave the rows."""
-    return _numbered(spec, frames) if spec.numbered else _timed(spec, frames, watermark_ms)
+def micro_batch_of(
+    spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None, batch: int | None = None
+) -> MicroBatch:
+    """Open the blocks of one bucket; of a count window with the numbers that the sequencer gave the rows.
+
+    `batch` is the number of the micro-batch, None for static frames.
+    """
+    arrived = _numbered(spec, frames) if spec.numbered else _timed(spec, frames, watermark_ms)
+    if spec.scattered:
+        number = 0 if batch is None else batch
+        arrived = arrived._replace(
+            rows={side: _with_batch(spec, side, table, number) for side, table in arrived.rows.items()}
+        )
+    return arrived
 
 
 def judged(spec: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures: Figures) -> MicroBatch:
@@ -54,17 +66,20 @@ def judged(spec: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures
     if not spec.derived:
         return arrived
     rows = without_late(spec, arrived.rows, arrived.before, figures)
-    return MicroBatch(rows, _marks(manifest.watermark), arrived.after)
+    return MicroBatch(rows, marks_of(manifest.watermark), arrived.after)
 
 
 def _timed(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None) -> MicroBatch:
-    batches: dict[Side, list[pa.RecordBatch]] = {"left": [], "right": []}
+    blocks: dict[Side, list[bytes]] = {"left": [], "right": []}
     for frame in frames:
         for code, block in zip(frame["side"], frame["block"], strict=True):
             if code in SIDE_OF_CODE:
-                side = SIDE_OF_CODE[code]
-                batches[side].append(open_block(bytes(block), spec.packed(side)))
-    marks = _marks(watermark_ms)
+                blocks[SIDE_OF_CODE[code]].append(bytes(block))
+    if spec.matched:
+        # Whatever the order in which they come: which rows have matched is kept in the order of the rows.
+        blocks = {side: sorted(found) for side, found in blocks.items()}
+    batches = {side: [open_block(block, spec.packed(side)) for block in found] for side, found in blocks.items()}
+    marks = marks_of(watermark_ms)
     return MicroBatch(_tables(spec, batches), marks, marks)
 
 
@@ -85,7 +100,8 @@ def _numbered(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> MicroBatch
     return MicroBatch(_tables(spec, batches), totals.before, totals.after)
 
 
-def _marks(watermark_ms: int | None) -> dict[Side, int] | None:
+def marks_of(watermark_ms: int | None) -> dict[Side, int] | None:
+    """Return a watermark as the progress of each side, in ticks; None for none, and for 0, with which Spark starts."""
     if watermark_ms is None or watermark_ms <= 0:
         return None
     return dict.fromkeys(SIDES, watermark_ms * TICKS_A_MILLISECOND)
@@ -96,10 +112,21 @@ def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes,
     batch = open_block(block, spec.packed(side))
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns |= {name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals), strict=True)}
-    schema = spec.schema(side)
+    schema = _opened(spec, side)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
+def _opened(spec: SparkJoinSpec, side: Side) -> pa.Schema:
+    """Return the schema of that side's rows but for what is still to be added."""
+    return pa.schema([field for field in spec.schema(side) if field.name not in {BATCH, PLACE}])
+
+
 def _tables(spec: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
-    schemas = {side: spec.schema(side) if spec.numbered else spec.packed(side) for side in batches}
+    schemas = {side: _opened(spec, side) if spec.numbered else spec.packed(side) for side in batches}
     return {side: pa.Table.from_batches(found, schema=schemas[side]) for side, found in batches.items()}
+
+
+def _with_batch(spec: SparkJoinSpec, side: Side, table: pa.Table, batch: int) -> pa.Table:
+    if BATCH not in spec.schema(side).names:
+        return table
+    return table.append_column(BATCH, pa.array(np.full(table.num_rows, batch)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql.streaming import StatefulProcessorHandle
-    from pyspark.sql.streaming.stateful_processor import TimerValues
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
     from slidejoin.spark.metrics.reporting import FigureReporter
 
@@ -24,9 +24,11 @@ __all__ = [
     "NUMBERED",
     "PACKED",
     "PARTIAL",
+    "SCATTERED",
     "STREAMS",
     "JoinTask",
     "SequenceTask",
+    "gather_task",
     "pack_rows",
     "pack_task",
     "sum_task",
@@ -46,6 +48,9 @@ STREAMS = "bucket bigint, side tinyint, task bigint, first bigint, block binary"
 
 PARTIAL = "home bigint, block binary"
 """Columns between joining and summing, where counts are partial."""
+
+SCATTERED = "home bigint, kind tinyint, block binary"
+"""Columns between joining and gathering, where the partners of a row are found in several buckets."""
 
 
 def pack_task(
@@ -143,10 +148,13 @@ class SequenceTask(StatefulProcessor):
 class JoinTask(StatefulProcessor):
     """The processor of `transformWithStateInPandas`: one call for each bucket and micro-batch."""
 
-    def __init__(self, spec: bytes, cache: str | None, teller: FigureReporter | None = None) -> None:
+    def __init__(
+        self, spec: bytes, cache: str | None, teller: FigureReporter | None = None, *, timers: bool = False
+    ) -> None:
         self.spec = spec
         self.cache = cache
         self.teller = teller
+        self.timers = timers
         self.version = __version__
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -157,6 +165,7 @@ class JoinTask(StatefulProcessor):
 
         self.variables = Variables(handle)
         self.called = False
+        self.fired: list[int] = []
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -165,23 +174,39 @@ class JoinTask(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Join one bucket's blocks with its state."""
+        self.called = True
+        yield from self._joined(key[0], rows, None)
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401 - as above
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Output the rows of a bucket that are due, in a micro-batch that has not called it for rows.
+
+        A bucket that it has called has output them, and has another timer.
+        """
+        self.fired.append(key[0])
+        yield from self._joined(key[0], iter(()), expiredTimerInfo.getExpiryTimeInMs())
+
+    def _joined(self, bucket: int, rows: Iterator[Any], fired: int | None) -> Iterator[pd.DataFrame]:
         ready(self.cache)
         from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
         from slidejoin.spark.metrics.figures import Figures, figures_frame, without_figures
         from slidejoin.spark.state.variables import micro_batch
 
-        self.called = True
         spec = join_spec_of(self.spec)
         watermark = None if spec.numbered else self.variables.watermark()
-        figures = Figures(key[0])
+        figures = Figures(bucket)
         if isinstance(spec, StreamsSpec):
             from slidejoin.spark.bucket.streams_bucket import streams_bucket
 
-            frames = streams_bucket(spec, self.variables, rows, watermark, key[0], micro_batch(), figures)
+            frames = streams_bucket(spec, self.variables, rows, watermark, bucket, micro_batch(), figures)
         else:
             from slidejoin.spark.bucket.join_bucket import join_bucket
 
-            frames = join_bucket(spec, self.variables, rows, watermark, key[0], micro_batch(), figures)
+            frames = join_bucket(spec, self.variables, rows, watermark, bucket, micro_batch(), figures, fired)
         if spec.observed:
             yield from map(without_figures, frames)
             yield figures_frame(spec, figures)
@@ -198,7 +223,8 @@ class JoinTask(StatefulProcessor):
         if not self.called and batch is not None:
             from slidejoin.spark.state.lineage import note_idle
 
-            note_idle(self.variables, batch)
+            watermark = self.variables.watermark() if self.timers else None
+            note_idle(self.variables, batch, watermark, self.fired)
 
 
 def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:
@@ -213,3 +239,21 @@ def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:
         return sum_counts(blocks)
 
     return summed
+
+
+def gather_task(spec: bytes, cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of `mapInArrow` that puts together what all buckets know of a row."""
+
+    def gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        ready(cache)
+        from slidejoin.spark.bucket.scattered_rows import gathered
+        from slidejoin.spark.job.join_spec import SparkJoinSpec
+        from slidejoin.spark.job.streams_spec import join_spec_of
+
+        join = join_spec_of(spec)
+        if not isinstance(join, SparkJoinSpec):
+            msg = "many streams have no rows without a partner"
+            raise TypeError(msg)
+        yield from gathered(join, batches)
+
+    return gather

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -33,15 +33,30 @@ from slidejoin.spark.bucket.tasks import (
     NUMBERED,
     PACKED,
     PARTIAL,
+    SCATTERED,
     JoinTask,
     SequenceTask,
+    gather_task,
     pack_task,
     sum_task,
 )
-from slidejoin.spark.job.join_spec import AT_HOME, HIDDEN, LEFT_ROLE, NUMBERS, RIGHT_ROLE, ROW_ID, SparkJoinSpec
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.join_spec import (
+    AT_HOME,
+    BATCH,
+    HIDDEN,
+    LEFT_ROLE,
+    MATCHED,
+    NUMBERS,
+    PLACE,
+    RIGHT_ROLE,
+    ROW_ID,
+    SparkJoinSpec,
+)
 from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.job.strategies import choose_strategy
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
+from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -50,9 +65,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spark.job.streams_spec import StreamsSpec
+    from slidejoin.spec.join_options import JoinType
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
@@ -74,8 +91,39 @@ __all__ = [
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
 TIMERS = "None"
+TIMERS_BY_WATERMARK = "EventTime"
+APART = "__slidejoin_right"
+"""Suffix of the operator's right columns where they are not the result's: no input has such names."""
+
 ZEROS = pa.py_buffer(bytes(16))
 """A value of any type of fixed width."""
+
+
+class BoundJoin(NamedTuple):
+    """A join bound to its frames.
+
+    Attributes
+    ----------
+    plan : Plan
+        Of each bucket, with the hidden columns that it needs; of an inner join.
+    strategy : Strategy
+        How rows are routed.
+    given : tuple of pyarrow.Schema
+        Of the left and the right frame.
+    how : str
+        The join type.
+    columns : tuple of (side, name, output name)
+        Of joins other than inner ones, the result's columns, without the match time.
+    scattered : bool
+        Whether the partners of a row that is output if it has none are found in several buckets.
+    """
+
+    plan: Plan
+    strategy: Strategy
+    given: tuple[pa.Schema, pa.Schema]
+    how: JoinType = "inner"
+    columns: tuple[tuple[Side, str, str], ...] = ()
+    scattered: bool = False
 
 
 def bound_to(
@@ -86,7 +134,7 @@ def bound_to(
     *,
     buckets: int,
     spread: int = 1,
-) -> tuple[Plan, Strategy]:
+) -> BoundJoin:
     """Bind a join to its frames, with the hidden columns that it needs.
 
     The event times are part of the operator's output, for the match time. A self-join gets columns for the roles of a
@@ -96,6 +144,8 @@ def bound_to(
     ------
     PredicateError
         For a predicate, selection or names that cannot be used.
+    SparkJoinError
+        For a strategy that does not suit the predicate or the join type.
     """
     left, right = (schema_of(frames.get(side, frames["left"])) for side in SIDES)
     plan = plan_join(config, left, right)
@@ -103,10 +153,6 @@ def bound_to(
     if not plan.branches:
         warn_without_index(config, bound)
     chosen = choose_strategy(strategy, bound, buckets, spread)
-    select = config.select
-    if select is None:
-        sides = zip(config.aliases, (left, right), strict=True)
-        select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
     helpers: list[str] = []
     hidden: list[pa.Field[Any]] = []
     numbers = None
@@ -120,6 +166,16 @@ def bound_to(
         parts = on.parts if isinstance(on, And) else (on,)
         on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
         hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
+    if MATCHED[config.how]:
+        chosen = strategy_for(config, chosen, strategy, bound, buckets)
+        columns = plan.layout.columns
+        return _bound_for_rows(
+            replace(config, on=on), (left, right), chosen, columns, hidden, numbers, helpers, buckets
+        )
+    select = config.select
+    if select is None:
+        sides = zip(config.aliases, (left, right), strict=True)
+        select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
     if config.output == "count" and (config.self_join or chosen.copies):
         chosen = chosen.for_counts(self_join=config.self_join)
         names = (AT_HOME,) if chosen.homes else (ROW_ID, AT_HOME)
@@ -127,7 +183,67 @@ def bound_to(
         helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))
     schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    return plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers), chosen
+    plan = plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers)
+    return BoundJoin(plan, chosen, (left, right))
+
+
+def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPredicate, buckets: int) -> Strategy:
+    """Return the strategy for a join type that has to know which rows match.
+
+    Raises
+    ------
+    SparkJoinError
+        If the first partner of a row could be found in several buckets, and only that one may be output.
+    """
+    chosen = chosen.for_sides(MATCHED[config.how], self_join=config.self_join)
+    if config.how != "left_semi" or chosen.whole("left", buckets):
+        return chosen
+    if asked == "auto" and chosen.spread == 1:
+        one = choose_strategy("broadcast", bound, buckets)
+        return replace(one, why=f"{chosen.why}; but how='left_semi' needs all partners of a left row in one bucket")
+    spread = f" and spread={chosen.spread}" if chosen.spread > 1 else ""
+    msg = (
+        f"how='left_semi' outputs a left row with its first partner, but with strategy={chosen.name!r}{spread} on "
+        f"{buckets} buckets several of these may find one; leave out spread, or use strategy='broadcast', which has "
+        "all partners of a left row in one bucket"
+    )
+    raise SparkJoinError(msg)
+
+
+def _bound_for_rows(
+    config: JoinSpec,
+    schemas: tuple[pa.Schema, pa.Schema],
+    chosen: Strategy,
+    columns: tuple[tuple[Side, str, str], ...],
+    hidden: list[pa.Field[Any]],
+    numbers: tuple[str, str] | None,
+    times: list[str],
+    buckets: int,
+) -> BoundJoin:
+    """Bind a join whose buckets know which rows have matched.
+
+    Buckets keep the result's columns and those that say which row a copy is of. The operator outputs of a pair the
+    places of its rows, for which a bucket keeps whether they have matched, and what else the result has of a pair.
+    """
+    how, alias = config.how, dict(zip(SIDES, config.aliases, strict=True))
+    scattered = not all(chosen.whole(side, buckets) for side in UNMATCHED[how])
+    names = [PLACE]
+    if chosen.homes or scattered:
+        names.append(AT_HOME)
+    if scattered:
+        names += [ROW_ID, BATCH]
+    hidden = [*hidden, *(pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in names)]
+    own = [f"{alias[side]}.{name}" for side in MATCHED[how] for name in names]
+    shown = [f"{alias[side]}.{name}" for side, name, _ in columns]
+    config = replace(config, how="inner", suffix=APART, select=tuple(dict.fromkeys([*shown, *times, *own])))
+    whole = (pa.schema([*schema, *hidden]) for schema in schemas)
+    kept = plan_join(config, *whole, numbers=numbers)
+    select = [] if how in ONE_SIDED else shown
+    select += [] if how == "left_anti" else times
+    select += [f"{alias[side]}.{PLACE}" for side in MATCHED[how]]
+    config = replace(config, select=tuple(dict.fromkeys(select)))
+    plan = plan_join(config, kept.kept_schema("left"), kept.kept_schema("right"), numbers=numbers, everything=True)
+    return BoundJoin(plan, chosen, schemas, how, columns, scattered)
 
 
 def schema_of(frame: DataFrame) -> pa.Schema:
@@ -169,8 +285,7 @@ def check_order(frames: dict[Side, DataFrame], order_by: str) -> None:
 
 
 def wired(
-    plan: Plan,
-    strategy: Strategy,
+    bound: BoundJoin,
     buckets: tuple[int, ...],
     chosen: int | None,
     session: SparkSession,
@@ -192,12 +307,14 @@ def wired(
     PredicateError
         If the result would have two columns named ``match_time``.
     """
+    plan = bound.plan
     config, window = plan.config, plan.config.window
     columns = plan.layout.columns
     ahead = 1 if config.output == "count" else 0
     visible = [place for place, (_, name, _) in enumerate(columns) if name not in HIDDEN]
     shown = len(visible) if chosen is None else chosen
     names = [out for _, _, out in columns[:shown]]
+    at = {(side, name): place + ahead for place, (side, name, _) in enumerate(columns)}
     places = list(range(ahead, ahead + shown))
     if config.output == "count":
         names, places = ["side", *names, "match_count"], [0, *places, ahead + len(columns)]
@@ -207,33 +324,43 @@ def wired(
             "select="
         )
         raise PredicateError(msg)
+    if MATCHED[bound.how]:
+        names = [out for _, _, out in bound.columns]
+        places = [] if bound.how in ONE_SIDED else [at[side, name] for side, name, _ in bound.columns]
     if MATCH_TIME in names and isinstance(window, TimeWindow):
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
             f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
         )
         raise PredicateError(msg)
-    at = {(side, name): place + ahead for place, (side, name, _) in enumerate(columns)}
-    times = [at[side, window.on(side)] for side in SIDES] if isinstance(window, TimeWindow) else []
-    helpers = [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
+    times = [(side, window.on(side)) for side in SIDES] if isinstance(window, TimeWindow) else []
+    helpers = (
+        []
+        if MATCHED[bound.how]
+        else [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
+    )
     return SparkJoinSpec(
         # Buckets drop late rows once these are output.
         config=replace(config, late="drop"),
         left=plan.kept_schema("left"),
         right=plan.kept_schema("right"),
-        strategy=strategy,
+        strategy=bound.strategy,
         buckets=buckets,
         names=tuple(names),
         places=tuple(places),
-        times=tuple(times),
+        times=tuple(at[one] for one in times if one in at),
         helpers=tuple(helpers),
         streaming=streaming,
         cache=session.conf.get(CACHE_DIR, None),
         observed=streaming and str(session.conf.get(OBSERVE, None)).lower() == "true",
         bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
         order_by=order_by,
-        orders=tuple(plan.schema(side).field(order_by).type for side in SIDES) if order_by else (),
+        orders=tuple(schema.field(order_by).type for schema in bound.given) if order_by else (),
         emits_late=config.late == "emit",
+        how=bound.how,
+        columns=tuple((side, name) for side, name, _ in bound.columns),
+        row_places={side: at[side, PLACE] for side in MATCHED[bound.how]},
+        scattered=bound.scattered,
     )
 
 
@@ -242,15 +369,18 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) 
 
     Where late rows are output, their side comes last.
     """
+    columns = plan.layout.columns
+    if spec.columns:
+        columns = tuple((*column, out) for column, out in zip(spec.columns, spec.names, strict=True))
     kinds = {}
-    for side, name, out in plan.layout.columns:
+    for side, name, out in columns:
         if name in HIDDEN:
             continue
         kinds[out] = frames.get(side, frames["left"]).schema[name].dataType
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
     fields = [StructField(name, kinds[name]) for name in spec.names]
-    fields += [StructField(MATCH_TIME, TimestampType())] if spec.times else []
+    fields += [] if spec.numbered else [StructField(MATCH_TIME, TimestampType())]
     fields += [StructField(LATE_SIDE, StringType())] if spec.emits_late else []
     return StructType(fields)
 
@@ -298,7 +428,11 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
     if spec.numbered:
         sequencer = SequenceTask(pickled, spec.cache)
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
-    joined = bucketed(packed, pickled, spec, _predicate(spec.config), PARTIAL if spec.partial else result)
+    out: StructType | str = PARTIAL if spec.partial else SCATTERED if spec.scattered else result
+    joined = bucketed(packed, pickled, spec, _predicate(spec.config), out)
+    if spec.scattered:
+        # All that concerns a row comes together in one task; its rows pass one after the other, never all at once.
+        return joined.repartition("home").mapInArrow(gather_task(pickled, spec.cache), result)
     return joined.groupBy("home").applyInArrow(sum_task(spec.cache), result) if spec.partial else joined
 
 
@@ -315,8 +449,10 @@ def bucketed(
             if isinstance(result, str)
             else StructType([*result, StructField(COLUMN, StringType())])
         )
-    task = JoinTask(pickled, spec.cache, told)
-    joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", TIMERS)
+    task = JoinTask(pickled, spec.cache, told, timers=spec.has_timers)
+    # Timers put rows out in micro-batches that call no bucket, by which Spark advances the watermark.
+    timers = TIMERS_BY_WATERMARK if spec.has_timers else TIMERS
+    joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", timers)
     if spec.observed:
         joined = joined.observe(OBSERVED + name, F.collect_list(COLUMN).alias(COLUMN))
         joined = joined.where(F.col(COLUMN).isNull()).drop(COLUMN)

@@ -81,6 +81,8 @@ class JoinExplanation:
         From the sample, what the fullest bucket would get with each other `spread`, in means.
     plan : str
         The plan of every bucket.
+    known : str
+        Of joins other than inner ones, where it is known which rows have a partner.
     """
 
     strategy: str
@@ -91,6 +93,7 @@ class JoinExplanation:
     sample: dict[Side, int] | None
     spreads: dict[int, float]
     plan: str
+    known: str = ""
 
     def __repr__(self) -> str:
         return str(self)
@@ -115,6 +118,8 @@ class JoinExplanation:
                 f"with spread={spread} the fullest bucket would have {largest:.2f} of the mean"
                 for spread, largest in self.spreads.items()
             ]
+        if self.known:
+            lines.append(self.known)
         lines.append("in each bucket:")
         return "\n".join([*lines, *(f"  {line}" for line in self.plan.splitlines())])
 
@@ -251,8 +256,21 @@ def explain_join(
         loads=tuple((loads / (loads.mean() or 1)).tolist()),
         sample=None if tables is None else {side: table.num_rows for side, table in tables.items()},
         spreads=spreads,
-        plan=_plan_text(plan),
+        plan=_plan_text(plan, spec.how),
+        known=_known(spec),
     )
+
+
+def _known(spec: SparkJoinSpec) -> str:
+    """Return in words where it is known which rows of a join have a partner; nothing for inner joins."""
+    if spec.how == "left_semi":
+        return "left rows with a partner: known in the one bucket that has all partners of a row"
+    if not spec.unmatched:
+        return ""
+    whose = f"{' and '.join(spec.unmatched)} rows without a partner"
+    if spec.scattered:
+        return f"{whose}: known when one more exchange has put together what several buckets know of a row"
+    return f"{whose}: known in the one bucket that has all partners of a row"
 
 
 def _check_alone(given: Mapping[str, object]) -> None:
@@ -299,7 +317,7 @@ def _sampled(sample: Any, side: Side, spec: SparkJoinSpec) -> pa.Table:  # noqa:
         raise PredicateError(msg) from error
 
 
-def _plan_text(plan: Plan) -> str:
+def _plan_text(plan: Plan, how: JoinType) -> str:
     """Return the plan of a bucket, without the hidden columns."""
     config = plan.config
     if isinstance(config.on, And):
@@ -312,12 +330,12 @@ def _plan_text(plan: Plan) -> str:
     shown = plan_join(replace(config, select=tuple(names)), left, right)
     if shown.branches:
         # Why an embedded join would take another index says nothing about sealed parts.
-        told = shown.explain(shown.sealing).splitlines()
+        told = shown.explain(shown.sealing).replace("inner join on", f"{how} join on").splitlines()
         return "\n".join(line for line in told if not line.strip().startswith("because "))
     terms, warnings = explained_terms(config, shown.terms, shown.sealing.places, shown.bound, shown.loose)
     return "\n".join(
         [
-            f"{config.how} join on {to_sql(config.on, config.aliases)}",
+            f"{how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
             f"index: {ALGORITHMS[shown.sealing.algorithm]}",
             *terms,

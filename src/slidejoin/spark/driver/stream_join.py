@@ -77,8 +77,9 @@ def stream_join(
     order_by : str, optional
         For a count window, which needs it: the column, of both sides, by which the rows of a micro-batch arrive. It
         has no NULLs. One task puts all rows of a micro-batch in this order.
-    how : {"inner"}
-        Join type. The others are not in this version.
+    how : {"inner", "left", "right", "full", "left_semi", "left_anti"}
+        The join type: pairs alone; with the rows of a side, or of both, that have no partner, and NULLs for the other
+        side; or left rows alone that have a partner, each once, or that have none.
     output : {"pairs", "count"}
         One row for each pair; or one row for each input row with the number of pairs that it produced, which with
         ``grid``, ``broadcast``, a spread or a self-join by ``cell`` takes one more exchange.
@@ -103,8 +104,9 @@ def stream_join(
     -------
     pyspark.sql.DataFrame
         The result's columns and, of a time window, behind them ``match_time``, the later of the pair's two event times
-        (of a count: the row's own), marked as event time: windowed aggregations and further joins can follow. A
-        streaming result is written in append mode.
+        (of a count: the row's own; of a row without a partner: its own plus the length of its side; of a semi-join:
+        that of the first pair), marked as event time: windowed aggregations and further joins can follow. A streaming
+        result is written in append mode.
 
     Raises
     ------
@@ -122,6 +124,9 @@ def stream_join(
     aggregation or a join, only if it is below the one of the micro-batch before, as these output rows when the
     watermark passes them. Rows with a NULL event time are left out. A static frame is one large micro-batch in which
     nothing is late.
+
+    A row without a partner is output at the end of the first micro-batch whose watermark, as it began, is above the
+    row's event time plus the length of its side; of a count window, that displaces it; of static frames, at their end.
 
     With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
     nothing is late.
@@ -163,7 +168,7 @@ def stream_join(
         compile_ahead(spec.cache)
     with workers_run_this_python(session):
         joined = pipeline(frames, spec, result_type(frames, plan, spec))
-    if not streaming or not spec.times:
+    if not streaming or spec.numbered:
         return joined
     # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
     return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
@@ -198,9 +203,6 @@ def wired_join(
             f"how={config.how!r}. Leave late out: late rows are counted, see slidejoin.spark.watch"
         )
         raise SparkJoinError(msg)
-    if config.how != "inner":
-        msg = f"how={config.how!r} is not in this version; on Spark use how='inner'"
-        raise SparkJoinError(msg)
     if config.aggregate is not None:
         msg = (
             f"output={config.aggregate!r} is for the embedded StreamJoin; on Spark use output='count', or "
@@ -222,10 +224,10 @@ def wired_join(
         check_order(frames, order_by)
     chosen = None if select is None else len(config.select or ())
     buckets = buckets_of(partitions, left.sparkSession)
-    plan, routing = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
-    spec = wired(plan, routing, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
+    bound = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
+    spec = wired(bound, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
     check_names(frames, spec)
-    return frames, plan, spec
+    return frames, bound.plan, spec
 
 
 def check_order_by(window: Window, order_by: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +13,32 @@ from slidejoin.errors import StateError
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.sides import SIDES
+from slidejoin.spec.join_options import UNMATCHED
 from slidejoin.spec.window import NANOSECONDS, CountWindow, Span, TimeWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
+    from slidejoin.spec.join_options import JoinType
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Length, Window
 
 __all__ = [
     "AT_HOME",
+    "BATCH",
     "HIDDEN",
     "JUDGED_ONLY",
     "LATE_HOME",
     "LEFT_ROLE",
+    "MATCHED",
     "NO_LATE_HOME",
     "NUMBERS",
+    "PLACE",
     "RIGHT_ROLE",
+    "ROLES",
     "ROW_ID",
     "SparkJoinSpec",
     "plan_of",
@@ -42,9 +50,17 @@ __all__ = [
 LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
 """In a self-join a row may act as left in one bucket and as right in another: these columns hold its roles here."""
 
+ROLES: dict[Side, str] = {"left": LEFT_ROLE, "right": RIGHT_ROLE}
+
 ROW_ID, AT_HOME = "__slidejoin_row", "__slidejoin_at_home"
-"""Where rows are counted in several buckets, or go to several: the row of the micro-batch that a copy is of, and
-whether its count is output here."""
+"""Where rows are counted or matched in several buckets, or go to several: the row of the micro-batch that a copy is of,
+and whether its count, or the row itself, is output here."""
+
+BATCH = "__slidejoin_batch"
+"""Where rows are matched in several buckets: the micro-batch in which a row arrived."""
+
+PLACE = "__slidejoin_place"
+"""Of joins other than inner ones: a row's place among those that a bucket has in this micro-batch."""
 
 NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
 """In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
@@ -55,7 +71,13 @@ LATE_HOME = "__slidejoin_late_home"
 NO_LATE_HOME, JUDGED_ONLY = 0, 2
 """A copy that is joined and judged elsewhere; one that can match nothing and is only judged."""
 
-HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, LATE_HOME, *NUMBERS})
+HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, BATCH, PLACE, LATE_HOME, *NUMBERS})
+
+ADDED_LATER = frozenset({BATCH, PLACE, *NUMBERS})
+"""Those of them that rows get after they have been packed."""
+
+MATCHED: dict[JoinType, tuple[Side, ...]] = UNMATCHED | {"left_semi": ("left",)}
+"""Sides of whose rows a bucket has to know whether they have matched."""
 
 TICKS_A_MILLISECOND = 1000
 """Event times on Spark are timestamps of microseconds, watermarks are milliseconds."""
@@ -68,7 +90,7 @@ class SparkJoinSpec:
     Attributes
     ----------
     config : JoinSpec
-        The join of each bucket, with one thread; `select` names every output column of the operator.
+        The inner join of each bucket, with one thread; `select` names every output column of the operator.
     left, right : pyarrow.Schema
         Of the packed rows: only columns that are compared or output.
     strategy : Strategy
@@ -100,6 +122,14 @@ class SparkJoinSpec:
         Sides whose rows come out of another stateful operator, see `slidejoin.spark.bucket.late_rows`.
     emits_late : bool
         Whether late rows are rows of the result, see `slidejoin.spark.bucket.late_output`.
+    how : str
+        The join type.
+    columns : tuple of (side, name)
+        Of joins other than inner ones: the result's columns, without the match time.
+    row_places : dict from side to int
+        Of the sides in `matched`: the place of `PLACE` among the operator's output columns.
+    scattered : bool
+        Whether the partners of a row in `unmatched` are found in several buckets.
     """
 
     config: JoinSpec
@@ -119,6 +149,30 @@ class SparkJoinSpec:
     observed: bool = False
     derived: frozenset[Side] = frozenset()
     emits_late: bool = False
+    how: JoinType = "inner"
+    columns: tuple[tuple[Side, str], ...] = ()
+    row_places: Mapping[Side, int] = field(default_factory=dict)
+    scattered: bool = False
+
+    @property
+    def matched(self) -> tuple[Side, ...]:
+        """Sides of whose rows each bucket keeps whether they have matched."""
+        return MATCHED[self.how]
+
+    @property
+    def unmatched(self) -> tuple[Side, ...]:
+        """Sides whose rows are output if they have found no partner."""
+        return UNMATCHED[self.how]
+
+    @property
+    def blocks(self) -> bool:
+        """Whether buckets output blocks, which one more exchange brings together."""
+        return self.partial or self.scattered
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether rows are output at a time of their own, by which a bucket may have to be called."""
+        return self.streaming and not self.numbered and bool(self.unmatched)
 
     @property
     def numbered(self) -> bool:
@@ -141,12 +195,10 @@ class SparkJoinSpec:
 
     def packed(self, side: Side) -> pa.Schema:
         """Return the schema of that side's blocks, without columns that are added later."""
+        fields = [field for field in self.schema(side) if field.name not in ADDED_LATER]
         if self.emits_late:
-            return self.schema(side).append(pa.field(LATE_HOME, pa.int8()))
-        if not self.numbered:
-            return self.schema(side)
-        fields = [field for field in self.schema(side) if field.name not in NUMBERS]
-        if all(field.name in HIDDEN for field in fields):
+            fields.append(pa.field(LATE_HOME, pa.int8()))
+        if self.numbered and all(field.name in HIDDEN for field in fields):
             fields.insert(0, self.order_field(side))  # rows without a column would have no number
         return pa.schema(fields)
 
@@ -168,7 +220,7 @@ class SparkJoinSpec:
             "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
             "window": window_to_state(config.window),
             "order_by": self.order_by,
-            "how": config.how,
+            "how": self.how,
             "output": config.output,
             "self_join": config.self_join,
             "left columns": _columns(self.left),
@@ -240,4 +292,5 @@ def _columns(schema: pa.Schema) -> str:
 @lru_cache(maxsize=16)
 def plan_of(spec: SparkJoinSpec) -> Plan:
     """Bind the join to its schemas, once in each process."""
-    return plan_join(spec.config, spec.left, spec.right, numbers=NUMBERS if spec.numbered else None)
+    numbers = NUMBERS if spec.numbered else None
+    return plan_join(spec.config, spec.left, spec.right, numbers=numbers, everything=bool(spec.matched))

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.job.streams_spec import StreamsSpec
 
-__all__ = ["LATE_SIDE", "MATCH_TIME", "result_rows", "to_frame", "with_late_side"]
+__all__ = [
+    "LATE_SIDE",
+    "MATCH_TIME",
+    "latest_times",
+    "result_rows",
+    "rows_with_time",
+    "to_frame",
+    "with_late_side",
+]
 
 MATCH_TIME = "match_time"
 
@@ -28,10 +40,35 @@ def result_rows(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pa.Table:
     columns = [table.column(place) for place in spec.places]
     if not spec.times:
         return pa.Table.from_arrays(columns, names=list(spec.names))
-    times = [table.column(place) for place in spec.times]
+    kind = table.column(spec.times[0]).type
+    return pa.Table.from_arrays([*columns, latest_times(spec, table).cast(kind)], names=[*spec.names, MATCH_TIME])
+
+
+def latest_times(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pa.ChunkedArray[Any]:
+    """Return the latest of the event times of each row of the operator's output, as int64."""
     # On integers, because pyarrow has no such kernel for timestamps with a zone; the casts copy nothing.
-    match_time: Any = pc.max_element_wise(*(time.cast(pa.int64()) for time in times), skip_nulls=True)
-    return pa.Table.from_arrays([*columns, match_time.cast(times[0].type)], names=[*spec.names, MATCH_TIME])
+    times = [table.column(place).cast(pa.int64()) for place in spec.times]
+    latest: Any = pc.max_element_wise(*times, skip_nulls=True)
+    return cast("pa.ChunkedArray[Any]", latest)
+
+
+def rows_with_time(spec: SparkJoinSpec, side: Side, rows: pa.Table, times: NDArray[np.int64] | None) -> pa.Table:
+    """Return rows of one side as result rows, with NULLs for the other side.
+
+    Parameters
+    ----------
+    times : (n,) int64, optional
+        Their match times, in microseconds; none in a count window.
+    """
+    columns = [
+        rows.column(name) if own == side else pa.nulls(rows.num_rows, spec.schema(own).field(name).type)
+        for own, name in spec.columns
+    ]
+    names = list(spec.names)
+    if times is not None:
+        columns.append(pa.array(times).cast(pa.timestamp("us", tz="UTC")))
+        names.append(MATCH_TIME)
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def with_late_side(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:

@@ -13,6 +13,8 @@ from slidejoin.spark.job.grids import Grid, cut, square_enough
 from slidejoin.spec.join_options import STRATEGIES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.ranges.terms import RangeTerm
     from slidejoin.sides import Side
@@ -75,6 +77,21 @@ class Strategy:
     def copies(self) -> bool:
         """Whether a row may go to several buckets, even if it is not of a self-join."""
         return self.name != "hash" or self.spread > 1
+
+    def whole(self, side: Side, buckets: int) -> bool:
+        """Whether all partners of a row of that side are found in one of so many buckets."""
+        if self.homes or buckets == 1:
+            return True
+        # A left row goes to one bucket in every column of the grid, a right row to all buckets that its groups reach.
+        return self.grid(buckets).columns == 1 if side == "left" else self.name == "hash" and self.spread == 1
+
+    def for_sides(self, sides: Collection[Side], *, self_join: bool) -> Strategy:
+        """Return the strategy for knowing which rows of these sides match: with homes where that needs them.
+
+        A left row has all of its partners in the bucket of its cell anyway.
+        """
+        homes = self.name == "cell" and self.spread == 1 and not self_join and "right" in sides
+        return replace(self, homes=homes)
 
     def for_counts(self, *, self_join: bool) -> Strategy:
         """Return the strategy for counting rows: with homes where possible."""

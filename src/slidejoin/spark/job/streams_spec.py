@@ -71,6 +71,16 @@ class StreamsSpec:
         return self.config.counted
 
     @property
+    def has_timers(self) -> bool:
+        """Whether a bucket may have to be called at a time: rows are output with others alone."""
+        return False
+
+    @property
+    def blocks(self) -> bool:
+        """Whether buckets output blocks."""
+        return False
+
+    @property
     def partial(self) -> bool:
         """Whether a row's count is the sum of several buckets: each row goes to one."""
         return False

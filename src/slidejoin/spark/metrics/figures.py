@@ -44,6 +44,8 @@ class Figures:
         Those of them that were dropped.
     pairs : int
         Pairs found, or counted.
+    unmatched : int
+        Rows output because their bucket has found no partner for them.
     window_left, window_right, window_bytes : int
         The state after the micro-batch: rows, and bytes without sorted keys.
     segments, rebuilt : int
@@ -64,6 +66,7 @@ class Figures:
     late_rows: int = 0
     null_time_rows: int = 0
     pairs: int = 0
+    unmatched: int = 0
     window_left: int = 0
     window_right: int = 0
     window_bytes: int = 0
@@ -119,9 +122,9 @@ class Figures:
 
 def figures_frame(spec: SparkJoinSpec | StreamsSpec, figures: Figures) -> pd.DataFrame:
     """Return the row with a bucket's figures, where Spark observes them."""
-    columns = ["home", "block"] if spec.partial else [*spec.names, *([MATCH_TIME] if spec.times else [])]
-    if spec.emits_late:
-        columns.append(LATE_SIDE)
+    columns = [*spec.names, *([] if spec.numbered else [MATCH_TIME]), *([LATE_SIDE] if spec.emits_late else [])]
+    if spec.blocks:
+        columns = ["home", "block"] if spec.partial else ["home", "kind", "block"]
     told = json.dumps(figures.to_json(), separators=(",", ":"))
     return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
 

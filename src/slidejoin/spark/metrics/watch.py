@@ -35,8 +35,8 @@ __all__ = ["JoinProgress", "Watch", "watch"]
 log = logging.getLogger(__name__)
 
 SUMS = (
-    "rows_left", "rows_right", "late_rows", "null_time_rows", "pairs", "window_left", "window_right", "window_bytes",
-    "segments", "rebuilt",
+    "rows_left", "rows_right", "late_rows", "null_time_rows", "pairs", "unmatched", "window_left", "window_right",
+    "window_bytes", "segments", "rebuilt",
 )  # fmt: skip
 
 
@@ -66,6 +66,9 @@ class JoinProgress:
         Those of them that were dropped, below the watermark or without event time.
     pairs : int
         Pairs found, or counted.
+    unmatched : int
+        Rows that were output without a partner. With ``grid``, ``broadcast`` or ``spread=``, rows whose own bucket has
+        found none for them; the result has those of them for which no other bucket has found one.
     window_left, window_right : int
         Rows that the state holds now, as above. A self-join keeps its rows once, as left.
     window_bytes, segments : int
@@ -104,6 +107,7 @@ class JoinProgress:
     late_rows: int
     null_time_rows: int
     pairs: int
+    unmatched: int
     window_left: int
     window_right: int
     window_bytes: int

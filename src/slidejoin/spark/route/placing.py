@@ -73,7 +73,7 @@ class Placed:
         for role, name in (("left", LEFT_ROLE), ("right", RIGHT_ROLE)):
             if role in by_role:
                 self._hidden[name] = np.isin(copies, by_role[role])
-        if spec.partial:
+        if spec.blocks:
             self._hidden[ROW_ID] = rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first
         if at_home is not None:
             self._hidden[AT_HOME] = at_home[order]
@@ -110,7 +110,8 @@ def copies_of(
     by_role : dict
         In a self-join, those of them that act as left and those that act as right.
     at_home : (k,) bool or None
-        Where rows are counted in several buckets or copied to the homes of their partners, which copies are at home.
+        Where rows are counted or matched in several buckets, or copied to the homes of their partners, which copies
+        are at home.
     """
     if spec.homes:
         return with_homes(plan_of(spec), spec.strategy, len(spec.buckets), side, table)
@@ -121,7 +122,8 @@ def copies_of(
     else:
         by_role, copies = {}, _copies(spec, side, table)
     at_home = None
-    if spec.partial:
+    # A row that is neither counted nor output alone needs no home.
+    if spec.partial or (spec.scattered and (side in spec.unmatched or spec.config.self_join)):
         copies, at_home = _with_homes(copies, table.num_rows, len(spec.buckets))
     return copies, by_role, at_home
 
@@ -132,7 +134,17 @@ def _copies(spec: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int6
         table = table.append_column(name, pa.array(np.ones(table.num_rows, np.bool_)))
     count, everyone = len(spec.buckets), spec.config.output == "count" and not spec.partial
     routes = route(plan_of(spec), spec.strategy, count, role, table, everyone=everyone)
-    return routes.rows * count + routes.buckets
+    copies = routes.rows * count + routes.buckets
+    if role in spec.unmatched and not spec.scattered:
+        nowhere = _nowhere(copies, table.num_rows, count)
+        copies = np.sort(np.concatenate([copies, nowhere])) if nowhere.size else copies
+    return copies
+
+
+def _nowhere(copies: NDArray[np.int64], rows: int, count: int) -> NDArray[np.int64]:
+    """Return a copy in any bucket of each row that goes nowhere because it can match nothing."""
+    nowhere = np.setdiff1d(np.arange(rows), copies // count)
+    return nowhere * count + bucket_of(mix(nowhere), count)
 
 
 def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -141,8 +153,7 @@ def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArr
     A row that goes nowhere can match nothing, so its home may be any bucket. Of several copies, homes are assigned
     round-robin: no bucket outputs all rows that are everywhere.
     """
-    nowhere = np.setdiff1d(np.arange(rows), copies // count)
-    every = np.sort(np.concatenate([copies, nowhere * count + bucket_of(mix(nowhere), count)]))
+    every = np.sort(np.concatenate([copies, _nowhere(copies, rows, count)]))
     firsts = np.flatnonzero(np.diff(every // count, prepend=-1))
     at_home = np.zeros(every.size, np.bool_)
     at_home[firsts + np.arange(rows) % np.diff(firsts, append=every.size)] = True

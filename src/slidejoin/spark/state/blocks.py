@@ -18,7 +18,7 @@ from slidejoin.spark.state.records import WHAT_TO_DO
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BLOCK", "FRAME", "canonical", "open_block", "open_sealed", "seal", "to_block", "to_value"]
+__all__ = ["BLOCK", "FRAME", "canonical", "open_block", "open_sealed", "seal", "to_block", "to_value", "unsealed"]
 
 LARGEST_VALUE = (1 << 31) - 1
 
@@ -84,20 +84,20 @@ def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(block) if isinstance(block, bytes) else block, schema)
 
 
-def seal(block: pa.Buffer, owner: bytes) -> bytes:
+def seal(block: pa.Buffer | bytes, owner: bytes) -> bytes:
     """Put a checksum before bytes that have to outlive their writer, over them and their owner."""
     data = memoryview(block)
     header = np.array([(MAGIC, zlib.crc32(data, zlib.crc32(owner)), len(data))], HEADER)
     return b"".join([header.tobytes(), data])
 
 
-def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: bytes) -> pa.Table:
-    """Read sealed rows, see `slidejoin.spark.state.compact`, that may come in several parts.
+def unsealed(parts: Iterable[bytes], what: str, owner: bytes) -> memoryview:
+    """Return the bytes that `seal` put a checksum before; they may come in several parts.
 
     Raises
     ------
     StateError
-        If a part is missing or the bytes are not those that were written for this owner; `what` names the segment.
+        If a part is missing or the bytes are not those that were written for this owner; `what` names them.
     """
     pieces = list(parts)
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -116,6 +116,18 @@ def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: byt
             f"written. {WHAT_TO_DO}"
         )
         raise StateError(msg)
+    return body
+
+
+def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: bytes) -> pa.Table:
+    """Read sealed rows, see `slidejoin.spark.state.compact`, that may come in several parts.
+
+    Raises
+    ------
+    StateError
+        If they are damaged, see `unsealed`, or no rows of that schema.
+    """
+    body = unsealed(parts, what, owner)
     try:
         return from_compact(pa.py_buffer(body), schema)
     except (pa.ArrowException, OSError) as error:

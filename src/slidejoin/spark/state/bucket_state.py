@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError
 from slidejoin.sides import SIDES
-from slidejoin.spark.state.blocks import open_sealed, seal
+from slidejoin.spark.state.blocks import open_sealed, seal, unsealed
 from slidejoin.spark.state.compact import to_compact
 from slidejoin.spark.state.differences import differences
 from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idle_of
+from slidejoin.spark.state.matched_bits import packed_bits, unpacked_bits
 from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, from_record, to_record
 from slidejoin.spark.state.segments import Entry, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from slidejoin.sides import Side
     from slidejoin.spark.state.variables import Variables
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["BucketState", "Manifest", "check_join", "digest"]
 
 PART_BYTES = 4 << 20
+
+BITS = "matched"
+"""Instead of the number of a part: which rows of the segment have matched."""
 
 
 def _nothing() -> dict[str, list[Entry]]:
@@ -61,6 +67,8 @@ class Manifest:
         `digest` of the description of the join.
     arrived : dict from str to int, or None
         Of count windows: rows of each stream that had arrived after that micro-batch.
+    timer : int or None
+        The time, in milliseconds, at which Spark is to call the bucket if nothing else does.
     """
 
     origin: str = field(default_factory=new_id)
@@ -71,6 +79,7 @@ class Manifest:
     batch: int | None = NEVER
     join: int | None = None
     arrived: Mapping[str, int] | None = None
+    timer: int | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -88,6 +97,8 @@ class Manifest:
             "join": self.join,
             "arrived": self.arrived,
         }
+        if self.timer is not None:
+            plain["timer"] = self.timer
         if tuple(self.entries) != SIDES:
             plain["streams"] = list(self.entries)
         plain |= {_field(one): [entry.to_json() for entry in entries] for one, entries in self.entries.items()}
@@ -106,7 +117,7 @@ class Manifest:
         plain = from_record(data, what, "origin", "version", "watermark")
         streams: list[str] = plain.get("streams", SIDES)
         try:
-            entries = {one: [Entry(*entry) for entry in plain[_field(one)]] for one in streams}
+            entries = {one: [Entry.from_json(entry) for entry in plain[_field(one)]] for one in streams}
         except (KeyError, TypeError) as error:  # format 2 has no checksum
             msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
             raise StateError(msg) from error
@@ -114,6 +125,7 @@ class Manifest:
         if plain["format"] == FORMAT:
             manifest.bucket, manifest.batch = plain["bucket"], plain["batch"]
             manifest.join, manifest.arrived = plain["join"], plain["arrived"]
+            manifest.timer = plain.get("timer")
         else:
             manifest.bucket, manifest.batch = bucket, None
         if manifest.bucket != bucket:
@@ -181,7 +193,7 @@ class BucketState:
             manifest = Manifest.from_bytes(found[0], self._bucket)
             text = check_join(kept, described, manifest.join, f"bucket {self._bucket}")
             if manifest.batch is not None:
-                check_follows(self._bucket, manifest.batch, self._batch, self._idle)
+                check_follows(self._bucket, manifest.batch, self._batch, self._idle, manifest.timer)
         self._join, self._version = digest(text), manifest.version
         return manifest
 
@@ -222,6 +234,34 @@ class BucketState:
             raise StateError(msg)
         return table
 
+    def matched(self, entry: Entry, stream: str, roles: Sequence[Side]) -> dict[Side, NDArray[np.bool_]]:
+        """Return which rows of a segment have matched, in each of the roles that are known of its stream.
+
+        Raises
+        ------
+        StateError
+            If that is missing or damaged, or not what was written together with the manifest.
+        """
+        what = f"the record of which rows of segment {entry.id} have matched"
+        value = self._segments.getValue((_key(entry, BITS),))
+        if value is None:
+            msg = f"{what} is missing. {WHAT_TO_DO}"
+            raise StateError(msg)
+        body = unsealed([bytes(value[0])], what, self._owner(stream, entry.id))
+        if zlib.crc32(body) != entry.matched:
+            msg = f"{what} is not that of the manifest, but an older or newer one. {WHAT_TO_DO}"
+            raise StateError(msg)
+        return unpacked_bits(body, entry.rows, roles, what)
+
+    def update_matched(self, entry: Entry, stream: str, matched: Mapping[Side, NDArray[np.bool_]]) -> Entry:
+        """Store which rows of a segment have matched, if that has changed, and return its line in the manifest."""
+        bits = packed_bits(matched)
+        crc = zlib.crc32(bits)
+        if crc == entry.matched:
+            return entry
+        self._segments.updateValue((_key(entry, BITS),), (seal(bits, self._owner(stream, entry.id)),))
+        return replace(entry, matched=crc)
+
     def _parts(self, entry: Entry, what: str) -> Iterator[bytes]:
         for part in range(_parts_of(entry.stored)):
             value = self._segments.getValue((_key(entry, part),))
@@ -245,6 +285,8 @@ class BucketState:
         """Take a segment out of the state."""
         for part in range(_parts_of(entry.stored)):
             self._segments.removeKey((_key(entry, part),))
+        if entry.matched is not None:
+            self._segments.removeKey((_key(entry, BITS),))
 
     def update(self, manifest: Manifest) -> None:
         """Store a manifest as that of this micro-batch."""
@@ -263,7 +305,7 @@ def _place(segment: str) -> str:
     return place or own
 
 
-def _key(entry: Entry, part: int) -> str:
+def _key(entry: Entry, part: int | str) -> str:
     """Return the key of a part of a segment in the state: the same for all attempts, see `BucketState`."""
     return f"{_place(entry.id)}/{part}"
 

@@ -11,17 +11,21 @@ watermark, calls no bucket: then each state store records, under a key of its ow
 
 In micro-batch 11 the manifest has to be that of 10, or that of the last one before the store was idle up to 10. So a
 store that has lost its last changes, some of them, or everything, is detected by what remains.
+
+In an empty micro-batch, timers may call some buckets, whose rows are due: the store's record has these, and the
+watermark, by which a timer that was lost is detected.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.errors import StateError
 from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from slidejoin.spark.state.variables import Variables
 
@@ -35,16 +39,22 @@ NEVER = -1
 
 
 class Idle(NamedTuple):
-    """Consecutive micro-batches in which no bucket of a state store was called.
+    """Consecutive micro-batches in which no bucket of a state store was called for rows.
 
     Attributes
     ----------
     since, until : int
         The first and the last of them.
+    watermark : int or None
+        Of the last one, in milliseconds, if buckets have timers.
+    fired : dict from int to int
+        Buckets that were called by a timer meanwhile, and in which micro-batch last.
     """
 
     since: int
     until: int
+    watermark: int | None = None
+    fired: Mapping[int, int] = MappingProxyType({})
 
 
 def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
@@ -58,18 +68,34 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
     if found is None:
         return None
     plain = from_record(found[0], "the record of a state store's idle micro-batches", "since", "until")
-    return Idle(plain["since"], plain["until"])
+    fired = {int(bucket): batch for bucket, batch in plain.get("fired", {}).items()}
+    return Idle(plain["since"], plain["until"], plain.get("watermark"), fired)
 
 
-def note_idle(variables: Variables, batch: int) -> None:
-    """Record that no bucket of this store was called in a micro-batch."""
+def note_idle(variables: Variables, batch: int, watermark: int | None = None, fired: Collection[int] = ()) -> None:
+    """Record that no bucket of this store was called for rows in a micro-batch.
+
+    Parameters
+    ----------
+    watermark : int, optional
+        In milliseconds, if buckets have timers.
+    fired : collection of int
+        Those that were called by a timer.
+    """
     variables.point_at(STORE)
     before = idle_of(variables.manifest.get())
-    since = before.since if before is not None and before.until == batch - 1 else batch
-    variables.manifest.update((to_record({"since": since, "until": batch}),))
+    goes_on = before is not None and before.until == batch - 1
+    plain: dict[str, Any] = {"since": before.since if before is not None and goes_on else batch, "until": batch}
+    if watermark is not None:
+        called = dict(before.fired) if before is not None and goes_on else {}
+        plain["watermark"] = watermark
+        plain["fired"] = {str(bucket): at for bucket, at in (called | dict.fromkeys(fired, batch)).items()}
+    variables.manifest.update((to_record(plain),))
 
 
-def check_follows(bucket: int, last: int, batch: int, idle: Callable[[], Idle | None]) -> None:
+def check_follows(
+    bucket: int, last: int, batch: int, idle: Callable[[], Idle | None], timer: int | None = None
+) -> None:
     """Check that a bucket's state is the one that a micro-batch must continue from.
 
     Parameters
@@ -80,17 +106,28 @@ def check_follows(bucket: int, last: int, batch: int, idle: Callable[[], Idle | 
         The micro-batch that begins.
     idle : function
         Returns the idle micro-batches of the bucket's store.
+    timer : int, optional
+        The time at which Spark was to call the bucket.
 
     Raises
     ------
     StateError
-        If there are others between the two than those in which the store was idle.
+        If there are others between the two than those in which the store was idle, or if Spark has not called the
+        bucket in time.
     """
-    if last == batch - 1 or idle() == (last + 1, batch - 1):
+    if last == batch - 1:
         return
-    has = "has no state" if last == NEVER else f"has the state after micro-batch {last}"
-    msg = (
-        f"bucket {bucket} {has}, but micro-batch {batch} must continue from the state after micro-batch {batch - 1}: "
-        f"the checkpoint has lost state, or has an older or newer one. {WHAT_TO_DO}"
-    )
-    raise StateError(msg)
+    found = idle()
+    if found is None or found.until != batch - 1 or last != found.fired.get(bucket, found.since - 1):
+        has = "has no state" if last == NEVER else f"has the state after micro-batch {last}"
+        msg = (
+            f"bucket {bucket} {has}, but micro-batch {batch} must continue from the state after micro-batch "
+            f"{batch - 1}: the checkpoint has lost state, or has an older or newer one. {WHAT_TO_DO}"
+        )
+        raise StateError(msg)
+    if timer is not None and found.watermark is not None and timer <= found.watermark:
+        msg = (
+            f"bucket {bucket} was to be called when the watermark is {timer} ms, and it was {found.watermark} ms in "
+            f"micro-batch {batch - 1}, which has not called it: the checkpoint has lost its timer. {WHAT_TO_DO}"
+        )
+        raise StateError(msg)

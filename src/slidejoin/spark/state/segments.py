@@ -6,7 +6,7 @@ The rows are the state, the runs are derived from them. A self-join stores its r
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from slidejoin.index.sealed import mapped, sealed
 from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
+from slidejoin.spark.job.join_spec import PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,11 +35,13 @@ __all__ = [
     "Segment",
     "align",
     "build_segment",
+    "earliest",
     "layouts_of",
     "live_rows",
     "load_segments",
     "new_id",
     "newest_rows",
+    "oldest_in_role",
     "oldest_of",
     "roles_of",
     "scope_of",
@@ -68,6 +71,12 @@ class Entry:
         Largest event time in ticks of the plan's scope; of a count window the largest ordinal.
     stored : int
         Bytes in the state.
+    matched : int or None
+        Checksum of which of its rows have matched, see `slidejoin.spark.state.matched_bits`; None in joins that need
+        not know.
+    pending : tuple of (int or None)
+        For each role, left first, the smallest time, or ordinal, of those of its rows that may have to be output when
+        it is over; None if there are none.
     """
 
     id: str
@@ -76,10 +85,31 @@ class Entry:
     level: int
     time_max: int
     stored: int
+    matched: int | None = None
+    pending: tuple[int | None, int | None] = (None, None)
 
     def to_json(self) -> list[Any]:
         """Return the entry as plain JSON values."""
-        return [self.id, self.rows, self.size, self.level, self.time_max, self.stored]
+        plain = [self.id, self.rows, self.size, self.level, self.time_max, self.stored]
+        return plain if self.matched is None else [*plain, self.matched, list(self.pending)]
+
+    @staticmethod
+    def from_json(plain: list[Any]) -> Entry:
+        """Read what `to_json` wrote."""
+        entry = Entry(*plain)
+        return replace(entry, pending=(entry.pending[0], entry.pending[1]))
+
+
+def earliest(pending: Iterable[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
+    """Return the smallest of some segments' `Entry.pending`, in each role.
+
+    Examples
+    --------
+    >>> earliest([(5, None), (None, None), (3, 8)])
+    (3, 8)
+    """
+    left, right = zip(*pending, strict=True)
+    return tuple(min((one for one in role if one is not None), default=None) for role in (left, right))  # type: ignore[return-value]  # two
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,12 +124,15 @@ class Segment:
         Their keys: one, or in a self-join one for each role.
     layouts : dict from side to (k,) int64
         How these keys are laid out, see `slidejoin.plan.composite_layout.CompositeLayout.numbers`.
+    matched : dict from side to (n,) bool
+        In the roles that a join has to know it of, which rows have matched; not in the cache.
     """
 
     entry: Entry
     payload: pa.Table
     parts: dict[Side, SealedPart]
     layouts: dict[Side, NDArray[np.int64]]
+    matched: dict[Side, NDArray[np.bool_]] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the sealed keys as named arrays, for the cache."""
@@ -150,7 +183,8 @@ def stored_schema(plan: Plan, stream: Side) -> pa.Schema:
     needed = set(plan.kept_schema(stream).names)
     if plan.config.output == "count":
         needed = {name for role in roles_of(plan, stream) for name in (*bound.columns(role), *scope.columns(role))}
-    return pa.schema([field for field in plan.kept_schema(stream) if field.name in needed.difference(scope.probing)])
+    passing = {*scope.probing, PLACE}
+    return pa.schema([field for field in plan.kept_schema(stream) if field.name in needed.difference(passing)])
 
 
 def oldest_of(plan: Plan, marks: dict[Side, int] | None) -> dict[Side, int]:
@@ -161,13 +195,14 @@ def oldest_of(plan: Plan, marks: dict[Side, int] | None) -> dict[Side, int]:
     marks : dict, optional
         The progress of each side: the watermark, or the rows that have arrived.
     """
-    if marks is None:
-        return {}
-    scope = scope_of(plan)
+    known = oldest_in_role(plan, marks)
     # A self-join keeps its rows once, as long as either of its roles needs them.
-    return {
-        stream: min(scope.oldest(role, marks[role]) for role in roles_of(plan, stream)) for stream in streams_of(plan)
-    }
+    return {stream: min(known[role] for role in roles_of(plan, stream)) for stream in streams_of(plan) if known}
+
+
+def oldest_in_role(plan: Plan, marks: Mapping[Side, int] | None) -> dict[Side, int]:
+    """Return the same for each role, which differ in a self-join."""
+    return {} if marks is None else {role: scope_of(plan).oldest(role, marks[role]) for role in SIDES}
 
 
 def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
@@ -224,8 +259,10 @@ def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segme
     if segments:
         for role in roles_of(plan, stream):
             operator.windows[role].begin(plan.key_layout_of(role, segments[0].layouts[role]))
+    first = 0
     for segment in segments:
-        rows = _completed(segment.payload, kept)
+        rows = _completed(segment.payload, kept, first)
+        first += rows.num_rows
         for role in roles_of(plan, stream):
             operator.windows[role].attach(rows, segment.parts[role], segment.entry.time_max)
 
@@ -235,28 +272,43 @@ def layouts_of(operator: JoinOperator, stream: Side) -> dict[Side, KeyLayout]:
     return {role: operator.windows[role].layout for role in roles_of(operator.plan, stream)}
 
 
-def _completed(payload: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return stored rows with NULLs in the columns that only arriving rows need; they are not read."""
+def _completed(payload: pa.Table, schema: pa.Schema, first: int) -> pa.Table:
+    """Return stored rows with their places, from `first` on, where a join needs these.
+
+    The columns that only arriving rows need are NULL; they are not read.
+    """
     if payload.schema.equals(schema):
         return payload
-    columns = {field.name: pa.nulls(payload.num_rows, field.type) for field in schema}
+    columns = {field.name: pa.nulls(payload.num_rows, field.type) for field in schema if field.name != PLACE}
+    if PLACE in schema.names:
+        columns[PLACE] = pa.array(np.arange(first, first + payload.num_rows))
     columns |= dict(zip(payload.column_names, payload.columns, strict=True))
     return pa.table(columns, schema=schema)
 
 
-def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> pa.Table:
-    """Return the rows of one stream that the operator has taken since `loaded` rows were put into it."""
-    names = stored_schema(operator.plan, stream).names
-    tables = [piece.table.select(names) for piece in operator.windows[stream].payload.pieces if piece.base >= loaded]
+def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Return the rows of one stream that the operator has taken since `loaded` rows were put into it.
+
+    Behind them their places, (n,) int64, if the join knows which rows match; else none.
+    """
+    schema, kept = stored_schema(operator.plan, stream), operator.plan.kept_schema(stream).names
+    tables = [piece.table for piece in operator.windows[stream].payload.pieces if piece.base >= loaded]
+    places: NDArray[np.int64] = np.empty(0, np.int64)
     if not tables:
-        return stored_schema(operator.plan, stream).empty_table()
-    return pa.concat_tables(tables).combine_chunks()
+        return schema.empty_table(), places
+    if PLACE in kept:
+        places = np.concatenate([table.column(PLACE).to_numpy() for table in tables])
+    return pa.concat_tables([table.select(schema.names) for table in tables]).combine_chunks(), places
 
 
-def live_rows(plan: Plan, stream: Side, payload: pa.Table, oldest: int | None) -> pa.Table:
-    """Drop the rows from before the oldest that may still be seen, see `oldest_of`."""
+def live_rows(
+    plan: Plan, stream: Side, payload: pa.Table, matched: dict[Side, NDArray[np.bool_]], oldest: int | None
+) -> tuple[pa.Table, dict[Side, NDArray[np.bool_]]]:
+    """Drop the rows from before the oldest that may still be seen, see `oldest_of`, and their bits."""
     if oldest is None:
-        return payload
+        return payload, matched
     ticks, _ = scope_of(plan).ticks(stream, by_name(payload))
     kept = ticks >= oldest
-    return payload if kept.all() else payload.filter(pa.array(kept))
+    if kept.all():
+        return payload, matched
+    return payload.filter(pa.array(kept)), {role: bits[kept] for role, bits in matched.items()}

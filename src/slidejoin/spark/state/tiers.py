@@ -6,11 +6,13 @@ has at most three segments a level. Expired rows are dropped on the way.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
-from slidejoin.spark.state.segments import build_segment, live_rows, time_max
+from slidejoin.spark.state.segments import build_segment, earliest, live_rows, time_max
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +67,8 @@ def merge_small(
     while count := group_to_merge(entries):
         merged = segments[-count:]
         payload = pa.concat_tables([segment.payload for segment in merged]).combine_chunks()
-        payload = live_rows(plan, stream, payload, oldest)
+        matched = {role: np.concatenate([one.matched[role] for one in merged]) for role in merged[0].matched}
+        payload, matched = live_rows(plan, stream, payload, matched, oldest)
         for segment in merged:
             state.remove(segment.entry)
         del segments[-count:], entries[-count:]
@@ -73,7 +76,12 @@ def merge_small(
             continue
         level = merged[0].entry.level + 1
         entry = state.write(payload, stream, level, time_max(plan, stream, payload))
-        segment = build_segment(plan, stream, payload, entry, layouts)
+        if matched:
+            # Rows that were dropped have been output already, so none of them is the first that is to come.
+            entry = replace(
+                state.update_matched(entry, stream, matched), pending=earliest(one.entry.pending for one in merged)
+            )
+        segment = replace(build_segment(plan, stream, payload, entry, layouts), matched=matched)
         segments.append(segment)
         entries.append(entry)
         cache.write(segment)

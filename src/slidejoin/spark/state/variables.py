@@ -42,7 +42,14 @@ class Variables:
         data = StructType([StructField("data", BinaryType())])
         self.manifest = handle.getValueState("manifest", data)
         self.segments = handle.getMapState("segments", StructType([StructField("part", StringType())]), data)
-        self._client = _client_of(handle)
+        self._handle, self._client = handle, _client_of(handle)
+
+    def move_timer(self, before: int | None, after: int | None) -> None:
+        """Let Spark call the bucket at another time, in milliseconds; None is no time."""
+        if before is not None:
+            self._handle.deleteTimer(before)
+        if after is not None:
+            self._handle.registerTimer(after)
 
     def point_at(self, key: int) -> None:
         """Let the variables be those of another key, until Spark points them at the next bucket."""

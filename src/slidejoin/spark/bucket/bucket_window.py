@@ -1,0 +1,196 @@
+"""The segments of a bucket in one micro-batch: loaded, expired, and what is output of their rows by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.spark.bucket.unmatched_rows import pending_of, unmatched_frames
+from slidejoin.spark.job.results import to_frame
+from slidejoin.spark.state.blocks import FRAME
+from slidejoin.spark.state.segments import (
+    align,
+    build_segment,
+    layouts_of,
+    live_rows,
+    newest_rows,
+    roles_of,
+    stored_schema,
+    time_max,
+)
+from slidejoin.spark.state.tiers import merge_small
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
+    from slidejoin.spark.bucket.bucket_matches import BucketMatches
+    from slidejoin.spark.bucket.unmatched_rows import DueRows
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.metrics.figures import Figures
+    from slidejoin.spark.state.bucket_state import BucketState, Manifest
+    from slidejoin.spark.state.segment_cache import SegmentCache
+    from slidejoin.spark.state.segments import Entry, Segment
+
+__all__ = ["BucketWindow"]
+
+
+class BucketWindow:
+    """The segments of a bucket in one micro-batch, and what is output of their rows by itself."""
+
+    def __init__(
+        self,
+        spec: SparkJoinSpec,
+        plan: Plan,
+        state: BucketState,
+        manifest: Manifest,
+        cache: SegmentCache,
+        due: DueRows,
+        figures: Figures,
+    ) -> None:
+        self.spec, self.plan = spec, plan
+        self.state, self.manifest, self.cache = state, manifest, cache
+        self.due, self.figures = due, figures
+
+    def roles(self, stream: Side) -> list[Side]:
+        """Return the roles of a stream in which it is known which rows have matched."""
+        return [role for role in roles_of(self.plan, stream) if role in self.spec.matched]
+
+    def load(self, stream: Side) -> list[Segment]:
+        """Return the segments of one stream, with one layout of keys."""
+        segments = [self._segment(stream, entry) for entry in self.manifest.entries[stream]]
+        now = perf_counter()
+        for segment in align(self.plan, stream, segments):
+            self.cache.write(segment)
+            self.figures.rebuilt += 1
+            self.figures.since("rebuild", now)
+        return segments
+
+    def _segment(self, stream: Side, entry: Entry) -> Segment:
+        now, schema = perf_counter(), stored_schema(self.plan, stream)
+        segment = self.cache.read(entry, schema)
+        now = self.figures.since("cache", now)
+        if segment is None:
+            segment = build_segment(self.plan, stream, self.state.read(entry, stream, schema), entry)
+            self.cache.write(segment)
+            self.figures.rebuilt += 1
+            self.figures.since("rebuild", now)
+        roles = self.roles(stream)
+        return replace(segment, matched=self.state.matched(entry, stream, roles)) if roles else segment
+
+    def keep(
+        self,
+        stream: Side,
+        operator: JoinOperator,
+        segments: list[Segment],
+        loaded: int,
+        matched: BucketMatches | None,
+        oldest: int | None,
+    ) -> Iterator[pd.DataFrame]:
+        """Yield the rows of one stream that are output by themselves, and keep those that may still be seen.
+
+        Parameters
+        ----------
+        segments : list of Segment
+            Those that the operator has.
+        loaded : int
+            How many rows these have.
+        oldest : int, optional
+            See `oldest_of`.
+        """
+        payload, places = newest_rows(operator, stream, loaded)
+        known: dict[Side, NDArray[np.bool_]] = {}
+        if matched is not None:
+            known = {role: matched.of(role, places) for role in self.roles(stream)}
+            if stream == "left":
+                yield from self._first_matched(matched, segments, payload, places)
+            for segment in segments:
+                yield from self._departing_of(stream, segment.payload, segment.matched)
+            yield from self._departing_of(stream, payload, known)
+        entries = self.manifest.entries[stream]
+        segments = [self._settled(stream, segment) for segment in segments if segment.entry in entries]
+        # Of a micro-batch larger than a count window only the end is kept.
+        payload, known = live_rows(self.plan, stream, payload, known, oldest)
+        if payload.num_rows:
+            entry = self.state.write(payload, stream, 0, time_max(self.plan, stream, payload))
+            layouts = layouts_of(operator, stream)
+            segment = build_segment(self.plan, stream, payload, entry, layouts)
+            entries.append(entry)
+            segment = self._settled(stream, replace(segment, matched=known))
+            self.cache.write(segment)
+            every = [*segments, segment]
+            merge_small(self.plan, stream, every, self.state, self.manifest, self.cache, oldest, layouts)
+
+    def _settled(self, stream: Side, segment: Segment) -> Segment:
+        """Store which rows of a segment have matched, and when the first of the others departs."""
+        if not segment.matched:
+            return segment
+        entry = self.state.update_matched(segment.entry, stream, segment.matched)
+        payload, spec = segment.payload, self.spec
+        pending = pending_of(spec, self.plan, stream, payload, segment.matched, self.due)
+        return replace(segment, entry=self._replace(stream, segment.entry, replace(entry, pending=pending)))
+
+    def _replace(self, stream: Side, old: Entry, new: Entry) -> Entry:
+        entries = self.manifest.entries[stream]
+        entries[entries.index(old)] = new
+        return new
+
+    def _first_matched(
+        self, matched: BucketMatches, segments: Sequence[Segment], payload: pa.Table, places: NDArray[np.int64]
+    ) -> Iterator[pd.DataFrame]:
+        """Yield the left rows of a semi-join that have found their first partner: stored ones, and the newest."""
+        first = 0
+        for segment in segments:
+            rows = segment.payload.num_rows
+            for table in matched.first_matched(segment.payload, np.arange(first, first + rows)):
+                yield from map(to_frame, FRAME.cut(table))
+            first += rows
+        for table in matched.first_matched(payload, places):
+            yield from map(to_frame, FRAME.cut(table))
+
+    def _departing_of(
+        self, stream: Side, payload: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]
+    ) -> Iterator[pd.DataFrame]:
+        """Yield the rows of a segment that depart without a partner."""
+        return unmatched_frames(self.spec, self.plan, stream, payload, matched, self.due, self.figures)
+
+    def departing(self, gone: Sequence[tuple[Side, Entry]]) -> Iterator[pd.DataFrame]:
+        """Yield the same of segments that leave; those of which none is due are not read."""
+        for stream, entry in gone:
+            if self.due.among(entry):
+                segment = self._segment(stream, entry)
+                yield from self._departing_of(stream, segment.payload, segment.matched)
+
+    def departing_here(self, stream: Side) -> Iterator[pd.DataFrame]:
+        """Yield the same of segments that stay, where no row has come that could match."""
+        for entry in list(self.manifest.entries[stream]):
+            if self.due.among(entry):
+                segment = self._segment(stream, entry)
+                yield from self._departing_of(stream, segment.payload, segment.matched)
+                self._settled(stream, segment)
+
+    def expire(self, oldest: Mapping[Side, int]) -> list[tuple[Side, Entry]]:
+        """Take from the manifest the segments that no future row can see, and return them.
+
+        They are not read, and are still in the state.
+        """
+        gone = []
+        for stream, limit in oldest.items():
+            entries = self.manifest.entries[stream]
+            gone += [(stream, entry) for entry in entries if entry.time_max < limit]
+            self.manifest.entries[stream] = [entry for entry in entries if entry.time_max >= limit]
+        return gone
+
+    def remove(self, gone: Sequence[tuple[Side, Entry]]) -> None:
+        """Take segments out of the state."""
+        for _, entry in gone:
+            self.state.remove(entry)
