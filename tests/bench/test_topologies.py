@@ -64,7 +64,8 @@ def test_other_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(1)
         found = measure(*args, **options)
         return Pushes(
-            rows=found.rows, count=found.count, seconds=found.seconds, stages=found.stages, tables=found.tables,
+            rows=found.rows, count=found.count, seconds=found.seconds, processor=found.processor, stages=found.stages,
+            tables=found.tables,
             matches=found.matches + len(calls),
         )  # fmt: skip
 

@@ -111,10 +111,14 @@ class SplitFigures:
                 measured = self.points.pushes(stream, name, count, count)
                 stations = MODELS[name](count, self._stages(name, 2))
                 simulated = simulate(stations, [self.stream.push] * PARCELS, in_flight=1, processors=count)
+                busy = sum(simulated.busy.values()) / PARCELS
                 values = {
                     "measured ms": 1e3 * measured.seconds,
                     "simulated ms": 1e3 * simulated.mean_latency,
                     "difference %": difference(simulated.mean_latency, measured.seconds),
+                    "processor ms": 1e3 * measured.processor,
+                    "busy ms": 1e3 * busy,
+                    "busy difference %": difference(busy, measured.processor),
                 }
                 found.append(Row(what=name, source="simulated", cores=count, threads=count, values=values))
         return found
