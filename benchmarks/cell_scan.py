@@ -163,38 +163,17 @@ def shifting(window: int, push: int, algorithm: str, workers: int) -> str:
     for done in range(0, window, 1 << 14):
         join.push(rows(min(1 << 14, window - done)), None)
         join.push(None, rows(min(1 << 14, window - done)))
-    operator = join._state.operator  # noqa: SLF001 - its pointers are nobody's business but this benchmark's
-    assert operator is not None  # noqa: S101 - as both sides had rows
-    pointers = [cast("DividedIndex", window.index).pointers for window in operator.windows.values()]
-    before, spent, pushed = moves_of(pointers), 0.0, 0
+    join.stats.seconds.clear()
+    spent, pushed = 0.0, 0
     while spent < 1 or pushed < window:
         left, right, start = rows(push), rows(push), process_time()
         join.push(left, right)
         spent += process_time() - start
         pushed += push
-    moves = moves_of(pointers) - before
-    share = moves * seconds_a_move(workers) / spent
     return (
-        f"{algorithm}, {window:,} rows, {push:,} a push, {workers} workers: pointers were shifted {moves:,} times in "
-        f"{pushed // push:,} pushes, {share:.4%} of the time"
+        f"{algorithm}, {window:,} rows, {push:,} a push, {workers} workers: shifting pointers took "
+        f"{join.stats.seconds['shift'] / spent:.4%} of the processor time of {pushed // push:,} pushes"
     )
-
-
-def moves_of(pointers: list[Pointers]) -> int:
-    """Return how many basic windows came and left: pointers are shifted once for each."""
-    return sum(2 * each.first + each.windows for each in pointers)
-
-
-def seconds_a_move(workers: int) -> float:
-    """Return how long pointers are shifted for a basic window, by the time of many."""
-    pointers, times = Pointers(workers, 3 * workers), 2000
-
-    def run() -> None:
-        for _ in range(times):
-            pointers.add()
-            pointers.remove()
-
-    return least(run) / times / 2
 
 
 def main() -> int:

@@ -109,23 +109,26 @@ def push(chain: list[list[int]], row: int, segment: int) -> None:
         row = rows.pop(0)
 
 
+def meet(left: list[list[int]], right: list[list[int]], stored: int) -> bool:
+    """Tell whether a left row is in the core in which right row 0 is."""
+    return any(stored in one and 0 in two for one, two in zip(left, reversed(right), strict=True))
+
+
 @pytest.mark.parametrize(("segment", "cores"), [(1, 1), (3, 1), (1, 4), (2, 3), (3, 2), (2, 6)])
 def test_rows_of_a_chain_wait_until_others_push_them(segment: int, cores: int) -> None:
     window = segment * cores
     for age in range(window):
-        left, right = [[[] for _ in range(cores)] for _ in range(2)]
+        left: list[list[int]] = [[] for _ in range(cores)]
+        right: list[list[int]] = [[] for _ in range(cores)]
         for row in range(window):
             push(left, row, segment)
         push(right, 0, segment)
         stored, came = window - 1 - age, 0
 
-        def met() -> bool:
-            return any(stored in one and 0 in two for one, two in zip(left, reversed(right), strict=True))
-
-        while not met():
+        while not meet(left, right, stored):
             came += 1
             push(left, window - 1 + came, segment)
-            if met():
+            if meet(left, right, stored):
                 break
             push(right, came, segment)
         assert rows_waited(window, cores)[age] == came

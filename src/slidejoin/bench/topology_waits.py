@@ -1,8 +1,8 @@
 """How long two rows of the original handshake join wait until they meet, if nothing but later rows moves them.
 
-In the paper a row moves on when later rows of its stream push it out of a core's segment, and meets the rows of the other
-stream that lie in the core to which it comes. `slidejoin.operator.topology.handshake` flushes its chain instead, because
-pairs have to come out with their later row. What that saves is computed here.
+In the paper a row moves on when later rows of its stream push it out of a core's segment, and meets the rows of the
+other stream that lie in the core to which it comes. `slidejoin.operator.topology.handshake` flushes its chain instead,
+because pairs have to come out with their later row. What that saves is computed here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["rows_waited"]
 def rows_waited(window: int, cores: int) -> NDArray[np.int64]:
     """Return how many rows of each stream have to come until the newest row meets one of the other stream.
 
-    Both streams are equally fast, and their windows are full. With ``s = ceil(window / cores)`` rows a segment, a row has
-    passed ``age // s`` cores, and two rows meet when they have passed ``cores - 1`` together. O(n log n).
+    Both streams are equally fast, and their windows are full. With ``s = ceil(window / cores)`` rows a segment, a row
+    has passed ``age // s`` cores, and two rows meet when they have passed ``cores - 1`` together. O(n log n).
 
     Parameters
     ----------

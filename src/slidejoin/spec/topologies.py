@@ -165,9 +165,9 @@ class SplitJoin(Topology):
 class Handshake(Topology):
     """A chain of join cores that both streams move along in opposite directions (the original handshake join).
 
-    A baseline: a core has consecutive rows of both windows, and hands its oldest ones on when it has more than its share.
-    In the paper rows wait for later ones to push them towards each other. Here the rows of a push go on through all cores
-    at the end of it, so that pairs come out with their later row.
+    A baseline: a core has consecutive rows of both windows, and hands its oldest ones on when it has more than its
+    share. In the paper rows wait for later ones to push them towards each other. Here the rows of a push go on through
+    all cores at the end of it, so that pairs come out with their later row.
 
     Attributes
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_segments_follow_each_other_and_are_even(
             for index, end, was in zip(chains(join), at, before, strict=True):
                 taken = stretches(index)
                 assert taken[0][1] == end
-                for (first, _), (_, older) in zip(taken, taken[1:], strict=False):
+                for (first, _), (_, older) in pairwise(taken):
                     assert older <= first  # rows between the two have left the window
                 share = -(-(end - min(first for first, _ in taken)) // cores)
                 for first, behind in taken[:-1] if end > was else []:
@@ -87,7 +88,9 @@ def test_rows_move_on_when_later_ones_push_them() -> None:
 
 
 def test_a_core_hands_on_copies_and_not_what_was_pushed() -> None:
-    join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(64), topology=Handshake(cores=2), algorithm="nested_loop")
+    join = sj.StreamJoin(
+        on="l.a = r.a", window=sj.CountWindow(64), topology=Handshake(cores=2), algorithm="nested_loop"
+    )
     keys = np.arange(64)
     join.push({"a": keys}, {"a": keys})
     for index in chains(join):

@@ -1,7 +1,7 @@
 """CellJoin's window for equality: hash buckets of basic windows, each bucket divided among workers (section 7.2).
 
-A list of basic windows for each bucket, with pointers of its own: of the rows that a probe is compared with, those in its
-bucket, every worker has the same share, however the keys are spread over the window.
+A list of basic windows for each bucket, with pointers of its own: of the rows that a probe is compared with, those in
+its bucket, every worker has the same share, however the keys are spread over the window.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cores.found import FoundInCore
+    from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
-    from slidejoin.index.protocol import Index, Prepared, Request
+    from slidejoin.index.protocol import Index, Request
 
 __all__ = ["ChainIndex", "Segment"]
 

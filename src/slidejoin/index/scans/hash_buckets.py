@@ -2,8 +2,9 @@
 
 A row is inserted into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket.
 These are linked from the newest to the oldest, so a probe stops at the first whose rows have all expired, and the other
-way for the pointers of workers, see `slidejoin.index.basic_windows.hashed_window`. A basic window expires with its newest row, and any bucket may
-reuse it: each push looks for expired ones in a share of the buckets, so that no push has to scan all of them.
+way for the pointers of workers, see `slidejoin.index.basic_windows.hashed_window`. A basic window expires with its
+newest row, and any bucket may reuse it: each push looks for expired ones in a share of the buckets, so that no push has
+to scan all of them.
 """
 
 from __future__ import annotations

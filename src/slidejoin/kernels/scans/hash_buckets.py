@@ -1,9 +1,9 @@
 """Hash buckets as linked lists of basic windows, each divided among workers by pointers: CellJoin, section 7.2.
 
-The head of bucket b are ``1 + workers`` numbers from place ``b * (1 + workers)`` on, in one cache line with few workers:
-how many basic windows the bucket has, then each worker's newest one, `NOTHING` if it has none. Worker 0 has the newest
-ones. As in a list that is not hashed, the first ``windows % workers`` workers have one more than the others (equation 2),
-and a basic window that comes or leaves moves pointers by one step, in O(workers).
+The head of bucket b are ``1 + workers`` numbers from place ``b * (1 + workers)`` on, in one cache line with few
+workers: how many basic windows the bucket has, then each worker's newest one, `NOTHING` if it has none. Worker 0 has
+the newest ones. As in a list that is not hashed, the first ``windows % workers`` workers have one more than the others
+(equation 2), and a basic window that comes or leaves moves pointers by one step, in O(workers).
 """
 
 from __future__ import annotations
@@ -80,9 +80,10 @@ def insert_into_buckets(
 ) -> int:
     """Put the rows from `start` on into the newest basic window of their bucket.
 
-    Basic window w has ``filled[w]`` rows in places ``w * size`` and on of `keys` and `ordinals` int64; ``older[w]`` comes
-    behind it and ``newer[w]`` before it, int32, where there is one. ``free[: state[0]]`` are the empty ones. Returns the
-    first row for which there was none, or the number of rows. O(n), and O(workers) for each new basic window.
+    Basic window w has ``filled[w]`` rows in places ``w * size`` and on of `keys` and `ordinals` int64; ``older[w]``
+    comes behind it and ``newer[w]`` before it, int32, where there is one. ``free[: state[0]]`` are the empty ones.
+    Returns the first row for which there was none, or the number of rows. O(n), and O(workers) for each new basic
+    window.
     """
     n, width = new_keys.size, workers + 1
     buckets = heads.size // width
@@ -128,7 +129,8 @@ def free_windows(
 ) -> None:
     """Free the basic windows of buckets first…last-1 whose rows have ordinals below `floor`.
 
-    The others as in `insert_into_buckets`. O(last - first + their basic windows), and O(workers) for each that is freed.
+    The others as in `insert_into_buckets`. O(last - first + their basic windows), and O(workers) for each that is
+    freed.
     """
     width = workers + 1
     for bucket in range(first, last):

@@ -8,11 +8,11 @@
 
 A core has a segment of both windows. Rows are stored where they enter, and handed on, oldest first, by a core that has
 more than its share; so a row moves on only when later ones push it, and in the paper two rows meet when both have been
-pushed far enough, half a window later on average. That is the original handshake join (Teubner and Mueller, as SplitJoin
-describes it in sections 1 and 2).
+pushed far enough, half a window later on average. That is the original handshake join (Teubner and Mueller, as
+SplitJoin describes it in sections 1 and 2).
 
-Here a pair has to come out with the push of its later row, whatever comes after it. So the chain is flushed at the end of
-each slice of arrivals: its rows go on through all cores at once, ahead of their place in the window, and each core
+Here a pair has to come out with the push of its later row, whatever comes after it. So the chain is flushed at the end
+of each slice of arrivals: its rows go on through all cores at once, ahead of their place in the window, and each core
 compares them with its segment of the other stream before it hands them on. They meet all rows that they would ever have
 met, each once, and later, when they are pushed on as stored rows, nobody. `slidejoin.bench.topology_waits` computes how
 long they would have waited.
@@ -126,6 +126,7 @@ class HandshakeTopology(DividedTopology):
         options = plan.config.topology
         cores = options.cores if isinstance(options, Handshake) else None
         super().__init__(plan, windows, workers, stats, memory, cores)
+        self._chain = [core for core in self.cores if isinstance(core, SegmentCore)]
         # Results are collected from all cores by one collector.
         self.fan_in = max(2, len(self.cores))
 
@@ -146,7 +147,7 @@ class HandshakeTopology(DividedTopology):
 
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
         threads = self._threads(message.size)
-        links = [Link(core, message) for core in self.cores]
+        links = [Link(core, message) for core in self._chain]
         if message.rows:
             self._along(links, threads, [Pushed(side, [rows]) for side, rows in message.rows.items()])
         self._along(links, threads, [Flushed(side) for side in message.batches])
