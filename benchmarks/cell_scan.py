@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from time import process_time, thread_time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import types
 
 import slidejoin as sj
-from slidejoin.index.basic_windows.pointers import Pointers
 from slidejoin.kernels.common.vectors import borrowed
 from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE, any_word
 from slidejoin.kernels.jit.compiling import I64, OUT_U32, U32, U64, kernel, prefetch
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.basic_windows.divided import DividedIndex
 
 IN_MEMORY, IN_CACHE, BASIC_WINDOW, BATCH = 1 << 23, 1 << 14, 1 << 11, 64
 """Rows of a window in memory and of one in the cache, rows of a basic window, and probes."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.cores.cores_index import Region
-from slidejoin.index.cores.segments import Segment
+from slidejoin.index.cores.segments import WindowSegment
 from slidejoin.options import TOPOLOGIES as KNOWN
 from slidejoin.options import CellJoin, Handshake, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.spec.options import STRUCTURES
@@ -242,7 +242,7 @@ def test_a_core_that_fails_ends_the_push(
     name: str, failure: BaseException, step: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng, calls = np.random.default_rng(5), [0]
-    owner, called = (Segment, "pass_on") if (name, step) == ("handshake", "store") else (Region, step)
+    owner, called = (WindowSegment, "pass_on") if (name, step) == ("handshake", "store") else (Region, step)
     whole = getattr(owner, called)
 
     def fails(self: Region, *arguments: object) -> object:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cores.segments import ChainIndex, Segment
+from slidejoin.index.cores.segments import ChainIndex, WindowSegment
 from slidejoin.options import Handshake
 from tests.law.checks import examples
 from tests.narrow import set_limits
@@ -120,18 +120,18 @@ def test_memory_is_counted_with_the_keys_that_are_handed_on(on: str) -> None:
 def test_probes_pass_every_core_after_the_rows_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left probes go from core 0 on, right ones the other way; all rows have been handed on by then."""
     told: list[tuple[str, int]] = []
-    stored, compared = Segment.pass_on, Segment.process
+    stored, compared = WindowSegment.pass_on, WindowSegment.process
 
-    def stores(self: Segment, *arguments: Any) -> Any:
+    def stores(self: WindowSegment, *arguments: Any) -> Any:
         told.append(("store", self.place))
         return stored(self, *arguments)
 
-    def compares(self: Segment, *arguments: Any) -> Any:
+    def compares(self: WindowSegment, *arguments: Any) -> Any:
         told.append(("compare", self.place))
         return compared(self, *arguments)
 
-    monkeypatch.setattr(Segment, "pass_on", stores)
-    monkeypatch.setattr(Segment, "process", compares)
+    monkeypatch.setattr(WindowSegment, "pass_on", stores)
+    monkeypatch.setattr(WindowSegment, "process", compares)
     join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(9), topology=Handshake(cores=3), threads=1)
     assert join.push(rows(0, 4), rows(0, 4)).num_rows == 4
     assert [what for what, _ in told] == ["store"] * 6 + ["compare"] * 6

@@ -62,7 +62,7 @@ class HashedWindow(DividedIndex, HashIndex):
 
     def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:  # noqa: ARG002 - see DividedIndex
         """Compare a batch with the basic windows that one worker has of its buckets, see `DividedIndex`."""
-        return FoundByPosition(_Part(self, worker), batch.probes.seeing_from(self.floor))
+        return FoundByPosition(_WorkerBuckets(self, worker), batch.probes.seeing_from(self.floor))
 
     def nanoseconds(self, probes: int) -> float:
         """Estimate how long so many probes take all workers together."""
@@ -76,7 +76,7 @@ class HashedWindow(DividedIndex, HashIndex):
         )
 
 
-class _Part:
+class _WorkerBuckets:
     """What one worker has of all buckets, see `slidejoin.index.found_rows.Walked`."""
 
     __slots__ = ("_index", "_worker")

@@ -109,7 +109,7 @@ class Region:
         """Return which of the rows of a window are here, about, as its index numbers them."""
         return core_occupancy(window, self.core, self.cores)
 
-    def coming(self, window: Occupancy, rows: int) -> int:  # noqa: ARG002 - see `Segment`
+    def coming(self, window: Occupancy, rows: int) -> int:  # noqa: ARG002 - see `WindowSegment`
         """Return how many rows its index takes at most when so many more come into the window."""
         return -(-rows // self.cores)
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
 
-__all__ = ["ChainIndex", "Segment"]
+__all__ = ["ChainIndex", "WindowSegment"]
 
 SMALL = 1 << 8
 """Rows of a parcel of keys up to which the next ones are put behind them: a row alone would take ten times its keys."""
 
 
-class Segment(Region):
+class WindowSegment(Region):
     """One core's consecutive rows of one side's window.
 
     Parameters
@@ -169,9 +169,9 @@ class Segment(Region):
         """Return by how many bytes it grows at most when so many more rows come into the window."""
         return super().growth(window, rows) + self._row_bytes * self.coming(window, rows)
 
-    def replaced(self, index: Index, window: Occupancy) -> Segment:  # noqa: ARG002 - as of `Region`
+    def replaced(self, index: Index, window: Occupancy) -> WindowSegment:  # noqa: ARG002 - as of `Region`
         """Return the same rows with another index, which takes them now."""
-        new = Segment(index, self.place, self.places, self.first, self._row_bytes)
+        new = WindowSegment(index, self.place, self.places, self.first, self._row_bytes)
         new._keys, new._kept = self._keys.copy(), self._kept
         for rows in new._newest():
             new._insert(rows)
@@ -183,7 +183,7 @@ class Segment(Region):
 class ChainIndex(CoresIndex):
     """The index of one side's window; its regions are segments, in the order in which rows pass them."""
 
-    regions: list[Segment]  # type: ignore[assignment] # as `along` made them
+    regions: list[WindowSegment]  # type: ignore[assignment] # as `along` made them
 
     @staticmethod
     def along(
@@ -194,7 +194,7 @@ class ChainIndex(CoresIndex):
         segments = []
         for place in range(cores):
             index = make(Occupancy(window.first, window.first, -(-window.rows // cores), capacity))
-            segments.append(Segment(index, place, cores, window.first, row_bytes))
+            segments.append(WindowSegment(index, place, cores, window.first, row_bytes))
         return ChainIndex(name, segments, fan_in, alone=True)
 
     def insert(self, rows: Prepared, live: int) -> None:

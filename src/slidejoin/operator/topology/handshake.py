@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import Found
     from slidejoin.index.cores.cores_index import DealtRows
-    from slidejoin.index.cores.segments import Segment
+    from slidejoin.index.cores.segments import WindowSegment
     from slidejoin.index.factory import Keyspace
     from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.stats import Stats
@@ -59,7 +59,7 @@ class SegmentCore(JoinCore):
         super().__init__(plan, core, alone=True)
         self.places: dict[Side, int] = {"left": core, "right": cores - 1 - core}
 
-    def region(self, message: CoreMessage, side: Side) -> Segment:
+    def region(self, message: CoreMessage, side: Side) -> WindowSegment:
         """Return its part of a side's window: how many cores the rows pass before this one says which."""
         index = message.indexes[side]
         assert isinstance(index, ChainIndex)  # noqa: S101 - as `make_index` made it
@@ -82,7 +82,7 @@ class Flushed:
 
 
 @dataclass(slots=True)
-class Link:
+class SegmentActor:
     """One core of the chain, for one message of both streams."""
 
     core: SegmentCore
@@ -147,14 +147,14 @@ class HandshakeTopology(DividedTopology):
 
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
         threads = self._threads(message.size)
-        links = [Link(core, message) for core in self._chain]
+        links = [SegmentActor(core, message) for core in self._chain]
         if message.rows:
             self._along(links, threads, [Pushed(side, [rows]) for side, rows in message.rows.items()])
         self._along(links, threads, [Flushed(side) for side in message.batches])
         return {role: [link.found[role] for link in links] for role in message.batches}
 
     @staticmethod
-    def _along(links: list[Link], threads: int, streams: Sequence[Pushed | Flushed]) -> None:
+    def _along(links: list[SegmentActor], threads: int, streams: Sequence[Pushed | Flushed]) -> None:
         """Let something of one or both streams pass the chain, each from its own end."""
         once = Round(threads)
         actors = [Actor(partial(link.handle, once)) for link in links]
