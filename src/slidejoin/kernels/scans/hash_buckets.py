@@ -195,6 +195,11 @@ def _read_bucket(
     """
     while windows:
         base, rows = window * size, filled[U64(window)]
+        if windows > 1:
+            # The paper's second buffer: the next one is on its way while this one is compared.
+            following = np.int64(older[U64(window)])
+            prefetch(keys, following * size)
+            prefetch(ordinals, following * size)
         if ordinals[U64(base + rows - 1)] < low_seen:
             break
         if total + rows > found.size:
