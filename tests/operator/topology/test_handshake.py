@@ -89,7 +89,11 @@ def test_rows_move_on_when_later_ones_push_them() -> None:
     assert [stretches(index) for index in chains(join)] == [[(60, 90), (30, 60), (0, 30)]] * 2
     join.push(rows(90, 100), rows(0, 0))
     left, right = chains(join)
-    assert [end for _, end in stretches(left)] == [100, 66, 32]  # a third of the rows that are there until the oldest leave
+    assert [end for _, end in stretches(left)] == [
+        100,
+        66,
+        32,
+    ]  # a third of the rows that are there until the oldest leave
     assert stretches(right) == [(60, 90), (30, 60), (0, 30)]
     # A core has the newest left rows and the oldest right ones: its place is counted from both ends.
     assert [region.place for region in left.regions] == [0, 1, 2]
