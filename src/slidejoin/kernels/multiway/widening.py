@@ -77,8 +77,8 @@ def widen_found(
     positions, one wide row after the other; positions count from base + 1. wider_producers (k,) int64, wider
     (lines + 1, k) int64, whose last line are the stored rows' ordinals. O(n + k · lines).
 
-    Two places are written for a wide row that found up to two, and overwritten by the next ones: how many a row found is
-    hard to foresee, and a wrong guess of the processor takes longer than to write both.
+    Two places are written for a wide row that found up to two, and overwritten by the next ones: how many a row found
+    is hard to foresee, and a wrong guess of the processor takes longer than to write both.
     """
     lines, at, total = values.shape[0], 0, wider_producers.size
     lowest = U32_OF((base + 1) & LOW_32)
