@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from time import process_time, thread_time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import types
 
 import slidejoin as sj
-from slidejoin.index.basic_windows.pointers import Pointers
 from slidejoin.kernels.common.vectors import borrowed
 from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE, any_word
 from slidejoin.kernels.jit.compiling import I64, OUT_U32, U32, U64, kernel, prefetch
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.basic_windows.divided import DividedIndex
 
 IN_MEMORY, IN_CACHE, BASIC_WINDOW, BATCH = 1 << 23, 1 << 14, 1 << 11, 64
 """Rows of a window in memory and of one in the cache, rows of a basic window, and probes."""
@@ -163,38 +161,17 @@ def shifting(window: int, push: int, algorithm: str, workers: int) -> str:
     for done in range(0, window, 1 << 14):
         join.push(rows(min(1 << 14, window - done)), None)
         join.push(None, rows(min(1 << 14, window - done)))
-    operator = join._state.operator  # noqa: SLF001 - its pointers are nobody's business but this benchmark's
-    assert operator is not None  # noqa: S101 - as both sides had rows
-    pointers = [cast("DividedIndex", window.index).pointers for window in operator.windows.values()]
-    before, spent, pushed = moves_of(pointers), 0.0, 0
+    join.stats.seconds.clear()
+    spent, pushed = 0.0, 0
     while spent < 1 or pushed < window:
         left, right, start = rows(push), rows(push), process_time()
         join.push(left, right)
         spent += process_time() - start
         pushed += push
-    moves = moves_of(pointers) - before
-    share = moves * seconds_a_move(workers) / spent
     return (
-        f"{algorithm}, {window:,} rows, {push:,} a push, {workers} workers: pointers were shifted {moves:,} times in "
-        f"{pushed // push:,} pushes, {share:.4%} of the time"
+        f"{algorithm}, {window:,} rows, {push:,} a push, {workers} workers: shifting pointers took "
+        f"{join.stats.seconds['shift'] / spent:.4%} of the processor time of {pushed // push:,} pushes"
     )
-
-
-def moves_of(pointers: list[Pointers]) -> int:
-    """Return how many basic windows came and left: pointers are shifted once for each."""
-    return sum(2 * each.first + each.windows for each in pointers)
-
-
-def seconds_a_move(workers: int) -> float:
-    """Return how long pointers are shifted for a basic window, by the time of many."""
-    pointers, times = Pointers(workers, 3 * workers), 2000
-
-    def run() -> None:
-        for _ in range(times):
-            pointers.add()
-            pointers.remove()
-
-    return least(run) / times / 2
 
 
 def main() -> int:

@@ -190,8 +190,6 @@ def _in_turns(
 def _choice(query: TermQuery, state: bytes, threads: int, seconds: float, seed: int) -> Choice:
     screened: dict[str, float] = {}
     for name in TOPOLOGIES:
-        if name == "handshake":  # its pairs come later, so its pushes do less
-            continue
         one = _Running(state, name, "auto", threads)
         for number in range(1 + SCREENED):
             one.push(query, number, seed)

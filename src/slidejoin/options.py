@@ -7,6 +7,7 @@ from slidejoin.spec.options import __all__ as _structures
 from slidejoin.spec.topologies import (
     TOPOLOGIES,
     CellJoin,
+    Handshake,
     HandshakeLowLatency,
     RoundRobin,
     ScanCosts,
@@ -19,6 +20,7 @@ __all__ = [  # noqa: PLE0604 - names all
     *_structures,
     "TOPOLOGIES",
     "CellJoin",
+    "Handshake",
     "HandshakeLowLatency",
     "RoundRobin",
     "ScanCosts",

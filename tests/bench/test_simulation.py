@@ -15,6 +15,7 @@ from slidejoin.bench.topology_models import (
     StageTimes,
     cell_join,
     depth,
+    handshake,
     handshake_low_latency,
     handshake_processing_latency,
     handshake_visiting_latency,
@@ -22,6 +23,7 @@ from slidejoin.bench.topology_models import (
     split_join_processing_latency,
     split_join_visiting_latency,
 )
+from slidejoin.bench.topology_waits import rows_waited
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -86,6 +88,52 @@ def test_one_parcel_takes_what_the_formulas_say(cores: int, times: StageTimes, f
     assert math.isclose(chain.visiting[0], times.enter + handshake_visiting_latency(cores, times))
 
 
+@given(CORES, TIMES)
+def test_both_streams_pass_the_chain_twice(cores: int, times: StageTimes) -> None:
+    found = simulate(handshake(cores, times), [1])
+    # With one core the streams take turns, and with more they pass each other.
+    turns = 2 if cores == 1 else 1
+    least = cores * (2 * times.pass_on + times.core / 2) * turns
+    most = 2 * cores * (2 * times.pass_on + times.core / 2)
+    around = times.enter + cores * times.merge + times.leave
+    assert least - 1e-9 <= found.latencies[0] - around <= most + 1e-9
+    assert found.visiting[0] >= times.enter + cores * times.pass_on * turns / 2
+
+
+def push(chain: list[list[int]], row: int, segment: int) -> None:
+    """Let a row into a chain, in whose segments the newest stand last, and the oldest of full ones move on."""
+    for rows in chain:
+        rows.append(row)
+        if len(rows) <= segment:
+            return
+        row = rows.pop(0)
+
+
+def meet(left: list[list[int]], right: list[list[int]], stored: int) -> bool:
+    """Tell whether a left row is in the core in which right row 0 is."""
+    return any(stored in one and 0 in two for one, two in zip(left, reversed(right), strict=True))
+
+
+@pytest.mark.parametrize(("segment", "cores"), [(1, 1), (3, 1), (1, 4), (2, 3), (3, 2), (2, 6)])
+def test_rows_of_a_chain_wait_until_others_push_them(segment: int, cores: int) -> None:
+    window = segment * cores
+    for age in range(window):
+        left: list[list[int]] = [[] for _ in range(cores)]
+        right: list[list[int]] = [[] for _ in range(cores)]
+        for row in range(window):
+            push(left, row, segment)
+        push(right, 0, segment)
+        stored, came = window - 1 - age, 0
+
+        while not meet(left, right, stored):
+            came += 1
+            push(left, window - 1 + came, segment)
+            if meet(left, right, stored):
+                break
+            push(right, came, segment)
+        assert rows_waited(window, cores)[age] == came
+
+
 @settings(max_examples=70)
 @given(NAMES, CORES, TIMES, st.integers(1, 12))
 def test_throughput_is_that_of_the_slowest_thread_in_the_long_run(
@@ -141,6 +189,8 @@ def test_trees_have_as_many_nodes_as_they_need() -> None:
         (lambda: simulate([], [1], times=[]), "times: got 0 for 1 parcels"),
         (lambda: split_join(0, StageTimes()), "cores: got 0, expected at least 1"),
         (lambda: split_join(2, StageTimes(), fan_out=1), "fan_out and fan_in: got 1, expected at least 2"),
+        (lambda: rows_waited(0, 2), "window: got 0, expected at least 1"),
+        (lambda: rows_waited(2, 0), "cores: got 0, expected at least 1"),
         (lambda: StageTimes(core=-1.0), "core: got -1.0, expected seconds, at least 0"),
     ],
 )  # fmt: skip

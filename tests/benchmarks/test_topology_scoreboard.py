@@ -76,7 +76,7 @@ def test_topologies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
     assert all(one.ratio.median > 0 for one in report.pairs)
     (choice,) = report.choices
-    assert set(choice.screened) == set(TOPOLOGIES) - {"handshake"}
+    assert set(choice.screened) == set(TOPOLOGIES)
     assert 0 < choice.ratio <= 1
     assert report.scan_of_bandwidth > 0
     assert report.scan_of_scalar > 0

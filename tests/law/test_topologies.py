@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.cores.cores_index import Region
+from slidejoin.index.cores.segments import WindowSegment
 from slidejoin.options import TOPOLOGIES as KNOWN
-from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
+from slidejoin.options import CellJoin, Handshake, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.spec.options import STRUCTURES
 from tests.law.checks import (
     ORDERS,
@@ -53,6 +54,7 @@ TOPOLOGIES: dict[str, list[Topology]] = {
         SplitJoin(cores=5, fan_out=2, fan_in=2, ordering="outer", every=3),
         SplitJoin(cores=3, ordering="inner", every=2, adaptive=True),
     ],
+    "handshake": [Handshake(), Handshake(cores=1), Handshake(cores=3)],
     "handshake_low_latency": [HandshakeLowLatency(), HandshakeLowLatency(cores=1), HandshakeLowLatency(cores=3)],
     "round_robin": [RoundRobin(), RoundRobin(cores=3)],
 }
@@ -237,11 +239,13 @@ def test_a_limit_of_memory_is_kept(topology: Topology) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("step", ["store", "process"])
 @pytest.mark.parametrize("failure", [ValueError("a core fails"), SystemExit("a core dies")], ids=repr)
-@pytest.mark.parametrize("name", ["split_join", "handshake_low_latency", "round_robin"])
+@pytest.mark.parametrize("name", ["split_join", "handshake", "handshake_low_latency", "round_robin"])
 def test_a_core_that_fails_ends_the_push(
     name: str, failure: BaseException, step: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng, calls, whole = np.random.default_rng(5), [0], getattr(Region, step)
+    rng, calls = np.random.default_rng(5), [0]
+    owner, called = (WindowSegment, "pass_on") if (name, step) == ("handshake", "store") else (Region, step)
+    whole = getattr(owner, called)
 
     def fails(self: Region, *arguments: object) -> object:
         calls[0] += 1
@@ -253,7 +257,7 @@ def test_a_core_that_fails_ends_the_push(
     topology = TOPOLOGIES[name][-1]
     join = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(100), topology=topology, threads=threads)
     other = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(100), topology=topology, threads=threads)
-    monkeypatch.setattr(Region, step, fails)
+    monkeypatch.setattr(owner, called, fails)
     rows = [batches(20, 0, rng) for _ in range(10)]
     with pytest.raises(type(failure), match="a core"):
         [join.push(*both) for both in rows]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from slidejoin.spark.job.workers import compile_ahead
 from tests.spark.killing import (
     CLUSTER,
     COUNT,
@@ -35,6 +36,12 @@ pytestmark = pytest.mark.spark
 ROUNDS = int(os.environ.get("SLIDEJOIN_KILLING_ROUNDS", "5"))
 SHORT, LONG = 5, 8
 """Micro-batches of a job."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Compile the kernels before any job starts: its time is for the query, and a busy machine compiles for minutes."""
+    compile_ahead(None)
 
 
 @pytest.fixture

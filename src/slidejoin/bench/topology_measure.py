@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from threading import Thread
-from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Any
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from slidejoin.spec.topologies import TOPOLOGIES
 from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from slidejoin.spec.options import Options
     from slidejoin.spec.topologies import Topology
@@ -120,9 +120,11 @@ class Pushes:
     rows, count : int
         Of a push, and how many pushes.
     seconds : float
-        Of a push, the lowest tenth: other work of the machine only adds.
+        Of a push: the mean of the fastest tenth, as other work of the machine only adds.
+    processor : float
+        Seconds of processor time of these pushes, of all threads together.
     stages : dict of str to float
-        Seconds of a push by step, of all threads together.
+        Seconds of these pushes by step, of all threads together.
     matches : int
         Pairs of the first two pushes, as many for all joins of a stream.
     tables : float
@@ -132,6 +134,7 @@ class Pushes:
     rows: int
     count: int
     seconds: float
+    processor: float
     stages: dict[str, float]
     matches: int
     tables: float
@@ -155,43 +158,65 @@ def measure(
 
     With one thread it is the processor time that counts: the same, where no other process takes the processor away.
     """
-    now = thread_time if threads == 1 else perf_counter
     join = StreamJoin.restore(state[0], threads=threads, algorithm=algorithm, topology=topology)
     half, at, matches = max(stream.push // 2, 1), state[1], 0
     order: dict[str, Any] = {"order_by": "ts"} if stream.timed else {}
-    took: list[float] = []
-    parts: list[int] = []
-    shares: list[float] = []
-    steps: list[Mapping[str, float]] = []
+    took: list[_Push] = []
     for number in range(WARM_UP + MOST):
         tables = stream.tables(at, half)
         at += half
         join.stats.seconds.clear()
-        start, began = now(), perf_counter()
+        began, start = process_time(), perf_counter()
         out = list(join.push_iter(*tables, **order))
-        spent, lasted = now() - start, perf_counter() - began
+        lasted, spent = perf_counter() - start, process_time() - began
         if number < WARM_UP:
             matches += sum(table.num_rows for table in out)
             continue
-        took.append(spent)
-        parts.append(len(out))
-        # Steps are timed by the clock: without what others took of it meanwhile.
-        shares.append(min(spent / lasted, 1.0))
-        steps.append({name: shares[-1] * lasting for name, lasting in join.stats.seconds.items()})
-        if len(took) >= FEWEST and sum(took) >= seconds:
+        took.append(_Push(lasted, spent, dict(join.stats.seconds), len(out)))
+        if len(took) >= FEWEST and sum(one.lasted for one in took) >= seconds:
             break
-    names = dict.fromkeys(name for one in steps for name in one)
-    # Of the tenth of the pushes that were disturbed least.
-    calm = sorted(range(len(took)), key=lambda number: -shares[number])[: len(took) // 10 + 1]
-    stages = {name: sum(steps[number].get(name, 0.0) for number in calm) / len(calm) for name in names}
+    fast = _fastest(took, threads)
+    names = dict.fromkeys(name for one in fast for name in one.steps)
     return Pushes(
         rows=2 * half,
         count=len(took),
-        seconds=_low(took),
-        stages=stages,
+        seconds=_mean(one.seconds(threads) for one in fast),
+        processor=_mean(one.spent for one in fast),
+        stages={name: _mean(one.share(threads) * one.steps.get(name, 0.0) for one in fast) for name in names},
         matches=matches,
-        tables=sum(parts) / len(parts),
+        tables=_mean(one.tables for one in took),
     )
+
+
+class _Push(NamedTuple):
+    """One push: seconds by the clock, of all threads together, and of its steps by the clock; and its tables."""
+
+    lasted: float
+    spent: float
+    steps: Mapping[str, float]
+    tables: int
+
+    def seconds(self, threads: int) -> float:
+        """Return what counts: of one thread the processor time, which other processes take less of."""
+        return self.spent if threads == 1 else self.lasted
+
+    def share(self, threads: int) -> float:
+        """Return by what the steps have to be multiplied, so that they add up to it."""
+        return min(self.spent / self.lasted, 1.0) if threads == 1 else 1.0
+
+
+def _fastest(took: Sequence[_Push], threads: int) -> list[_Push]:
+    """Return the fastest tenth of the pushes; of one thread those that were disturbed least come into question.
+
+    Where the thread lost its processor, one step has all of the pause, and no factor gives it back.
+    """
+    calm = sorted(took, key=lambda one: -one.share(threads))[: len(took) // 2 + 1]
+    return sorted(calm, key=lambda one: one.seconds(threads))[: len(took) // 10 + 1]
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
 
 
 def stage_times(found: Pushes, cores: int, passing: float, mergers: int) -> StageTimes:

@@ -135,15 +135,40 @@ def handshake_low_latency(cores: int, times: StageTimes) -> list[Station]:
 def handshake(cores: int, times: StageTimes) -> list[Station]:
     """Return a chain of cores, each of which compares a parcel and then hands it on (SplitJoin, section 1).
 
-    A row stays in each core until others push it further, which is no work and is not part of it.
+    The rows of the two streams take it in opposite directions, twice: to push on the rows that are stored, and to meet
+    them all. In the paper a row stays in each core until others push it further, see `slidejoin.bench.topology_waits`.
     """
     _check(cores)
-    stations = [Station(name="enter", service=_always(times.enter), to=[1])]
-    for core in range(cores):
-        took = times.pass_on + times.core + (times.monitor if core else 0.0)
-        stations.append(Station(name=f"core {core}", service=_always(took), to=[core + 2], visits=True))
-    stations.append(Station(name="leave", service=_always(cores * times.merge + times.leave)))
+    stations = [Station(name="enter", service=_always(times.enter))]
+    ends = _both_ways(stations, [0, 0], cores, "push", times.pass_on)
+    stations.append(Station(name="flush", service=_always(0.0), inputs=len(ends)))
+    for end in ends:
+        stations[end].to = [len(stations) - 1]
+    flush = len(stations) - 1
+    ends = _both_ways(stations, [flush, flush], cores, "core", times.pass_on + times.core / 2)
+    for end in ends:
+        stations[end].to = [len(stations)]
+    # Results are collected from one core after the other.
+    stations.append(
+        Station(name="leave", service=_always(cores * times.merge + times.leave), inputs=len(ends))
+    )  # fmt: skip
     return stations
+
+
+def _both_ways(stations: list[Station], begin: list[int], cores: int, name: str, seconds: float) -> list[int]:
+    """Add the ways of both streams through a chain of cores; return the numbers of their last stations."""
+    ends = []
+    for way, before in zip((range(cores), range(cores - 1, -1, -1)), begin, strict=True):
+        last = before
+        for core in way:
+            station = Station(
+                name=f"{name} {len(stations)}", service=_always(seconds), thread=core, visits=name == "core"
+            )  # fmt: skip
+            stations[last].to = [*stations[last].to, len(stations)]
+            last = len(stations)
+            stations.append(station)
+        ends.append(last)
+    return ends
 
 
 def round_robin(cores: int, times: StageTimes) -> list[Station]:

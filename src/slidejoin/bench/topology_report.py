@@ -89,7 +89,8 @@ class TopologiesReport(Report):
         if self.validation:
             yield ""
             yield "the simulation beside what was measured: pushes that wait for their result, one after the other; one"
-            yield "core has half the window, and is simulated with the times of one of two cores that have the whole"
+            yield "core has half the window, and is simulated with the times of one of two cores that have the whole."
+            yield "Processor time, of both threads, is compared too: it does not wait for other processes"
             yield from _table(self.validation)
         yield ""
 

@@ -17,6 +17,7 @@ from slidejoin.bench.topology_models import (
     split_join_visiting_latency,
 )
 from slidejoin.bench.topology_report import FigureReport, Row
+from slidejoin.bench.topology_waits import rows_waited
 from slidejoin.runtime.cores import cores
 from slidejoin.spec.topologies import TOPOLOGIES
 
@@ -36,7 +37,9 @@ PARCELS = 60
 FAN = 8
 """Branches of distributors and mergers, as `slidejoin.options.SplitJoin` has them by default."""
 
-TREE, CHAIN = "split_join", "handshake_low_latency"
+TREE, CHAIN, FIRST = "split_join", "handshake_low_latency", "handshake"
+"""SplitJoin, its baseline, and the join that this one comes from, which the paper's figures do not have."""
+
 SPLIT_FIGURES = tuple(name for name in FIGURES if name.startswith("split"))
 
 DRAWN = {"split10": CHAIN, "split11": TREE}
@@ -108,10 +111,14 @@ class SplitFigures:
                 measured = self.points.pushes(stream, name, count, count)
                 stations = MODELS[name](count, self._stages(name, 2))
                 simulated = simulate(stations, [self.stream.push] * PARCELS, in_flight=1, processors=count)
+                busy = sum(simulated.busy.values()) / PARCELS
                 values = {
                     "measured ms": 1e3 * measured.seconds,
                     "simulated ms": 1e3 * simulated.mean_latency,
                     "difference %": difference(simulated.mean_latency, measured.seconds),
+                    "processor ms": 1e3 * measured.processor,
+                    "busy ms": 1e3 * busy,
+                    "busy difference %": difference(busy, measured.processor),
                 }
                 found.append(Row(what=name, source="simulated", cores=count, threads=count, values=values))
         return found
@@ -153,7 +160,7 @@ class SplitFigures:
 
     def _throughput(self, name: str) -> list[Row]:
         stream, rows = self._stream(name), []
-        for topology in self._topologies(TREE, CHAIN):
+        for topology in self._topologies(TREE, CHAIN, FIRST):
             for count in here():
                 found = self.points.pushes(stream, topology, count, count)
                 rows.append(
@@ -173,7 +180,7 @@ class SplitFigures:
         return rows
 
     def _latency(self, name: str) -> list[Row]:
-        """Return stages and latencies; figure 13 has visiting latencies alone."""
+        """Return stages and latencies; figure 13 has visiting latencies alone, figure 15 none."""
         stream, rows = self._stream(name), []
         for topology in self._topologies(TREE, CHAIN):
             for count in self.many:
@@ -193,6 +200,21 @@ class SplitFigures:
                 rows.append(
                     Row(what=topology, source="simulated", cores=count, threads=PAPER_PROCESSORS, values=values)
                 )
+        return rows if name == "split15" else rows + self._first(stream)
+
+    def _first(self, stream: BandStream) -> list[Row]:
+        """Return visiting latencies of the original handshake join: flushed, as here, and as rows wait in the paper."""
+        rows, what = [], f"{FIRST}, where rows wait to be pushed on"
+        for count in self.many if FIRST in TOPOLOGIES else ():
+            found = self._simulated(FIRST, count, stream=stream, in_flight=1)
+            values = {"visiting ms": 1e3 * found.mean_visiting}
+            rows.append(Row(what=FIRST, source="simulated", cores=count, threads=PAPER_PROCESSORS, values=values))
+        for count in self.many if FIRST in TOPOLOGIES else ():
+            # Rows of both streams, which come as fast as the chain can take them.
+            waited = 2.0 * float(rows_waited(stream.window, count).mean())
+            rate = self._simulated(FIRST, count, stream=stream).rows_per_second
+            values = {"visiting ms": 1e3 * waited / rate, "rows waited": waited}
+            rows.append(Row(what=what, source="computed", cores=count, values=values))
         return rows
 
     def _selectivity(self) -> list[Row]:

@@ -16,6 +16,7 @@ __all__ = [
     "ORDERINGS",
     "TOPOLOGIES",
     "CellJoin",
+    "Handshake",
     "HandshakeLowLatency",
     "RoundRobin",
     "ScanCosts",
@@ -164,6 +165,37 @@ class SplitJoin(Topology):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Handshake(Topology):
+    """A chain of join cores that both streams move along in opposite directions (the original handshake join).
+
+    A baseline: a core has consecutive rows of both windows, and hands its oldest ones on when it has more than its
+    share. In the paper rows wait for later ones to push them towards each other. Here the rows of a push go on through
+    all cores at the end of it, so that pairs come out with their later row.
+
+    Attributes
+    ----------
+    cores : int, optional
+        Join cores. Default: as many as the join has threads.
+
+    Raises
+    ------
+    ArgumentError
+        For a number out of its range.
+    """
+
+    name: ClassVar[str] = "handshake"
+    what: ClassVar[str] = (
+        "a chain of join cores with a segment of both windows each, flushed by each push (SplitJoin, sections 1 and 2)"
+    )
+    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.handshake", "HandshakeTopology")
+
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check("cores", 1, MOST_CORES, optional=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeLowLatency(Topology):
     """A chain of join cores that both streams pass in opposite directions (low-latency handshake join).
 
@@ -309,7 +341,7 @@ class CellJoin(Topology):
 
 
 TOPOLOGIES: dict[str, type[Topology]] = {
-    one.name: one for one in (Shared, SplitJoin, HandshakeLowLatency, RoundRobin, CellJoin)
+    one.name: one for one in (Shared, SplitJoin, Handshake, HandshakeLowLatency, RoundRobin, CellJoin)
 }
 """Every topology that ``topology=`` names."""
 

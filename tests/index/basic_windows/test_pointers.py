@@ -44,6 +44,19 @@ def test_rates_that_change(workers: int, rates: list[tuple[int, int]]) -> None:
             pointers.check()
 
 
+@given(workers=st.integers(1, 9), sizes=st.lists(st.integers(0, 50), max_size=12))
+def test_many_come_or_leave_at_once(workers: int, sizes: list[int]) -> None:
+    at_once, one_by_one = Pointers(workers), Pointers(workers)
+    for windows in sizes:
+        at_once.resize(windows)
+        while one_by_one.windows < windows:
+            one_by_one.add()
+        while one_by_one.windows > windows:
+            one_by_one.remove()
+        at_once.check()
+        assert (at_once.first, at_once.starts) == (one_by_one.first, one_by_one.starts)
+
+
 @given(workers=st.integers(1, 20), windows=st.integers(0, 60))
 def test_a_basic_window_shifts_by_one_step(workers: int, windows: int) -> None:
     """No worker gets more than one basic window or loses more than one: O(workers), whatever their number."""

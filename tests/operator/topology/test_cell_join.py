@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from threading import Event
 from typing import Any
 
@@ -11,19 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.basic_windows.divided import DividedIndex
+from slidejoin.index.basic_windows.divided import DividedIndex, DividedList
+from slidejoin.index.basic_windows.hashed_window import HashedWindow
 from slidejoin.index.basic_windows.indexed_window import IndexedWindow
 from slidejoin.index.basic_windows.scanned_window import ScannedWindow
 from slidejoin.index.scans.nested_loop import NestedLoopIndex
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.kernels.scans.comparing import UNIT_BLOCK
+from slidejoin.kernels.scans.hash_buckets import NOTHING
 from slidejoin.operator.topology import cell_join
 from slidejoin.operator.topology.worker_load import WorkerLoad
-from slidejoin.options import CellJoin, NestedLoop, ScanCosts
+from slidejoin.options import CellJoin, Hash, NestedLoop, ScanCosts
+from tests.index.chains import asked
 from tests.law.checks import examples
 from tests.narrow import set_limits
 
 INSIDE = ["nested_loop", "bi_sort"]
+
+
+def lists(join: sj.StreamJoin) -> list[DividedList]:
+    """The same where basic windows are one list."""
+    found = [index for index in divided(join) if isinstance(index, DividedList)]
+    assert len(found) == len(divided(join))
+    return found
 
 
 def divided(join: sj.StreamJoin) -> list[DividedIndex]:
@@ -38,7 +49,11 @@ def divided(join: sj.StreamJoin) -> list[DividedIndex]:
 def check(join: sj.StreamJoin) -> None:
     """Assert equation 2, and that the pointers are about the basic windows that there are."""
     for index in divided(join):
-        index.pointers.check()
+        index.divide()  # as the next batch of probes does
+        if isinstance(index, HashedWindow):
+            check_buckets(index)
+        elif isinstance(index, DividedList):
+            index.pointers.check()
         if isinstance(index, IndexedWindow):
             assert index.pointers.windows == len(index.windows)
             assert all(one.end <= two.first for one, two in zip(index.windows, index.windows[1:], strict=False))
@@ -46,7 +61,19 @@ def check(join: sj.StreamJoin) -> None:
             assert index.pointers.windows == -(-index.count // index.size)
 
 
-@pytest.mark.parametrize("algorithm", INSIDE)
+def check_buckets(index: HashedWindow) -> None:
+    """Assert equation 2 for the basic windows of each bucket, which are linked both ways."""
+    for windows, *starts in index._heads.reshape(-1, 1 + index.workers).tolist():
+        listed = [starts[0]] if windows else []
+        while len(listed) < windows:
+            listed.append(int(index._older[listed[-1]]))
+            assert index._newer[listed[-1]] == listed[-2]
+        each, more = divmod(windows, index.workers)
+        begins = np.cumsum([0, *(each + (worker < more) for worker in range(index.workers))]).tolist()
+        assert starts == [listed[one] if one < two else NOTHING for one, two in itertools.pairwise(begins)]
+
+
+@pytest.mark.parametrize("algorithm", [*INSIDE, Hash(), Hash(buckets=3, basic_window=2)])
 @examples(40)
 @given(
     workers=st.integers(1, 6),
@@ -55,14 +82,13 @@ def check(join: sj.StreamJoin) -> None:
     timed=st.booleans(),
 )
 def test_equation_2_holds_after_every_push(
-    algorithm: str, workers: int, pushes: list[tuple[int, int]], moves: list[int], timed: bool
+    algorithm: str | Hash, workers: int, pushes: list[tuple[int, int]], moves: list[int], timed: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, FEWEST_ROWS=30, WORDS_AT_ONCE=256)
         window = sj.TimeWindow(250, on="ts") if timed else sj.CountWindow(left=500, right=300, slide=3)
-        join = sj.StreamJoin(
-            on="l.a = r.a", window=window, algorithm=algorithm, topology=CellJoin(workers=workers, basic_window=4)
-        )
+        topology = CellJoin(workers=workers, basic_window=None if isinstance(algorithm, Hash) else 4)
+        join = sj.StreamJoin(on="l.a = r.a", window=window, algorithm=algorithm, topology=topology)
         at = 0
         for (left, right), move in zip(pushes, [*moves, *[0] * len(pushes)], strict=False):
             if move and join._state.operator is not None:
@@ -80,13 +106,32 @@ def test_basic_windows_spread_over_workers(algorithm: str) -> None:
     )
     for _ in range(9):
         join.push(*({"a": np.arange(5000)} for _ in "lr"))
-    for index in divided(join):
+    for index in lists(join):
         assert min(index.pointers.counts) >= 1
         assert max(index.pointers.counts) - min(index.pointers.counts) <= 1
     told = str(join.explain())
     assert "3 workers (as set)" in told
     assert "for each worker" in told
     assert 0 < join.stats.seconds["shift"] < sum(join.stats.seconds.values())
+
+
+def test_each_hash_bucket_is_divided() -> None:
+    """Rows of a key come together: cut by arrival, one worker would have all of them."""
+    join = sj.StreamJoin(
+        on="l.a = r.a", window=sj.CountWindow(4000), algorithm="hash", topology=CellJoin(workers=3, basic_window=1)
+    )
+    for key in range(8):
+        join.push(*({"a": np.full(500, key)} for _ in "lr"))
+    check(join)
+    probes = asked([3], [3], (0, 4000))
+    for index in divided(join):
+        assert isinstance(index, HashedWindow)
+        counts, found = np.zeros(1, np.int64), np.empty(1000, np.int64)
+        shares = [index.walk_part(worker, probes, 0, 1, counts, found)[1] for worker in range(3)]
+        assert sum(shares) == 500
+        assert max(shares) - min(shares) <= 2 * 8  # a basic window, and the newest is not full
+    told = str(join.explain())
+    assert "the basic windows of each, of 8 rows, divided among 3 workers" in told
 
 
 def test_explain_says_what_follows_from_the_model() -> None:
@@ -203,7 +248,7 @@ def test_workers_come_with_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
         out = join.push(rows, rows)
         assert int(np.asarray(out["match_count"]).sum()) > 0
         assert topology.workers == wanted
-        assert all(index.pointers.workers == wanted for index in divided(join))
+        assert all(index.workers == wanted for index in divided(join))
         check(join)
         seen.add(wanted)
         assert "added and freed with the load" in str(join.explain())

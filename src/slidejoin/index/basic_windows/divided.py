@@ -18,21 +18,20 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["DividedIndex"]
+__all__ = ["DividedIndex", "DividedList"]
 
 
 class DividedIndex(Index):
-    """The index of one side's window, a list of basic windows that is divided among workers.
+    """The index of one side's window whose basic windows are divided among workers.
 
     Attributes
     ----------
-    pointers : Pointers
-        Which basic windows each worker has.
+    workers : int
     shifting : float
         Seconds spent on shifting pointers so far.
     """
 
-    pointers: Pointers
+    workers: int
     shifting: float = 0.0
 
     @abstractmethod
@@ -43,13 +42,13 @@ class DividedIndex(Index):
     def nanoseconds(self, probes: int) -> float:
         """Estimate how long so many probes take all workers together."""
 
-    def divide(self, workers: int) -> None:
-        """Divide the basic windows among another number of workers. O(workers)."""
-        if workers != self.pointers.workers:
-            self.pointers.divide(workers)
+    @abstractmethod
+    def divide(self, workers: int | None = None) -> None:
+        """Divide the basic windows that there are now, among another number of workers if one is given."""
 
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Begin to answer a batch, a task for each worker, see `Index`. All probes are answered, whichever is first."""
+        self.divide()
         _ = batch.probes  # all workers need them
         found: dict[int, Found] = {}
 
@@ -59,7 +58,7 @@ class DividedIndex(Index):
 
             return run
 
-        workers = range(self.pointers.workers)
+        workers = range(self.workers)
         return Probing(
             [task(worker) for worker in workers],
             lambda: Answer(ranges=FoundByWorkers(len(batch), [found[worker] for worker in workers])),
@@ -73,14 +72,40 @@ class DividedIndex(Index):
         assert found is not None  # noqa: S101 - as `probe` answers
         return found
 
-    def shift(self, windows: int) -> None:
-        """Let basic windows come until there are so many, or leave from the oldest on. O(workers) for each."""
-        pointers = self.pointers
-        if windows == pointers.windows:
+
+class DividedList(DividedIndex):
+    """The same where the basic windows are one list, see `slidejoin.index.basic_windows.pointers`.
+
+    Attributes
+    ----------
+    pointers : Pointers
+        Which basic windows each worker has, since the last `divide`.
+    """
+
+    pointers: Pointers
+
+    @property
+    def workers(self) -> int:  # type: ignore[override] # as the pointers say
+        """Among how many workers it is divided."""
+        return self.pointers.workers
+
+    @property
+    @abstractmethod
+    def basic_windows(self) -> int:
+        """How many basic windows there are now."""
+
+    def divide(self, workers: int | None = None) -> None:
+        """Divide the basic windows that there are now, among another number of workers if one is given.
+
+        Stretches count from the oldest basic window, so that one which comes while another leaves shifts no pointer: a
+        push shifts them by how many more or fewer there are than when the last one asked. O(workers) for each.
+        """
+        pointers, windows = self.pointers, self.basic_windows
+        count = pointers.workers if workers is None else workers
+        if windows == pointers.windows and count == pointers.workers:
             return
         start = perf_counter()
-        while pointers.windows < windows:
-            pointers.add()
-        while pointers.windows > windows:
-            pointers.remove()
+        pointers.resize(windows)
+        if count != pointers.workers:
+            pointers.divide(count)
         self.shifting += perf_counter() - start

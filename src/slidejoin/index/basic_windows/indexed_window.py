@@ -2,8 +2,7 @@
 
 The paper's workers scan. Any index finds the same rows: a basic window is then as many rows as one index holds, rows
 come into the newest one, and whole ones leave, so that pointers divide them as they divide basic windows that are
-scanned. For equality the indexes are hash buckets of basic windows (section 7.2), cut where the worker's stretch ends,
-where the paper divides each bucket by pointers of its own.
+scanned. Hash buckets are divided each by pointers of its own, see `slidejoin.index.basic_windows.hashed_window`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.basic_windows.divided import DividedIndex
+from slidejoin.index.basic_windows.divided import DividedList
 from slidejoin.index.basic_windows.found import FoundByWorkers, GuardedFound
 from slidejoin.index.basic_windows.pointers import Pointers
 from slidejoin.index.keys import RowKeys
@@ -105,7 +104,7 @@ class Portions:
         return False
 
 
-class IndexedWindow(DividedIndex):
+class IndexedWindow(DividedList):
     """The index of one side's window, see `DividedIndex`.
 
     Parameters
@@ -151,6 +150,11 @@ class IndexedWindow(DividedIndex):
     def windows(self) -> Sequence[BasicWindow]:
         """The basic windows, oldest first."""
         return self._windows
+
+    @property
+    def basic_windows(self) -> int:
+        """How many there are now."""
+        return len(self._windows)
 
     def _new(self, first: int, live: int) -> BasicWindow:
         """Return an empty basic window, for a window of so many rows."""
@@ -210,7 +214,6 @@ class IndexedWindow(DividedIndex):
             window.taken = part.end
             window.largest = np.maximum(window.largest, part.largest) if window.largest.size else part.largest
         self._end = max(self._end, rows.end)
-        self.shift(len(self._windows))
 
     def _window_of(self, part: Portion) -> BasicWindow:
         """Return the basic window that a portion belongs to: another one may stand in its place by now."""
@@ -240,9 +243,7 @@ class IndexedWindow(DividedIndex):
         windows, gone = self._windows, 0
         while gone < len(windows) and windows[gone].end <= ordinal:
             gone += 1
-        if gone:
-            del windows[:gone]
-            self.shift(len(windows))
+        del windows[:gone]
         if windows and windows[0].first < ordinal:
             windows[0].index.expire(ordinal)
 
@@ -254,7 +255,6 @@ class IndexedWindow(DividedIndex):
         at = (dimension if self._time is None else self._time) + 1
         self._windows = [one for one in self._windows if one.end > first and one.largest[at] >= value]
         self._floor = max(self._floor, first)
-        self.shift(len(self._windows))
         for window in self._windows:
             window.index.expire_below(dimension, value, first)
 
@@ -346,6 +346,7 @@ class IndexedWindow(DividedIndex):
         """Return how large basic windows are and who has how many, in words."""
         if not self._windows:
             return None
+        self.divide()
         sizes = ", ".join(f"{size:,}" for size in sorted({window.size for window in self._windows}))
         counts = ", ".join(map(str, self.pointers.counts))
         inside = self._windows[0].index.explain()

@@ -99,6 +99,17 @@ class Pointers:
         self.windows -= 1
         self.first += 1
 
+    def resize(self, windows: int) -> None:
+        """Let basic windows come until there are so many, or leave from the oldest on. O(workers) for each, or once."""
+        if abs(windows - self.windows) > len(self.counts):
+            self.first += max(self.windows - windows, 0)
+            self.windows = windows
+            self.divide(len(self.counts))
+        while self.windows < windows:
+            self.add()
+        while self.windows > windows:
+            self.remove()
+
     def divide(self, workers: int) -> None:
         """Divide the basic windows anew, among so many workers. O(workers), as basic windows have numbers."""
         each, more = divmod(self.windows, workers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.index.basic_windows.cost_model import best_unit_blocks
-from slidejoin.index.basic_windows.divided import DividedIndex
+from slidejoin.index.basic_windows.divided import DividedList
 from slidejoin.index.basic_windows.pointers import Pointers
 from slidejoin.index.found_rows import FoundByPosition
 from slidejoin.index.scans.nested_loop import NestedLoopIndex
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ScannedWindow"]
 
 
-class ScannedWindow(DividedIndex, NestedLoopIndex):
+class ScannedWindow(DividedList, NestedLoopIndex):
     """The index of one side's window, see `DividedIndex` and `NestedLoopIndex`.
 
     Parameters
@@ -56,19 +56,10 @@ class ScannedWindow(DividedIndex, NestedLoopIndex):
         size = -(-blocks * UNIT_BLOCK // WORDS_AT_ONCE) * WORDS_AT_ONCE
         return size, (-(-rows // size) + 2) * size
 
-    def _make(self, rows: int) -> None:
-        super()._make(rows)
-        self.shift(0)
-
-    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
-        """Put the rows into the newest basic window and into new ones, which shift pointers."""
-        super().insert_keys(keys, ordinals)
-        self.shift(-(-self.count // self.size))
-
-    def leave(self, ordinal: int) -> None:
-        """Drop the basic windows whose rows all come before that ordinal, which shifts pointers."""
-        super().leave(ordinal)
-        self.shift(-(-self.count // self.size))
+    @property
+    def basic_windows(self) -> int:
+        """How many basic windows there are now; the newest may have few rows."""
+        return -(-self.count // self.size)
 
     def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:  # noqa: ARG002 - see DividedIndex
         """Compare a batch with the basic windows of one worker, see `DividedIndex`."""
@@ -83,6 +74,7 @@ class ScannedWindow(DividedIndex, NestedLoopIndex):
 
     def explain(self) -> str | None:
         """Return how large basic windows are and why, and who has how many, in words."""
+        self.divide()
         pointers, blocks = self.pointers, self.size // UNIT_BLOCK
         because = "as set" if self._blocks else "by the cost model"
         return (

@@ -103,6 +103,29 @@ class Region:
         """Expire the rows with a smaller time, see `Index`; `first` is an ordinal of the stream."""
         self.index.expire_below(dimension, value, number_in_core(first, self.core, self.cores))
 
+    # -- size --------------------------------------------------------------------------------------------------------
+
+    def occupancy(self, window: Occupancy) -> Occupancy:
+        """Return which of the rows of a window are here, about, as its index numbers them."""
+        return core_occupancy(window, self.core, self.cores)
+
+    def coming(self, window: Occupancy, rows: int) -> int:  # noqa: ARG002 - see `WindowSegment`
+        """Return how many rows its index takes at most when so many more come into the window."""
+        return -(-rows // self.cores)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything."""
+        return self.index.nbytes
+
+    def growth(self, window: Occupancy, rows: int) -> int:
+        """Return by how many bytes it grows at most when so many more rows come into the window."""
+        return self.index.growth(self.occupancy(window), self.coming(window, rows), None)
+
+    def replaced(self, index: Index, window: Occupancy) -> Region:
+        """Return the same part with an empty index, which takes the rows when they are inserted again."""
+        return Region(index, self.core, self.cores, self.occupancy(window).first)
+
 
 class CoresIndex(Index):
     """The index of one side's window.
@@ -200,39 +223,35 @@ class CoresIndex(Index):
     @property
     def nbytes(self) -> int:
         """Bytes of everything."""
-        return sum(region.index.nbytes for region in self.regions)
+        return sum(region.nbytes for region in self.regions)
 
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - of all cores
         """Return by how many bytes that many more rows make it grow at most."""
-        return sum(one.index.growth(self._share(one, window), -(-rows // one.cores), None) for one in self.regions)
+        return sum(region.growth(window, rows) for region in self.regions)
 
     def outgrown(self, window: Occupancy, coming: int) -> CoresIndex | None:
         """Return an index with larger cores where so many more rows need these, see `Index`."""
-        larger = [one.index.outgrown(self._share(one, window), -(-coming // one.cores)) for one in self.regions]
+        larger = [one.index.outgrown(one.occupancy(window), one.coming(window, coming)) for one in self.regions]
         return self._replaced(larger, window)
 
     def overtaxed(self, window: Occupancy) -> CoresIndex | None:
         """Return an index with other cores where rows must move, see `Index`."""
-        return self._replaced([one.index.overtaxed(self._share(one, window)) for one in self.regions], window)
+        return self._replaced([one.index.overtaxed(one.occupancy(window)) for one in self.regions], window)
 
     def oversized(self, window: Occupancy) -> CoresIndex | None:
         """Return an index with smaller cores where these would do, see `Index`."""
-        return self._replaced([one.index.oversized(self._share(one, window)) for one in self.regions], window)
+        return self._replaced([one.index.oversized(one.occupancy(window)) for one in self.regions], window)
 
     def crowded(self, window: Occupancy) -> CoresIndex | None:
         """Return an index with roomier cores where keys crowd, see `Index`."""
-        return self._replaced([one.index.crowded(self._share(one, window)) for one in self.regions], window)
-
-    @staticmethod
-    def _share(region: Region, window: Occupancy) -> Occupancy:
-        return core_occupancy(window, region.core, region.cores)
+        return self._replaced([one.index.crowded(one.occupancy(window)) for one in self.regions], window)
 
     def _replaced(self, indexes: Sequence[Index | None], window: Occupancy) -> CoresIndex | None:
-        """Return an index with empty ones in some cores, which alone take the rows that are inserted again."""
+        """Return an index with others in some cores, which alone take the rows that are inserted again."""
         if not any(index is not None for index in indexes):
             return None
         regions = [
-            one if index is None else Region(index, one.core, one.cores, self._share(one, window).first)
+            one if index is None else one.replaced(index, window)
             for one, index in zip(self.regions, indexes, strict=True)
         ]
         return type(self)(self.name, regions, self.fan_in, alone=self.alone)

@@ -1,9 +1,10 @@
 """Symmetric hash join: each bucket a linked list of basic windows (CellJoin, section 7.2), for equality alone.
 
 A row is inserted into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket.
-These are linked from the newest to the oldest, so a probe stops at the first whose rows have all expired; the paper's
-lists are linked both ways, which is not needed here. A basic window expires with its newest row, and any bucket may
-reuse it: each push looks for expired ones in a share of the buckets, so that no push has to scan all of them.
+These are linked from the newest to the oldest, so a probe stops at the first whose rows have all expired, and the other
+way for the pointers of workers, see `slidejoin.index.basic_windows.hashed_window`. A basic window expires with its
+newest row, and any bucket may reuse it: each push looks for expired ones in a share of the buckets, so that no push has
+to scan all of them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class HashIndex(Structure):
 
     name = "hash"
 
+    workers: int = 1
+    """Among whom the basic windows of each bucket are divided, see `slidejoin.kernels.scans.hash_buckets`."""
+
     def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
         if not isinstance(options, Hash):
@@ -50,9 +54,11 @@ class HashIndex(Structure):
         """Make empty buckets for so many rows."""
         self._made_for_rows, buckets = rows, self._fixed or max(rows // ROWS_A_BUCKET, 16)
         # The newest and the oldest basic window of a bucket are partly full; expired rows stay for up to a window.
-        self._newest = np.full(buckets, NOTHING, np.int32)
+        self._buckets, heads = buckets, np.full((buckets, 1 + self.workers), NOTHING, np.int32)
+        heads[:, 0] = 0
+        self._heads = heads.reshape(-1)
         self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
-        self._filled, self._older, self._free = (np.zeros(0, np.int32) for _ in range(3))
+        self._filled, self._older, self._newer, self._free = (np.zeros(0, np.int32) for _ in range(4))
         self._swept, self._owed = 0, 0.0  # the bucket to be looked at next, and how many are due
         self._state = np.zeros(1, np.int64)  # how many basic windows are free, by the beginning of `_free`
         self._more_windows(2 * rows // self.size + min(buckets, rows))
@@ -63,8 +69,8 @@ class HashIndex(Structure):
         self._keys, self._ordinals = (
             np.concatenate([column, np.zeros(more * size, np.int64)]) for column in (self._keys, self._ordinals)
         )
-        self._filled, self._older = (
-            np.concatenate([column, np.zeros(more, np.int32)]) for column in (self._filled, self._older)
+        self._filled, self._older, self._newer = (
+            np.concatenate([column, np.zeros(more, np.int32)]) for column in (self._filled, self._older, self._newer)
         )
         free = np.empty(before + more, np.int32)
         known = int(self._state[0])
@@ -82,8 +88,8 @@ class HashIndex(Structure):
         done = 0
         while True:
             done = insert_into_buckets(
-                self._newest, self._keys, self._ordinals, self._filled, self._older, self._free, self._state, self.size,
-                keys, ordinals, done,
+                self._heads, self.workers, self._keys, self._ordinals, self._filled, self._older, self._newer,
+                self._free, self._state, self.size, keys, ordinals, done,
             )  # fmt: skip
             if done == keys.size:
                 return
@@ -93,13 +99,13 @@ class HashIndex(Structure):
         """Check a share of the buckets for that many new rows: each bucket once a window."""
         if self.floor == self._begin or not rows:
             return
-        buckets = self._newest.size
+        buckets = self._buckets
         self._owed = min(self._owed + rows * buckets / live, buckets)
         while self._owed >= 1:
             last = min(self._swept + int(self._owed), buckets)
             free_windows(
-                self._newest, self._ordinals, self._filled, self._older, self._free, self._state, self.size, self.floor,
-                self._swept, last,
+                self._heads, self.workers, self._ordinals, self._filled, self._older, self._newer, self._free,
+                self._state, self.size, self.floor, self._swept, last,
             )  # fmt: skip
             self._owed -= last - self._swept
             self._swept = last % buckets
@@ -127,26 +133,34 @@ class HashIndex(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Read the bucket of each probe's key, see `Structure.walk`."""
+        return self.walk_part(0, probes, begin, end, counts, found)
+
+    def walk_part(
+        self, worker: int, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Read the basic windows that a worker has of the bucket of each probe's key, see `Structure.walk`."""
         result = np.empty(2, np.int64)
         find_in_buckets(
-            self._newest, self._keys, self._ordinals, self._filled, self._older, self.size, probes.lo, probes.hi,
-            probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+            self._heads, self.workers, worker, self._keys, self._ordinals, self._filled, self._older, self.size,
+            probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
         )  # fmt: skip
         return int(result[0]), int(result[1])
 
     @property
     def held_bytes(self) -> int:
         """Bytes of buckets and basic windows."""
-        arrays = (self._newest, self._keys, self._ordinals, self._filled, self._older, self._free)
+        arrays = (
+            self._heads, self._keys, self._ordinals, self._filled, self._older, self._newer, self._free
+        )  # fmt: skip
         return sum(array.nbytes for array in arrays)
 
     def held_growth(self, rows: int) -> int:
         """Return the bytes of buckets made anew, or of more basic windows; at worst each row is the first of one."""
-        window, live = 16 * self.size + 12, self.next + rows - self.floor
+        window, live = 16 * self.size + 16, self.next + rows - self.floor
         if self._fixed is None and live > CROWDED * self._made_for_rows:
             made = self.made_for(live)
             buckets = max(made // ROWS_A_BUCKET, 16)
-            return 4 * buckets + ((2 * made // self.size + buckets) * 3 // 2 + 16) * window
+            return 4 * (1 + self.workers) * buckets + ((2 * made // self.size + buckets) * 3 // 2 + 16) * window
         if rows <= int(self._state[0]):
             return 0
         return (self._filled.size // 2 + 4 * rows + 16) * window

@@ -23,8 +23,18 @@ def count_before(ranks: NDArray[np.int64], start: int, before: NDArray[np.int64]
     """Count how many rows of a stream had arrived before each arrival, `start` of them before the first.
 
     ranks (n,) int64 ascending are the stream's places in the arrival order; before (arrivals + 1,) int64. O(arrivals).
+    Streams that come one after the other have consecutive places, which takes a tenth of the time.
     """
     at, rows = 0, ranks.size
+    if rows and ranks[U64(rows - 1)] - ranks[0] == rows - 1:
+        first = ranks[0]
+        for arrival in range(first):
+            before[U64(arrival)] = start
+        for arrival in range(rows):
+            before[U64(first + arrival)] = start + arrival
+        for arrival in range(first + rows, before.size):
+            before[U64(arrival)] = start + rows
+        return
     for arrival in range(before.size):
         before[U64(arrival)] = start + at
         if at < rows and ranks[U64(at)] == arrival:
@@ -66,10 +76,21 @@ def widen_found(
     producers (n,) int64 and values (lines, n) int64 of the wide rows; counts (n,) int32 and found (places,) uint32
     positions, one wide row after the other; positions count from base + 1. wider_producers (k,) int64, wider
     (lines + 1, k) int64, whose last line are the stored rows' ordinals. O(n + k · lines).
+
+    Two places are written for a wide row that found up to two, and overwritten by the next ones: how many a row found
+    is hard to foresee, and a wrong guess of the processor takes longer than to write both.
     """
-    lines, at = values.shape[0], 0
+    lines, at, total = values.shape[0], 0, wider_producers.size
     lowest = U32_OF((base + 1) & LOW_32)
     for i in range(first, last):
+        if counts[U64(i)] <= 2 and at + 2 <= total:  # noqa: PLR2004 - see above
+            wider_producers[U64(at)] = wider_producers[U64(at + 1)] = producers[U64(i)]
+            for line in range(lines):
+                wider[U64(line), U64(at)] = wider[U64(line), U64(at + 1)] = values[U64(line), U64(i)]
+            wider[U64(lines), U64(at)] = base + ((int(found[U64(at)]) - int(lowest)) & LOW_32)
+            wider[U64(lines), U64(at + 1)] = base + ((int(found[U64(at + 1)]) - int(lowest)) & LOW_32)
+            at += counts[U64(i)]
+            continue
         for _ in range(counts[U64(i)]):
             wider_producers[U64(at)] = producers[U64(i)]
             for line in range(lines):

@@ -20,6 +20,7 @@ from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.operator.multiway.arrivals import ArrivedRows
@@ -112,7 +113,8 @@ class Chains:
         own = stretch.streams[stream]
         for wide in self._steps(self._producing(stretch, stream), stretch, stream, self.orders[stream]):
             ordinals = wide.ordinals
-            yield Combinations(own.ranks[wide.producers], [ordinals[number] for number in self._plan.streams])
+            ranks = self._probing.places(own.ranks, wide.producers)
+            yield Combinations(ranks, [ordinals[number] for number in self._plan.streams])
 
     def counted(self, stretch: Stretch, stream: int) -> NDArray[np.int64]:
         """Return how many combinations each row of one stream produces, (n,) int64."""
@@ -120,7 +122,7 @@ class Chains:
         *order, last = self.orders[stream]
         for wide in self._steps(self._producing(stretch, stream), stretch, stream, order):
             start, before = perf_counter(), int(counts.sum())
-            self._probing.count(wide, last, self._seen(stretch, stream, last), counts)
+            self._probing.count(wide, last, self._seen(stretch, stream, last), counts, self._own(wide, stretch, stream))
             self._figures.add(last, wide.bound, len(wide), int(counts.sum()) - before, perf_counter() - start)
         return counts
 
@@ -141,6 +143,12 @@ class Chains:
     def _seen(self, stretch: Stretch, stream: int, stored: int) -> SeenRows:
         return SeenRows(stretch.arrived[stored], stretch.before[stored], stretch.streams[stream].ranks)
 
+    @staticmethod
+    def _own(wide: Partial, stretch: Stretch, stream: int) -> pa.Table | None:
+        """Return the wide rows as a table, if they are all rows of the stream in the stretch and no others."""
+        rows = stretch.streams[stream]
+        return rows.table if wide.streams == (stream,) and len(wide) == rows.rows else None
+
     def _steps(self, wide: Partial, stretch: Stretch, stream: int, order: Sequence[int]) -> Iterator[Partial]:
         """Yield the combinations of the stream's rows with those of the streams in `order`, depth first."""
         if not len(wide):
@@ -151,7 +159,8 @@ class Chains:
         stored, *rest = order
         now = perf_counter()
         matches, seconds = 0, 0.0
-        for wider in self._probing.extend(wide, stored, self._seen(stretch, stream, stored)):
+        seen, own = self._seen(stretch, stream, stored), self._own(wide, stretch, stream)
+        for wider in self._probing.extend(wide, stored, seen, own):
             seconds += perf_counter() - now
             matches += len(wider)
             yield from self._steps(wider, stretch, stream, rest)

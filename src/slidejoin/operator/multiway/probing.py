@@ -21,7 +21,7 @@ from slidejoin.rows.arrow_buffers import array_of, by_name
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,10 +77,13 @@ class Prober:
         self._memory, self._alone = memory, alone
         self.payloads = [window.payload for window in windows]
 
-    def extend(self, wide: Partial, stored: int, seen: SeenRows) -> Iterator[Partial]:
-        """Yield the combinations with the rows of one more stream that fit, in bounded parts; wide rows in order."""
+    def extend(self, wide: Partial, stored: int, seen: SeenRows, own: pa.Table | None = None) -> Iterator[Partial]:
+        """Yield the combinations with the rows of one more stream that fit, in bounded parts; wide rows in order.
+
+        `own` are the wide rows themselves, where they are rows of one stream that have just arrived.
+        """
         link = self._link(wide, stored)
-        for cut, batch, condition in self._batches(link, wide, seen):
+        for cut, batch, condition in self._batches(link, wide, seen, own):
             part = wide.part(cut)
             for found in self._candidates(link, batch, only_counts=False):
                 if condition is None and found.positions is not None and found.positions.total <= self._limit.rows:
@@ -97,10 +100,15 @@ class Prober:
                     if kept[0].size:
                         yield self._timed(part.with_pairs(stored, *kept, self._memory))
 
-    def count(self, wide: Partial, stored: int, seen: SeenRows, into: NDArray[np.int64]) -> None:
-        """Add to `into`, (producers,) int64, with how many rows of one more stream each combination fits."""
+    def count(
+        self, wide: Partial, stored: int, seen: SeenRows, into: NDArray[np.int64], own: pa.Table | None = None
+    ) -> None:
+        """Add to `into`, (producers,) int64, with how many rows of one more stream each combination fits.
+
+        `own` as of `extend`.
+        """
         link = self._link(wide, stored)
-        for cut, batch, condition in self._batches(link, wide, seen):
+        for cut, batch, condition in self._batches(link, wide, seen, own):
             part = wide.part(cut)
             for found in self._candidates(link, batch, only_counts=condition is None):
                 if condition is None:
@@ -109,6 +117,15 @@ class Prober:
                 for places, ordinals in written(found.of, self._limit):
                     holds = self._holds(link, condition, part, places, ordinals)
                     into += np.bincount(part.producers[places[holds]], minlength=into.size)
+
+    def places(self, ranks: NDArray[np.int64], producers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of producing rows in the arrival order, (n,) int64, in memory of the pool."""
+        out = self._memory.take(producers.size)
+        if ranks.size and ranks[-1] - ranks[0] == ranks.size - 1:
+            np.add(producers, ranks[0], out=out)
+        else:
+            np.take(ranks, producers, out=out, mode="clip")  # all are in range; the default copies to be sure
+        return out
 
     def _link(self, wide: Partial, stored: int) -> StepIndex:
         return self._windows[stored].links[self._plan.step(stored, wide.bound).key]
@@ -125,11 +142,17 @@ class Prober:
     # -- probes --------------------------------------------------------------------------------------------------------
 
     def _batches(
-        self, link: StepIndex, wide: Partial, seen: SeenRows
+        self, link: StepIndex, wide: Partial, seen: SeenRows, own: pa.Table | None
     ) -> Iterator[tuple[slice, ProbeBatch, BoundFilter | None]]:
         """Yield batches of probes, which wide rows they are, and what is checked of the rows that they find."""
         step, window = link.step, link.window
-        for cut, tables in gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit):
+        found: Iterable[tuple[slice, dict[int, pa.Table]]]
+        if own is None:
+            found = gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit)
+        else:
+            # They lie side by side, and in the window they would have to be found again.
+            found = [(slice(0, len(wide)), {stream: own.select(list(names)) for stream, names in step.left.items()})]
+        for cut, tables in found:
             table = self._wide_table(tables, wide.part(cut))
             # Their places in an arrival order of these probes and the stored rows.
             ranks = self._memory.take(cut.stop - cut.start)

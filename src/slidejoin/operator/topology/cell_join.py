@@ -22,6 +22,7 @@ import numpy as np
 
 from slidejoin.index.basic_windows.divided import DividedIndex
 from slidejoin.index.basic_windows.found import FoundByWorkers
+from slidejoin.index.basic_windows.hashed_window import HashedWindow
 from slidejoin.index.basic_windows.indexed_window import IndexedWindow
 from slidejoin.index.basic_windows.scanned_window import ScannedWindow
 from slidejoin.index.factory import make_index
@@ -33,7 +34,7 @@ from slidejoin.operator.topology.steps import TopologySteps, task
 from slidejoin.operator.topology.worker_load import WorkerLoad
 from slidejoin.runtime.pipeline import Pipeline
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.options import NestedLoop
+from slidejoin.spec.options import Hash, NestedLoop
 from slidejoin.spec.topologies import CellJoin
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ HANDOVER = 200_000.0
 
 BATCH_TIME = 2_000_000.0
 """Nanoseconds that the largest batch takes all workers together, unless its size is set: some thirty handovers."""
+
+
+LARGEST_HASHED = 1 << 16
+"""Rows of a basic window of hash buckets at most."""
 
 
 class ProbeJob(NamedTuple):
@@ -105,6 +110,11 @@ class CellJoinTopology(TopologySteps):
                 scan = NestedLoop(basic_window=options.basic_window, batch=scan.batch)
             return ScannedWindow(scan, keys.dims, window.capacity, window.first, self._count, options.costs)
         rows = None if options.basic_window is None else options.basic_window * UNIT_BLOCK
+        if algorithm == "hash" and not keys.branches:
+            hashed = keys.options if isinstance(keys.options, Hash) else Hash()
+            if rows is not None:
+                hashed = Hash(buckets=hashed.buckets, basic_window=min(rows, LARGEST_HASHED))
+            return HashedWindow(hashed, keys.dims, window.capacity, window.first, self._count)
         time = keys.branches[0][1].time if keys.branches else None
         return IndexedWindow(algorithm, partial(make_index, algorithm, keys), window, self._count, rows, time)
 

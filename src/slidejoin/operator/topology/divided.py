@@ -74,7 +74,12 @@ class DividedTopology(TopologySteps):
         cores: int | None,
     ) -> None:
         super().__init__(plan, windows, workers, stats, memory)
-        self.cores = [JoinCore(plan, number, alone=self.expires_alone) for number in range(cores or workers.threads)]
+        count = cores or workers.threads
+        self.cores = [self.make_core(number, count) for number in range(count)]
+
+    def make_core(self, number: int, cores: int) -> JoinCore:  # noqa: ARG002 - see `HandshakeTopology`
+        """Return one core of so many."""
+        return JoinCore(self._plan, number, alone=self.expires_alone)
 
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         """Return an empty index with a region for each core, which uses that algorithm."""

@@ -131,6 +131,10 @@ class JoinCore:
         """Store those of the rows whose turn is this core's: the right region right rows, the left one left rows."""
         for side in message.rows:
             self.store_side(message, side)
+        self.hear(message)
+
+    def hear(self, message: CoreMessage) -> None:
+        """Take notice of the times of a message's rows."""
         clock, latest = self._clock, message.latest
         clock.left = max(clock.left, latest.get("left", clock.left))
         clock.right = max(clock.right, latest.get("right", clock.right))

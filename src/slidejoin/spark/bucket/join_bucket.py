@@ -208,8 +208,9 @@ def _joined(
             found = matched.result_of(table)
             lines = table.slice(0, 0) if found is None else found
         elif spec.homes:
-            lines, found_here = at_home(spec, table)
+            here, found_here = at_home(spec, table)
             counted += found_here
+            lines = result_rows(spec, here)
         elif not spec.partial:
             lines = result_rows(spec, table)
         if lines.num_rows:  # Spark takes no frame without rows

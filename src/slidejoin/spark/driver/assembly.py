@@ -55,6 +55,7 @@ from slidejoin.spark.job.join_spec import (
 )
 from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.job.strategies import choose_strategy
+from slidejoin.spark.job.task_columns import task_column
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import TimeWindow
@@ -418,7 +419,8 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
     pickled = pickle.dumps(spec)
     packed = None
     for side, frame in frames.items():
-        needed = [F.col(quoted(name)) for name in spec.given(side).names]
+        names = spec.given(side).names
+        needed = [F.col(quoted(name)).alias(task_column(number, name)) for number, name in enumerate(names)]
         columns = IN_ORDER if spec.numbered else PACKED
         blocks = frame.select(*needed).mapInArrow(pack_task(pickled, side, spec.cache), columns)
         packed = blocks if packed is None else packed.unionAll(blocks)

@@ -105,7 +105,7 @@ def marked(frame: DataFrame, whose: str, window: TimeWindow, column: str, earlie
                 "event time, or remove that withWatermark"
             )
             raise SparkJoinError(msg)
-        return frame.withWatermark(column, f"{lateness} milliseconds"), lateness
+        return _with_watermark(frame, column, lateness), lateness
     if column not in marks:
         msg = (
             f"{whose} has its watermark on {', '.join(map(repr, marks))}, but the window is over {column!r}; "
@@ -122,3 +122,18 @@ def marked(frame: DataFrame, whose: str, window: TimeWindow, column: str, earlie
         )
         raise SparkJoinError(msg)
     return frame, delay
+
+
+def _with_watermark(frame: DataFrame, column: str, lateness: int) -> DataFrame:
+    """Return a frame with a watermark, so many milliseconds behind its event times, on a column of any name.
+
+    Spark takes a dot in the name that it is given here for a field of a struct, backticks or not. So such a column is
+    marked under another name: to rename one keeps its watermark.
+    """
+    delay = f"{lateness} milliseconds"
+    if not {".", "`"} & set(column):
+        return frame.withWatermark(column, delay)
+    plain = "event_time"
+    while plain in (name.lower() for name in frame.columns):
+        plain += "_"
+    return frame.withColumnRenamed(column, plain).withWatermark(plain, delay).withColumnRenamed(plain, column)

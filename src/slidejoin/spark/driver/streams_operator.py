@@ -25,6 +25,7 @@ from slidejoin.spark.driver.assembly import CACHE_DIR, bucketed, check_columns, 
 from slidejoin.spark.driver.event_time import DELAY
 from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.streams_spec import StreamsSpec
+from slidejoin.spark.job.task_columns import task_column
 from slidejoin.spark.metrics.reporting import OBSERVE
 from slidejoin.spec.window import TimeWindow
 
@@ -94,7 +95,8 @@ def as_one_operator(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: Stre
     pickled = pickle.dumps(spec)
     packed = None
     for number, (stream, frame) in enumerate(frames.items()):
-        needed = [F.col(quoted(name)) for name in spec.packed(number).names]
+        names = spec.packed(number).names
+        needed = [F.col(quoted(name)).alias(task_column(place, name)) for place, name in enumerate(names)]
         blocks = frame.select(*needed).mapInArrow(pack_task(pickled, stream, spec.cache), STREAMS)
         packed = blocks if packed is None else packed.unionAll(blocks)
     joined = bucketed(cast("DataFrame", packed), pickled, spec, wide_sql(spec.config.on), _result(frames, plan, spec))

@@ -12,6 +12,7 @@ from slidejoin.errors import StateError
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.widths import TableLimit
 from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.task_columns import task_column
 from slidejoin.spark.state.compact import from_compact
 from slidejoin.spark.state.records import WHAT_TO_DO
 
@@ -36,10 +37,13 @@ HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
 
 
 def canonical(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the schema's columns of a batch in the schema's types: zones, large types and the like are unified."""
-    columns = []
-    for field in schema:
-        column = batch.column(field.name)
+    """Return the schema's columns of a batch in the schema's types: zones, large types and the like are unified.
+
+    They have their own names there or those that tasks get, see `task_column`.
+    """
+    columns, names = [], set(batch.schema.names)
+    for number, field in enumerate(schema):
+        column = batch.column(field.name if field.name in names else task_column(number, field.name))
         columns.append(column if column.type == field.type else column.cast(field.type))
     if not columns:
         return pa.table({"": pa.nulls(batch.num_rows)}).select([])

@@ -1,0 +1,16 @@
+"""Names of columns on their way to tasks: ``mapInArrow`` looks columns up by names in which a dot means a field."""
+
+from __future__ import annotations
+
+__all__ = ["task_column"]
+
+
+def task_column(number: int, name: str) -> str:
+    """Return the name under which tasks get the input column of that number among those that they need.
+
+    Examples
+    --------
+    >>> task_column(0, "price"), task_column(1, "order.id")
+    ('price', '#1')
+    """
+    return f"#{number}" if {".", "`"} & set(name) else name
