@@ -386,8 +386,8 @@ def make_plan(
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
         )
         raise PredicateError(msg)
-    others = None if rule is None else rule.columns
-    columns = KeptColumns.of(config, layout, bound, scope, (left, right), others, everything=everything)
+    read = None if rule is None else rule.columns
+    columns = KeptColumns.of(config, layout, bound, scope, (left, right), read, everything=everything)
     return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns, rule)
 
 

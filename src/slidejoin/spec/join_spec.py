@@ -218,10 +218,6 @@ def make_join_spec(
             "write TimeWindow(…, on='column')"
         )
         raise ArgumentError(msg)
-    late = one_of("late", late, LATE)
-    if late == "emit" and isinstance(window, CountWindow):
-        msg = f"late='emit' is for a TimeWindow; rows of {window!r} are never late. Leave late out"
-        raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
     if output == "count" and how != "inner":
         msg = (
@@ -249,12 +245,21 @@ def make_join_spec(
         topology=spread,
         threads=at_least_one("threads", threads),
         memory_limit=at_least_one("memory_limit", memory_limit),
-        late=late,
+        late=_late(late, window),
         idle_timeout=_idle_timeout(idle_timeout, window, self_join=self_join),
         wall_clock=wall_clock_of(wall_clock),
         keep=keep if isinstance(keep, Nearest) else None,
         aggregate=aggregate,
     )
+
+
+def _late(given: object, window: Window) -> Late:
+    """Check what becomes of late rows."""
+    late = one_of("late", given, LATE)
+    if late == "emit" and isinstance(window, CountWindow):
+        msg = f"late='emit' is for a TimeWindow; rows of {window!r} are never late. Leave late out"
+        raise ArgumentError(msg)
+    return late
 
 
 def _idle_timeout(given: Any, window: Window, *, self_join: bool) -> Span | None:  # noqa: ANN401 - what a user gave

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.bucket.micro_batch import MicroBatch
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.bucket_state import Manifest
+    from slidejoin.spark.state.segments import Segment
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["join_bucket"]
@@ -124,10 +125,7 @@ def join_bucket(
         now = figures.since("state", now)
         kept = {stream: window.load(stream) for stream in streams_of(plan)}
         now = perf_counter()
-        loaded = {}
-        for stream, segments in kept.items():
-            load_segments(operator, stream, segments)
-            loaded[stream] = operator.windows[stream].rows_seen
+        loaded = _loaded(operator, kept)
         figures.since("load", now)
         matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
         yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
@@ -182,6 +180,13 @@ def _state(
 
 def _operator(plan: Plan) -> JoinOperator:
     return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing.algorithm)
+
+
+def _loaded(operator: JoinOperator, kept: dict[Side, list[Segment]]) -> dict[Side, int]:
+    """Load the segments of each stream, and return how many rows it has then."""
+    for stream, segments in kept.items():
+        load_segments(operator, stream, segments)
+    return {stream: operator.windows[stream].rows_seen for stream in kept}
 
 
 def _joined(
