@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from tests.law.checks import assert_groups, assert_stats, examples, line, lines
 from tests.law.join_types import Lines
-from tests.oracle import Oracle, TimeScope
+from tests.law.test_nearest import DIRECTIONS, kept, law_lines
+from tests.oracle import Nearest, Oracle, TimeScope
 from tests.strategies import cases
 from tests.tables import rows_of
 
@@ -41,8 +42,8 @@ class Wall:
 class IdleOracle(Oracle):
     """The law with idle sides: a watermark that goes on without them, and never moves back."""
 
-    def __init__(self, predicate: Any, scope: Any, wall: Wall, how: str = "inner") -> None:
-        super().__init__(predicate, scope, how)
+    def __init__(self, predicate: Any, scope: Any, wall: Wall, how: str = "inner", keep: Nearest | None = None) -> None:
+        super().__init__(predicate, scope, how, keep=keep)
         self.wall = wall
         self.heard = dict.fromkeys(("left", "right"), wall.now)
         self.reached: int | None = None
@@ -98,6 +99,26 @@ def test_idle_sides_against_the_law(options: dict[str, Any], how: JoinType, data
             join = sj.StreamJoin.restore(state, wall_clock=wall, topology=options.get("topology", "auto"))
             oracle.heard = {side: heard + 10**6 for side, heard in oracle.heard.items()}
     assert lines(join.finish()) == [law.of(row) for row in oracle.finish()]
+    assert_stats(join, oracle)
+
+
+@examples(40)
+@given(data=st.data(), how=st.sampled_from(["inner", "left"]), direction=st.sampled_from(DIRECTIONS))
+def test_nearest_matches_beside_idle_sides(data: st.DataObject, how: JoinType, direction: str) -> None:
+    """Left rows are answered as they leave, also where they leave without the other side."""
+    case, wall = data.draw(cases(window="time", family="int", most=14)), Wall()
+    keep = Nearest("a", "a", direction, data.draw(st.sampled_from([1, 2])))
+    late: dict[str, Any] = {"late": "emit", "idle_timeout": f"{TIMEOUT} seconds", "wall_clock": wall}
+    join = case.join(keep=kept(keep), how=how, **late)
+    oracle = IdleOracle(case.predicate, case.window.scope, wall, how, keep)
+    for push in case.pushes:
+        wall.now += data.draw(WAITS)
+        sides = [[] if one is None else rows_of(one) for one in (push.left, push.right)]
+        steps = oracle.push(sides[0], sides[1], push.order_by)
+        assert lines(join.push(**push.arguments())) == law_lines(case, [row for step in steps for row in step.rows])
+        if data.draw(st.booleans()):
+            join = sj.StreamJoin.restore(join.snapshot(), wall_clock=wall)
+    assert lines(join.finish()) == law_lines(case, oracle.finish())
     assert_stats(join, oracle)
 
 
