@@ -89,8 +89,6 @@ def changed(config: JoinSpec, changes: Mapping[str, Any]) -> JoinSpec:
     new = make_join_spec(
         on=config.on, how=config.how, output=output, keep=config.keep, self_join=config.self_join, **given
     )
-    if config.topology is not None:
-        config.topology.check_join(new.order, new.output)
     if new.window != config.window:
         if config.deferred:
             what = f"keep={config.keep!r}" if config.keep is not None else f"output={config.aggregate!r}"

@@ -25,7 +25,7 @@ from slidejoin.operator.stats import Stats
 from slidejoin.plan.window_term import bind_scope
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
-from slidejoin.spec.join_spec import JoinSpec, algorithm_of, wall_clock_of
+from slidejoin.spec.join_spec import JoinSpec, algorithm_of, check_topology, wall_clock_of
 from slidejoin.spec.topologies import topology_of
 
 if TYPE_CHECKING:
@@ -187,6 +187,7 @@ def load(
     except UNREADABLE as error:
         raise _unreadable(error) from error
     config = changed(saved, changes or {})
+    check_topology(config)
     try:
         return _load(header, tables, marks, saved, config)
     except UNREADABLE as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_options import JoinType, Late, Order, Output
     from slidejoin.spec.topologies import Topology
 
-__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "make_join_spec", "wall_clock_of"]
+__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "check_topology", "make_join_spec", "wall_clock_of"]
 
 ALGORITHMS = {
     "auto": "the planner's choice",
@@ -227,10 +227,8 @@ def make_join_spec(
         raise ArgumentError(msg)
     order, spread = one_of("order", order, ORDERS), topology_of(topology)
     if keep is not None or aggregate is not None:
-        _check_deferred(keep, aggregate, output, spread, (aliases[0], aliases[1]))
-    if spread is not None:
-        spread.check_join(order, output, how)
-    return JoinSpec(
+        _check_deferred(keep, aggregate, output, (aliases[0], aliases[1]))
+    made = JoinSpec(
         on=as_predicate(on, tuple(aliases)),  # type: ignore[arg-type]
         window=window,
         how=how,
@@ -251,6 +249,26 @@ def make_join_spec(
         keep=keep if isinstance(keep, Nearest) else None,
         aggregate=aggregate,
     )
+    check_topology(made)
+    return made
+
+
+def check_topology(config: JoinSpec) -> None:
+    """Refuse a topology that does not go with the rest of a join.
+
+    Raises
+    ------
+    ArgumentError
+        If it does not.
+    """
+    topology = config.topology
+    if topology is None:
+        return
+    topology.check_join(config.order, config.output, config.how)
+    if config.deferred and not isinstance(topology, Shared):
+        what = "keep=" if config.keep is not None else "output=sj.Aggregate"
+        msg = f"topology={topology.name!r} spreads pairs over cores as they arrive; {what} needs topology='auto'"
+        raise ArgumentError(msg)
 
 
 def _late(given: object, window: Window) -> Late:
@@ -300,9 +318,7 @@ def wall_clock_of(given: object) -> Callable[[], float] | None:
     return given
 
 
-def _check_deferred(
-    keep: object, aggregate: Aggregate | None, output: str, topology: Topology | None, aliases: tuple[str, str]
-) -> None:
+def _check_deferred(keep: object, aggregate: Aggregate | None, output: str, aliases: tuple[str, str]) -> None:
     """Refuse what does not go together with nearest matches or aggregates."""
     if keep is not None and not isinstance(keep, Nearest):
         msg = f"keep must be sj.Nearest('l.ts', 'r.ts'), got {shown(keep)}"
@@ -318,10 +334,6 @@ def _check_deferred(
             f"output='count' counts the pairs that each arrival produces, and keep={keep!r} puts out pairs only as "
             "their left row leaves; use output='pairs' or 'positions', or output=sj.Aggregate(n='count')"
         )
-        raise ArgumentError(msg)
-    if topology is not None and not isinstance(topology, Shared):
-        what = "keep=" if keep is not None else "output=sj.Aggregate"
-        msg = f"topology={topology.name!r} spreads pairs over cores as they arrive; {what} needs topology='auto'"
         raise ArgumentError(msg)
     if keep is not None:
         keep.names(aliases)
