@@ -16,7 +16,7 @@ The missing row of an output row has the ordinal -1.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -91,6 +91,9 @@ class JoinTypeOutput:
     sides : tuple of {"left", "right"}
         Whose rows are put out without a partner.
     """
+
+    kernels: tuple[Callable[..., Any], ...] = (join_rows,)
+    """Those that fused pushes call."""
 
     def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow], memory: ArrayPool) -> None:
         self._plan, self._windows, self._memory = plan, windows, memory
