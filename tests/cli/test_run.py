@@ -228,8 +228,8 @@ def test_explain(slidejoin: Shell, tmp_path: Path):
         ),
         (
             'right = "quotes"',
-            'right = "quotes"\nhow = "full"',
-            "join: how='full' is not in this version; ",
+            'right = "quotes"\nhow = "left_semi"\nstrategy = "grid"\npartitions = 4',
+            "join: how='left_semi' outputs a left row with its first partner, but with strategy='grid' on 4 buckets ",
         ),
     ],
 )

@@ -196,8 +196,19 @@ def test_column_named_match_time(spark: SparkSession, static: DataFrame) -> None
     refused(PredicateError, "the result has a column 'match_time' of its own", other, static)
 
 
-def test_outer_joins(spark: SparkSession, static: DataFrame) -> None:
-    refused(ValueError, "how='left' is not in this version", static, static, how="left")
+def test_join_types(spark: SparkSession, static: DataFrame) -> None:
+    refused(
+        sj.ArgumentError, "how='outer' is no join type; use how='inner', 'left', 'right'", static, static, how="outer"
+    )
+    refused(sj.ArgumentError, "output='count' counts pairs", static, static, how="left", output="count")
+    refused(
+        PredicateError, "select= names 'r.x', but how='left_anti' outputs left columns only",
+        static, static, how="left_anti", select=["r.x"],
+    )  # fmt: skip
+    refused(
+        SparkJoinError, "with strategy='grid' on 4 buckets several of these may find one",
+        static, static, how="left_semi", strategy="grid", partitions=4,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

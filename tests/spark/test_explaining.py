@@ -47,6 +47,28 @@ def test_without_a_sample(frame: DataFrame) -> None:
     assert (told.copies, told.sample, told.spreads) == ({"left": 1.0, "right": 1.25}, None, {})
 
 
+@pytest.mark.parametrize(
+    ("on", "how", "known"),
+    [
+        ("l.x = r.x", "full", "left and right rows without a partner: known in the one bucket that has all partners"),
+        (
+            "l.x < r.x",
+            "left",
+            "left rows without a partner: known when one more exchange has put together what several",
+        ),
+        ("l.x < r.x", "left_semi", "left rows with a partner: known in the one bucket that has all partners of a row"),
+        ("abs(l.x - r.x) <= 5", "right", "right rows without a partner: known in the one bucket that has all"),
+    ],
+)
+def test_it_says_where_it_is_known_which_rows_have_a_partner(frame: DataFrame, on: str, how: Any, known: str) -> None:
+    told = explain_join(frame, frame, on=on, window=WINDOW, how=how, partitions=8)
+    assert f"\n{known}" in str(told)
+    assert f"\n  {how} join on {on}" in str(told)
+    assert "slidejoin" not in str(told)
+    if how == "right":
+        assert told.copies == {"left": pytest.approx(1.25), "right": pytest.approx(1.25)}
+
+
 def test_a_grid_says_what_it_sends(frame: DataFrame) -> None:
     told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, partitions=8)
     assert "a grid sends 5.75 copies and broadcast 9" in str(told)
