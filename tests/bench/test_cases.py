@@ -14,6 +14,7 @@ from slidejoin.bench.overload import OverloadReport
 from slidejoin.bench.routing import RoutingReport
 from slidejoin.bench.scaling import ScalingReport
 from slidejoin.bench.throughput import ThroughputReport
+from slidejoin.bench.types import KINDS, TypesReport
 from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, SlideJoinError
 
@@ -151,6 +152,18 @@ def test_overload_offers_more_and_more() -> None:
             assert curve.rows_per_second > 0
         assert point.alone.rows_per_push == 64 <= point.feed.rows_per_push
     assert "through a Feed" in report.text()
+
+
+def test_every_type_of_join_beside_the_inner_one() -> None:
+    report = run_case("types", window=512, push=64, rows=640, threads=1)
+    assert isinstance(report, TypesReport)
+    assert [one.name for one in report.results] == list(KINDS)
+    assert report.results[0].ratio == 1
+    assert all(one.push == 64 and one.rows_per_second > 0 for one in report.results)
+    rows = {one.name: one.output_rows for one in report.results}
+    assert rows["left"] == rows["inner"] + rows["left_anti"]
+    assert rows["full"] > rows["left"] > rows["left_semi"] > rows["left_anti"] > 0
+    assert "| 64 | left_semi |" in report.text()
 
 
 def test_many_streams_beside_duckdb() -> None:

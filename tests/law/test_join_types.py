@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +92,8 @@ def test_every_algorithm(algorithm: str, case: Case, how: str) -> None:
         assert_join_type(case, how, "strict", algorithm=options)
 
 
+for home in (CellJoin, SplitJoin, HandshakeLowLatency, RoundRobin):
+    import_module(home.home[0])  # so that limits can be set
 TOPOLOGIES = [
     CellJoin(workers=3, basic_window=1, batch=1),
     SplitJoin(cores=3, ordering="inner", every=2),
@@ -253,3 +257,260 @@ def test_fused_and_general_are_one(on: str, how: str) -> None:
     assert [getattr(fused.stats, name) for name in counters] == [getattr(general.stats, name) for name in counters]
     unmatched = fused.stats.unmatched_left + fused.stats.unmatched_right
     assert unmatched > 0 or how == "left_semi"
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+ROWS = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
+
+
+def rows(*given: tuple[int, int | None, int, int]) -> pa.Table:
+    """Rows of id, k, v and ts."""
+    columns = list(zip(*given, strict=True)) or [[], [], [], []]
+    return pa.table([pa.array(column, pa.int64()) for column in columns], schema=ROWS)
+
+
+def named(how: str, window: sj.CountWindow | sj.TimeWindow, on: str = "l.k = r.k", **options: Any) -> sj.StreamJoin:
+    """A join that gives the ids of both rows."""
+    select = ["l.id"] if how in ("left_semi", "left_anti") else ["l.id", "r.id"]
+    return sj.StreamJoin(on=on, window=window, how=how, select=select, schemas=(ROWS, ROWS), order="strict", **options)
+
+
+def ids(table: pa.Table) -> list[Any]:
+    """The ids of the output rows, as pairs or single ones."""
+    found = list(zip(*table.to_pydict().values(), strict=True))
+    return [row[0] if len(row) == 1 else row for row in found]
+
+
+# left   0  1  2  3        window of the last 2: row 0 leaves with row 2, row 1 with row 3
+# right        0           after left row 1: matches 1
+def test_a_count_window_puts_a_row_out_when_it_is_displaced() -> None:
+    join = named("left", sj.CountWindow(2))
+    assert ids(join.push(left=rows((0, 7, 0, 0), (1, 5, 0, 0)), right=rows((9, 5, 0, 0)))) == [(1, 9)]
+    assert ids(join.push(left=rows((2, 1, 0, 0)))) == [(0, None)]
+    assert ids(join.push(left=rows((3, 2, 0, 0)))) == []  # 1 had a match
+    assert ids(join.finish()) == [(2, None), (3, None)]
+    assert (join.stats.pairs, join.stats.unmatched_left, join.stats.unmatched_right) == (1, 3, 0)
+
+
+# time      0    10   11   12       left rows stay 10: row 0 is known after a watermark of 11
+def test_a_time_window_puts_a_row_out_when_the_watermark_has_passed_it() -> None:
+    join = named("full", sj.TimeWindow(10, on="ts"))
+    assert ids(join.push(left=rows((0, 1, 0, 0)), right=rows((50, 2, 0, 10)))) == []
+    assert ids(join.push(left=rows((1, 3, 0, 10)))) == []  # watermark 10: a right row of time 10 may still come
+    assert ids(join.push(left=rows((2, 4, 0, 12)))) == []  # the right side is at 10
+    out = join.push(right=rows((51, 4, 0, 11), (52, 8, 0, 12)))
+    assert ids(out) == [(2, 51), (0, None)]  # behind the pairs of the arrival that moved the watermark
+    assert ids(join.finish()) == [(1, None), (None, 50), (None, 52)]
+
+
+@pytest.mark.parametrize("how", ["left", "left_anti"])
+def test_a_residual_filter_decides_and_not_the_index(how: str) -> None:
+    """The only candidate of row 0 fails the filter: it has no match, and is put out once, when it leaves."""
+    join = named(how, sj.CountWindow(1), "l.k = r.k AND (l.v + r.v) % 2 = 0")
+    out = join.push(left=rows((0, 5, 1, 0)), right=rows((9, 5, 2, 0)))
+    assert ids(out) == []
+    known = ids(join.push(left=rows((1, 5, 2, 0))))
+    assert known == ([(1, 9), (0, None)] if how == "left" else [0])
+    assert ids(join.finish()) == []
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_null_keys_and_failed_filters_change_nothing_in_when(how: str) -> None:
+    join = named(how, sj.CountWindow(1), "l.k = r.k AND l.v > 0")
+    found = ids(join.push(left=rows((0, None, 1, 0), (1, 5, 0, 0), (2, 5, 1, 0)), right=rows((9, None, 0, 0))))
+    found += ids(join.push(right=rows((8, 5, 0, 0))))
+    expected: dict[str, list[Any]] = {
+        "left": [(0, None), (1, None), (2, 8)],
+        "right": [(2, 8), (None, 9)],
+        "full": [(0, None), (1, None), (2, 8), (None, 9)],
+        "left_semi": [2],
+        "left_anti": [0, 1],
+    }
+    assert found == expected[how]
+
+
+@pytest.mark.parametrize(("how", "known"), [("left_anti", [0, 1]), ("left_semi", []), ("left", [(0, None), (1, None)])])
+def test_a_predicate_that_never_holds(how: str, known: list[Any]) -> None:
+    join = named(how, sj.CountWindow(2), "l.k = r.k AND 1 = 2")
+    out = join.push(left=rows(*((n, 1, 1, 0) for n in range(4))), right=rows((9, 1, 1, 0)))
+    assert ids(out) == known
+
+
+def test_a_late_row_is_nowhere() -> None:
+    join = named("full", sj.TimeWindow(2, on="ts"))
+    join.push(left=rows((0, 1, 0, 20)), right=rows((9, 2, 0, 20)))
+    assert ids(join.push(left=rows((1, 3, 0, 19)))) == []
+    null = rows((2, 3, 0, 0)).set_column(3, "ts", pa.nulls(1, pa.int64()))
+    assert ids(join.push(left=null)) == []
+    assert ids(join.finish()) == [(0, None), (None, 9)]
+    assert (join.stats.late_rows, join.stats.null_time_rows) == (1, 1)
+
+
+def test_rows_of_a_self_join_have_a_match_by_role() -> None:
+    """Row 1 is matched as right, by row 0 as left, and not as left."""
+    join = named("full", sj.CountWindow(9), "l.k < r.k", self_join=True)
+    assert ids(join.push(left=rows((0, 1, 0, 0), (1, 2, 0, 0)))) == [(0, 1)]
+    assert ids(join.finish()) == [(1, None), (None, 0)]
+
+
+@pytest.mark.parametrize("window", [sj.CountWindow(3), sj.TimeWindow(3, on="ts")], ids=["count", "time"])
+def test_a_side_that_never_comes(window: sj.CountWindow | sj.TimeWindow) -> None:
+    """A count window goes on; in a time window nothing is known before `finish`, as there is no watermark."""
+    join = named("left", window)
+    found = [row for n in range(9) for row in ids(join.push(left=rows((n, 1, 0, n))))]
+    assert found == ([(n, None) for n in range(6)] if isinstance(window, sj.CountWindow) else [])
+    assert ids(join.finish()) == [(n, None) for n in range(len(found), 9)]
+
+
+def test_snapshot_between_match_and_departure() -> None:
+    join = named("left", sj.CountWindow(2))
+    join.push(left=rows((0, 5, 0, 0), (1, 6, 0, 0)), right=rows((9, 5, 0, 0)))
+    join = sj.StreamJoin.restore(join.snapshot())
+    assert ids(join.push(left=rows((2, 1, 0, 0), (3, 1, 0, 0)))) == [(1, None)]
+
+
+TYPES: dict[str, pa.Array[Any]] = {
+    "texts": pa.array(["a", "a text that is longer than a record has room for"]),
+    "dictionary": pa.array(["a", "b"]).dictionary_encode(),
+    "lists": pa.array([[1], [2, 3]]),
+    "struct": pa.array([{"a": 1}, {"a": 2}]),
+    "decimal": pa.array([1, 2], pa.decimal128(7, 2)),
+    "views": pa.array(["a", "b"], pa.string_view()),
+    "bools": pa.array([True, False]),
+    "times": pa.array([1, 2], pa.timestamp("ms", "UTC")),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_missing_rows_are_null_in_every_type(name: str) -> None:
+    """Each side's column is there in a pair, and NULL where the row is missing; fields become nullable."""
+    values = TYPES[name]
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("c", values.type, nullable=False)])
+    left, right = (pa.table([pa.array(keys, pa.int64()), values], schema=schema) for keys in ([1, 2], [2, 3]))
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(5), how="full", schemas=(schema, schema))
+    out = pa.concat_tables([join.push(left=left, right=right), join.finish()])
+    out.validate(full=True)
+    assert all(field.nullable for field in out.schema)
+    first, second = values.to_pylist()
+    assert out.column("c").to_pylist() == [second, first, None]
+    assert out.column("c_right").to_pylist() == [first, None, second]
+    assert out.column("c_right").type == values.type
+
+
+# -- larger data -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_tables_at_rest_beside_duckdb(how: str) -> None:
+    """In a window that holds all rows a join of streams is one of tables."""
+    duckdb = pytest.importorskip("duckdb")
+    random = np.random.default_rng(4)
+    left, right = (
+        pa.table(
+            {
+                "id": np.arange(5000),
+                "k": pa.array(random.integers(0, 4000, 5000), mask=random.random(5000) < 0.05),
+                "x": random.integers(0, 100, 5000),
+            }
+        )
+        for _ in range(2)
+    )
+    kind = {"left_semi": "SEMI", "left_anti": "ANTI"}.get(how, how.upper())
+    columns = "l.id" if how in ("left_semi", "left_anti") else "l.id, r.id"
+    on = "l.k = r.k AND l.x BETWEEN r.x - 30 AND r.x + 30 AND (l.x + r.x) % 3 > 0"
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.register("lefts", left)
+        database.register("rights", right)
+        found = database.execute(f"SELECT {columns} FROM lefts l {kind} JOIN rights r ON {on}").fetchall()  # noqa: S608
+    join = sj.StreamJoin(
+        on=on, window=sj.CountWindow(10_000), how=how, select=columns.split(", "), schemas=(left.schema, right.schema)
+    )
+    out = [join.push(left=left.slice(n, 700), right=right.slice(n, 700)) for n in range(0, 5000, 700)]
+    table = pa.concat_tables([*out, join.finish()])
+    ours = list(zip(*table.to_pydict().values(), strict=True))
+    assert len(ours) > 1000
+    assert sorted(map(repr, ours)) == sorted(map(repr, found))
+
+
+@pytest.mark.parametrize(
+    "window", [sj.CountWindow(500), sj.TimeWindow(100, on="ts", lateness=20)], ids=["count", "time"]
+)
+@pytest.mark.parametrize("how", HOWS)
+def test_memory_is_flat(how: str, window: sj.CountWindow | sj.TimeWindow) -> None:
+    """A hundred windows of a stream with a constant rate: no more bytes than after a few."""
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    join = sj.StreamJoin(on="l.k = r.k", window=window, how=how, output="positions", schemas=(schema, schema))
+    random, bytes_after = np.random.default_rng(2), []
+    for start in range(0, 50_000, 250):
+        times = np.arange(start, start + 250) // 5
+        left, right = (
+            pa.table({"k": random.integers(0, 2000, 250), "ts": times - random.integers(0, 10, 250)}, schema=schema)
+            for _ in range(2)
+        )
+        join.push(left=left, right=right, order_by=None)
+        bytes_after.append(join.stats.window_bytes)
+    assert join.stats.unmatched_left + join.stats.unmatched_right > 10_000 or how == "left_semi"
+    assert max(bytes_after[100:]) <= 1.1 * max(bytes_after[:100])
+    operator = join._state.operator
+    assert operator is not None
+    for one in operator.windows.values():
+        assert one.matched is None or one.matched.nbytes < 50_000
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def test_right_columns_of_a_semi_join_are_refused() -> None:
+    with pytest.raises(sj.PredicateError, match=r"'r.v', but how='left_anti' outputs left columns only; use l.id, l.k"):
+        sj.StreamJoin(
+            on="l.k = r.k", window=sj.CountWindow(5), how="left_anti", select=["l.id", "r.v"], schemas=(ROWS, ROWS)
+        )
+
+
+def test_no_suffix_collides_in_a_semi_join() -> None:
+    left = pa.schema([("k", pa.int64()), ("k_right", pa.int64())])
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(5), how="left_semi", schemas=(left, ROWS))
+    assert join.push(left={"k": [1], "k_right": [2]}).column_names == ["k", "k_right"]
+
+
+def test_a_push_beyond_the_memory_limit_changes_nothing() -> None:
+    join = named("full", sj.TimeWindow(1000, on="ts"), memory_limit=400_000)
+    join.push(left=rows((0, 1, 0, 0)), right=rows((9, 1, 0, 0)))
+    many = rows(*((n, n, 0, 1) for n in range(20_000)))
+    with pytest.raises(sj.MemoryLimitError, match="none of the rows was added"):
+        join.push(left=many, right=many)
+    assert ids(join.finish()) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("full", "rows without a match: left and right ones, put out when they have left the window, or by finish()"),
+        ("left_semi", "left rows: each once, with its first match"),
+    ],
+)
+def test_explain(how: str, text: str) -> None:
+    assert text in str(named(how, sj.CountWindow(5)).explain())
+    assert text in str(named(how, sj.CountWindow(5), "l.k = r.k OR l.v = r.v").explain())
+
+
+def test_streams_feeds_and_coroutines() -> None:
+    """All that pushes into a join also gives what `finish` gives."""
+    left = [rows((0, 1, 0, 0), (1, 2, 0, 0)), rows((2, 3, 0, 0))]
+    right = [rows((9, 2, 0, 0))]
+    options: dict[str, Any] = {"on": "l.k = r.k", "window": sj.CountWindow(2), "how": "left", "select": ["l.id"]}
+    expected = [1, 0, 2]
+    assert [n for table in sj.join_streams(left, right, **options) for n in ids(table)] == expected
+    with sj.Feed(sj.StreamJoin(**options, schemas=(ROWS, ROWS))) as feed:
+        feed.put(left[0], right[0])
+        feed.put(left[1])
+        feed.close()
+        assert [n for table in feed for n in ids(table)] == expected
+
+    async def pushed() -> list[Any]:
+        join = sj.StreamJoin(**options, schemas=(ROWS, ROWS))
+        found = ids(await join.push_async(left[0], right[0])) + ids(await join.push_async(left[1]))
+        return found + ids(join.finish())
+
+    assert asyncio.run(pushed()) == expected

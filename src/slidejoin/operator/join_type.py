@@ -16,15 +16,30 @@ The missing row of an output row has the ordinal -1.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.candidates.matched import put_between
-from slidejoin.operator.window.departures import Departed, departures_of
+from slidejoin.kernels.candidates.matched import (
+    EVERY_PAIR,
+    FIRST_PAIRS,
+    KEPT_PAIRS,
+    LEAVING,
+    LONE,
+    NO_PAIRS,
+    ORDINALS,
+    SIZES,
+    SLIDE_BY,
+    WAYS,
+    join_rows,
+    put_between,
+)
+from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
+from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -34,7 +49,6 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.ingest.arrival import Arrivals, Clock
     from slidejoin.operator.output import Candidates, PairOutput
-    from slidejoin.operator.window.matched_rows import MatchedRows
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool
@@ -78,6 +92,9 @@ class JoinTypeOutput:
         Whose rows are put out without a partner.
     """
 
+    kernels: tuple[Callable[..., Any], ...] = (join_rows,)
+    """Those that fused pushes call."""
+
     def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow], memory: ArrayPool) -> None:
         self._plan, self._windows, self._memory = plan, windows, memory
         self._how = plan.config.how
@@ -85,10 +102,22 @@ class JoinTypeOutput:
         self._departures = departures_of(plan, self.sides) if self.sides else None
         self._in_order = plan.config.order != "none"
         self._joined = Joined(0, dict.fromkeys(SIDES, 0))
+        self._matched: dict[Side, MatchedRows] = {
+            side: one.matched for side, one in windows.items() if one.matched is not None
+        }
+        self._views = {side: self._matched.get(side) or MatchedRows() for side in SIDES}
+        self._ways = self._how_rows_join()
 
-    @property
-    def _matched(self) -> dict[Side, MatchedRows]:
-        return {side: one.matched for side, one in self._windows.items() if one.matched is not None}
+    def _how_rows_join(self) -> NDArray[np.int64] | None:
+        """Return how a push becomes output rows, for `join_rows`; None where ordinals do not tell what leaves."""
+        window = self._plan.config.window
+        if self.sides and not isinstance(self._departures, CountDepartures):
+            return None
+        ways = np.full(WAYS, -1)
+        ways[KEPT_PAIRS] = {"left_anti": NO_PAIRS, "left_semi": FIRST_PAIRS}.get(self._how, EVERY_PAIR)
+        if isinstance(window, CountWindow):
+            ways[SLIDE_BY], ways[SIZES], ways[SIZES + 1] = window.slide, window.left, window.right
+        return ways
 
     # -- one slice -----------------------------------------------------------------------------------------------------
 
@@ -104,25 +133,33 @@ class JoinTypeOutput:
 
         See `Departures.arrive`; with ``own_clock=False`` nothing leaves before `between` is asked.
         """
-        for side, matched in self._matched.items():
-            matched.extend(self._windows[side].rows_seen)
+        self._extend()
         if self._departures is None or not own_clock:
             return Departed.of({})
         departed = self._departures.arrive(arrivals, times, first)
         # A row of a self-join probes twice: what it makes known comes behind both.
         return departed._replace(ranks=2 * departed.ranks + 1) if self._plan.config.self_join else departed
 
+    def _extend(self) -> None:
+        """Make room for the marks of all rows that have an ordinal."""
+        for side, matched in self._matched.items():
+            matched.extend(self._windows[side].rows_seen)
+
     def fused(
         self,
         pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
-        departed: Departed,
         arrivals: Arrivals,
+        times: Mapping[Side, NDArray[np.int64] | None],
+        first: Mapping[Side, int],
         counts: Mapping[Side, NDArray[np.int32]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the output rows of a whole fused push, as `woven` does.
+        """Take the rows of a whole push and its pairs, and return the output rows, as `woven` does.
 
         `counts` (n,) int32 are the pairs of each probe of a side, in arrival order.
         """
+        self._extend()
+        if self._ways is not None:
+            return self._displaced(self._ways, pairs, arrivals, first, counts)
 
         def places(slots: NDArray[np.int64]) -> NDArray[np.int64]:
             found = np.zeros(slots.size, np.int64)
@@ -131,7 +168,41 @@ class JoinTypeOutput:
                 found += before[np.searchsorted(arrivals.rank(side), slots, side="right")]
             return found
 
-        return self.woven(*pairs, departed, places)
+        left, right = self._of_pairs(*pairs)
+        # All pairs of the push are marked, so only rows without a mark are looked for.
+        matched, departures = self._matched, self._departures
+        lone = Departed.of({})
+        if departures is not None:
+            lone = departures.arrive(arrivals, times, first, lambda side, ordinals: matched[side].without(ordinals))
+        self._count(pairs[0].size, lone)
+        return self._put_between(left, right, lone, places)
+
+    def _displaced(
+        self,
+        ways: NDArray[np.int64],
+        pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        arrivals: Arrivals,
+        first: Mapping[Side, int],
+        counts: Mapping[Side, NDArray[np.int32]],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Do the same for a count window, where ordinals tell what leaves: one kernel does all of it."""
+        words, rows, window = memoryview(ways.data), pairs[0].size, self._plan.config.window
+        for number, side in enumerate(SIDES):
+            words[ORDINALS + number] = first[side]
+            if side in self.sides and isinstance(window, CountWindow):
+                begin = words[LEAVING + number] = window.first(side, first[side])
+                rows += window.first(side, first[side] + counts[side].size) - begin
+        out = self._memory.take(rows), self._memory.take(rows)
+        done = join_rows(
+            *self._views["left"].view, *self._views["right"].view, *pairs, arrivals.left_rank, arrivals.right_rank,
+            counts["left"], counts["right"], ways, *out,
+        )  # fmt: skip
+        known = self._joined
+        unmatched: dict[Side, int] = {
+            side: known.unmatched[side] + words[LONE + number] for number, side in enumerate(SIDES)
+        }
+        self._joined = Joined(known.pairs + pairs[0].size, unmatched)
+        return out[0][:done], out[1][:done]
 
     def tables(self, output: PairOutput, found: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
         """Yield the output tables of a slice within the limit.
@@ -181,17 +252,31 @@ class JoinTypeOutput:
         places_of : callable
             Returns how many of the pairs come before some of the rows that left, given their ranks.
         """
-        pairs, how = left.size, self._how
-        if how == "left_semi":
-            first = self._matched["left"].first_matches(left)
-            left, right = left[first], np.full(first.size, MISSING)
-        else:
-            for side, matched in self._matched.items():
-                matched.mark(left if side == "left" else right)
-        if how == "left_anti":
-            left = right = NO_ROWS
+        pairs = left.size
+        left, right = self._of_pairs(left, right)
         lone = self._without_match(departed)
         self._count(pairs, lone)
+        return self._put_between(left, right, lone, places_of)
+
+    def _of_pairs(
+        self, left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Mark the rows of pairs, and return which output rows follow from these alone."""
+        if self._how == "left_semi":
+            first = self._matched["left"].first_matches(left)
+            return left[first], np.full(first.size, MISSING)
+        for side, matched in self._matched.items():
+            matched.mark(left if side == "left" else right)
+        return (NO_ROWS, NO_ROWS) if self._how == "left_anti" else (left, right)
+
+    def _put_between(
+        self,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        lone: Departed,
+        places_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Put rows without a match between pairs."""
         if not lone.ordinals.size:
             return left, right
         columns = self._one_sided(lone)

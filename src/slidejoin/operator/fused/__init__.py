@@ -18,6 +18,7 @@ from slidejoin.operator.fused.common import plain
 from slidejoin.operator.fused.intervals import FusedIntervals
 from slidejoin.operator.fused.small_push import SmallPush
 from slidejoin.operator.fused.sorted_runs import FusedRuns
+from slidejoin.operator.join_type import JoinTypeOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +47,7 @@ class FusedPath:
             self._fused.append(FusedRuns(parts))
         self._accepting: SmallPush | FusedCells | FusedRuns | None = None
         self._missing = [kernel for fused in self._fused for kernel in fused.kernels]
+        self._missing += [] if parts.join_type is None else JoinTypeOutput.kernels
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:

@@ -36,7 +36,7 @@ from slidejoin.kernels.fused.work import (
     WRITE,
 )
 from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.common import FusedPush, around, arrived
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
@@ -61,13 +61,12 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.operator.window.departures import Departed
     from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.sides import Side
 
 __all__ = ["FusedCells"]
 
-NO_ROWS, NO_TIMES = np.empty(0, np.bool_), np.empty((0, 1), np.int64)
+NO_ROWS, NO_VALUES = np.empty(0, np.bool_), np.empty((0, 1), np.int64)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 
 
@@ -210,8 +209,7 @@ class FusedCells(FusedPush):
         finally:
             if helper is not None:
                 helper.end(self.work)
-        departed = self.departed(arrivals, first, times)
-        return self._written(batch.columns, arrivals, first, tables, keys, room, departed)
+        return self._written(batch.columns, arrivals, first, tables, keys, room, times)
 
     def _hold_rows(
         self,
@@ -229,7 +227,7 @@ class FusedCells(FusedPush):
                 self._hold(side, columns[side], first[side], None if own is None else int(own.max()))
                 beside = self._beside(side, own)
                 if beside is not None or table.wide:
-                    table.store(keys[side], NO_TIMES if beside is None else beside.reshape(-1, 1))
+                    table.store(keys[side], NO_VALUES if beside is None else beside.reshape(-1, 1))
             at = self.probe_sides[other(side)].at
             if table.stored is not None:
                 words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
@@ -275,12 +273,12 @@ class FusedCells(FusedPush):
         tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
         room: tuple[NDArray[np.int64], NDArray[np.int64]],
-        departed: Departed | None,
+        times: dict[Side, NDArray[np.int64]] | None,
     ) -> pa.Table:
         """Output the pairs of the kernel, or continue where it had to stop."""
         pairs = self._words[WOVEN]
         if pairs < 0:
-            return self.go_on(columns, arrivals, first, tables, keys, departed)
+            return self.go_on(columns, arrivals, first, tables, keys, times)
         for side in SIDES:
             tables[side].inserted(keys[side].size)
         self.expected = pairs
@@ -288,8 +286,8 @@ class FusedCells(FusedPush):
         if self._counting:
             marks = room[1].view(np.bool_)[: room[0].size]
             out = self._counts(room[0], columns, arrivals, marks)
-        elif departed is not None:
-            out = self.joined((room[0][:pairs], room[1][:pairs]), arrivals, departed)
+        elif self._join_type is not None:
+            out = self.joined((room[0][:pairs], room[1][:pairs]), arrivals, first, times)
         else:
             # A reference to a table keeps all its memory.
             few = 2 * pairs < room[0].size
@@ -299,12 +297,16 @@ class FusedCells(FusedPush):
         return out
 
     def joined(
-        self, pairs: tuple[NDArray[np.int64], NDArray[np.int64]], arrivals: Arrivals, departed: Departed
+        self,
+        pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        arrivals: Arrivals,
+        first: Mapping[Side, int],
+        times: Mapping[Side, NDArray[np.int64]] | None = None,
     ) -> pa.Table:
-        """Output the rows of a join that is not inner: of pairs, (n,) int64 ordinals each, and of what has left."""
+        """Output the rows of a join that is not inner: of the push's pairs, (n,) int64 ordinals, and of what leaves."""
         assert self._join_type is not None  # noqa: S101 - nothing leaves otherwise
         counts = {side: self.probe_sides[side].found.counts[: arrivals.rank(side).size] for side in SIDES}
-        left, right = self._join_type.fused(pairs, departed, arrivals, counts)
+        left, right = self._join_type.fused(pairs, arrivals, times or NO_TIMES, first, counts)
         if np.may_share_memory(left, pairs[0]) or np.may_share_memory(right, pairs[1]):
             left, right = left.copy(), right.copy()  # a reference to a table keeps all its memory
         return self._output.table(left, right)
@@ -323,7 +325,7 @@ class FusedCells(FusedPush):
         first: dict[Side, int],
         tables: dict[Side, BandCells],
         keys: dict[Side, NDArray[np.int64]],
-        departed: Departed | None,
+        times: Mapping[Side, NDArray[np.int64]] | None = None,
     ) -> pa.Table:
         """Continue where the kernel had to stop: insert remaining rows, repeat probes that had no room, output."""
         words = self._words
@@ -334,13 +336,13 @@ class FusedCells(FusedPush):
                 table.insert_places(rows, NO_ROWS, words[self.probe_sides[role].at + INSERTED])
             else:
                 table.inserted(rows.size)
-        push = arrived(columns, arrivals)
+        push = arrived(columns, arrivals, times)
         if unfinished:
             for one in self.probe_sides.values():
                 one.learn(words)
-            out = self._concatenated(self._parts.topology.probe_again(push, first), push, departed)
+            out = self._concatenated(self._parts.topology.probe_again(push, first), push, first)
         else:
-            out = self._concatenated(iter([self._found(push, first)]), push, departed)
+            out = self._concatenated(iter([self._found(push, first)]), push, first)
         if not self._counting:
             self.expected = out.num_rows
         return out

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from slidejoin.operator.output import Candidates
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.operator.window.departures import Departed
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["FusedPush", "SortValues", "around", "arrived", "beside", "interval_columns", "plain"]
+__all__ = ["NO_TIMES", "FusedPush", "SortValues", "around", "arrived", "beside", "interval_columns", "plain"]
 
 OPEN_LOW, OPEN_HIGH = -(1 << 63), (1 << 63) - 1
 
@@ -102,26 +101,23 @@ class FusedPush:
         found = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
         return together(found, parts.plan.layout.schema)
 
-    def departed(
-        self, arrivals: Arrivals, first: Mapping[Side, int], times: Mapping[Side, NDArray[np.int64]] | None = None
-    ) -> Departed | None:
-        """Return which rows leave the window with these arrivals; None of an inner join, which does not ask."""
-        return None if self._join_type is None else self._join_type.arrive(arrivals, times or NO_TIMES, first)
-
-    def _concatenated(self, found: Iterator[Candidates], push: Push, departed: Departed | None) -> pa.Table:
-        """Output matches that were found in parts, and what has `departed`."""
+    def _concatenated(self, found: Iterator[Candidates], push: Push, first: Mapping[Side, int]) -> pa.Table:
+        """Output matches that were found in parts; the ordinals of the rows are `first` and those after it."""
         if self._counting:
             tables = list(self._output.counts(map(self._output.counted, found), push.tables, push.arrivals))
-        elif self._join_type is not None and departed is not None:
+        elif self._join_type is not None:
+            departed = self._join_type.arrive(push.arrivals, push.times, first)
             tables = list(self._join_type.tables(self._output, found, departed))
         else:
             tables = [table for candidates in found for table in self._output.pairs(candidates)]
         return together(tables, self._parts.plan.layout.schema)
 
 
-def arrived(columns: Mapping[Side, BatchColumns], arrivals: Arrivals) -> Push:
+def arrived(
+    columns: Mapping[Side, BatchColumns], arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64]] | None = None
+) -> Push:
     """Return the rows in the form of the general path, for the steps that use it."""
-    return Push({side: columns[side].kept for side in SIDES}, NO_TIMES, arrivals)
+    return Push({side: columns[side].kept for side in SIDES}, dict(times or NO_TIMES), arrivals)
 
 
 def plain(parts: JoinParts) -> bool:

@@ -194,11 +194,8 @@ class SmallPush:
 
     def _joined(self, batch: PushBatch, first: dict[Side, int], pairs: int) -> pa.Table:
         """Output the rows of a join that is not inner out of so many pairs."""
-        arrivals = self._arrivals(batch)
-        departed = self._cells.departed(arrivals, first)
         ordinals = self._ordinals[0, :pairs], self._ordinals[1, :pairs]
-        assert departed is not None  # noqa: S101 - of a join that is not inner
-        return self._cells.joined(ordinals, arrivals, departed)
+        return self._cells.joined(ordinals, self._arrivals(batch), first)
 
     def _arrivals(self, batch: PushBatch) -> Arrivals:
         """Return the arrival order, in memory of the next push."""
@@ -224,9 +221,8 @@ class SmallPush:
         """Continue where the kernel had to stop, with rows that are stored already."""
         known = self._arrivals(batch)
         arrivals = replace(known, left_rank=known.left_rank.copy(), right_rank=known.right_rank.copy())
-        departed = None if self._inner else self._cells.departed(arrivals, first)
         tables = {side: table for side in SIDES if (table := cell_table(self._parts.windows[side].index)) is not None}
-        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns), departed)
+        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns))
 
 
 def _key_columns(plan: Plan, side: Side) -> dict[int, str]:

@@ -18,7 +18,7 @@ from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
 from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming
-from slidejoin.operator.fused.common import FusedPush, arrived, beside
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
@@ -181,8 +181,7 @@ class FusedRuns(FusedPush):
             if probes.total < 0 and not probes.learn(batch.columns[role].rows, most):
                 self._rests_until = self._seen() + REST * batch.rows
         push = arrived(batch.columns, arrivals)
-        departed = self.departed(arrivals, first)
-        return self._concatenated(self._parts.topology.probe_again(push, first), push, departed)
+        return self._concatenated(self._parts.topology.probe_again(push, first), push, first)
 
     def _written(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
         """Output the matches."""
@@ -203,10 +202,9 @@ class FusedRuns(FusedPush):
                 0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
             )  # fmt: skip
             start = parts.stats.since("write", start)
-            departed = self.departed(arrivals, first)
-            if self._join_type is not None and departed is not None:
+            if self._join_type is not None:
                 counts = {side: self._probes[side].counts[: batch.rows_of(side)] for side in SIDES}
-                ordinals = self._join_type.fused(ordinals, departed, arrivals, counts)
+                ordinals = self._join_type.fused(ordinals, arrivals, NO_TIMES, first, counts)
             out = self._output.table(*ordinals)
         parts.stats.since("payload", start)
         return out

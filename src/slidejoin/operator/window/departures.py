@@ -13,7 +13,7 @@ and the bucket looks for what has left itself, see `JoinOperator.unmatched`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,9 +33,16 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["CountDepartures", "Departed", "Departures", "TimeDepartures", "departures_of"]
+__all__ = ["CountDepartures", "Departed", "Departures", "TimeDepartures", "Wanted", "departures_of"]
 
 NO_ROWS = np.empty(0, np.int64)
+
+Wanted: TypeAlias = "Callable[[Side, NDArray[np.int64]], NDArray[np.int64]]"
+"""Returns the places of those ordinals of a side, (n,) int64, that are looked for."""
+
+
+def _everything(side: Side, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG001 - see `Wanted`
+    return np.arange(ordinals.size)
 
 
 class Departed(NamedTuple):
@@ -95,7 +102,11 @@ class Departures(ABC):
 
     @abstractmethod
     def arrive(
-        self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None], first: Mapping[Side, int]
+        self,
+        arrivals: Arrivals,
+        times: Mapping[Side, NDArray[np.int64] | None],
+        first: Mapping[Side, int],
+        wanted: Wanted = _everything,
     ) -> Departed:
         """Take the arrivals of the next slice and return what leaves with them, rows of this slice included.
 
@@ -107,6 +118,8 @@ class Departures(ABC):
             Event times in that order, of a time window.
         first : mapping from side to int
             The ordinal of the first row of each side.
+        wanted : callable
+            Chooses among the rows that leave; the others leave unseen. Most are not wanted where few lack a match.
         """
 
     @abstractmethod
@@ -141,12 +154,15 @@ class CountDepartures(Departures):
         arrivals: Arrivals,
         times: Mapping[Side, NDArray[np.int64] | None],  # noqa: ARG002 - of time windows
         first: Mapping[Side, int],
+        wanted: Wanted = _everything,
     ) -> Departed:
         """Return what leaves with the arrivals of a slice, see `Departures`. O(n)."""
         window, found = self._window, {}
         for side in self.sides:
             rank = arrivals.rank(self._source(side))
-            ordinals = np.arange(window.first(side, first[side]), window.first(side, first[side] + rank.size))
+            begin = window.first(side, first[side])
+            ordinals = np.arange(begin, window.first(side, first[side] + rank.size))
+            ordinals = begin + wanted(side, ordinals)
             # The last row of the block leaves the last `size` rows with this one of its side.
             last = ordinals if window.slide == 1 else (ordinals // window.slide + 1) * window.slide - 1
             found[side] = rank[last + window.size(side) - first[side]], ordinals
@@ -172,7 +188,11 @@ class TimeDepartures(Departures):
         self._rows: dict[Side, AgingRows] = {side: AgingRows() for side in self.sides}
 
     def arrive(
-        self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None], first: Mapping[Side, int]
+        self,
+        arrivals: Arrivals,
+        times: Mapping[Side, NDArray[np.int64] | None],
+        first: Mapping[Side, int],
+        wanted: Wanted = _everything,
     ) -> Departed:
         """Return what leaves with the arrivals of a slice, see `Departures`. O(n log n)."""
         found: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -185,7 +205,9 @@ class TimeDepartures(Departures):
             # The first event time that is still in the window, after each arrival.
             oldest = saturating_add(watermarks, -self._scope.length(side))
             ordinals, ages = rows.take_below(int(oldest[-1])) if oldest.size else (NO_ROWS, NO_ROWS)
-            ranks = np.searchsorted(oldest, ages, side="right")
+            kept = wanted(side, ordinals)
+            ordinals = ordinals[kept]
+            ranks = np.searchsorted(oldest, ages[kept], side="right")
             order = np.lexsort((ordinals, ranks))
             found[side] = ranks[order], ordinals[order]
         return Departed.of(found)

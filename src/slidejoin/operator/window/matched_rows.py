@@ -115,6 +115,11 @@ class MatchedRows:
         kept = np.empty(ordinals.size, np.int64)
         return kept[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, kept)]
 
+    @property
+    def view(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], int]:
+        """The marks, where those of each block begin, and the number of the first block, as kernels take them."""
+        return self._marks, self._blocks, self._first
+
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def of(self, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
