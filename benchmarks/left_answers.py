@@ -23,6 +23,8 @@ from slidejoin.bench.report import Report, millions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from slidejoin.spec.join_options import Output
+
 __all__ = ["LeftAnswersReport", "run"]
 
 SPREAD = 1 << 31
@@ -129,7 +131,7 @@ def _aggregates(window: int, push: int, pushes: int, matches: int, threads: int,
         return pa.table([pa.array(column) for column in columns], names=["x", "whole", "real"])
 
     schema = rows().schema
-    outputs = ("count", sj.Aggregate(**FUNCTIONS))
+    outputs: tuple[Output | sj.Aggregate, ...] = ("count", sj.Aggregate(**FUNCTIONS))
     joins = [
         sj.StreamJoin(
             on=f"l.x BETWEEN r.x - {width} AND r.x + {width}", window=sj.CountWindow(window), output=output,
