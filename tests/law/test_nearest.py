@@ -85,7 +85,7 @@ def test_rows_fold_whenever_right_rows_pile_up(drawn: tuple[Case, Nearest, str],
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path, "LEAST_KEPT", 0)
         patch.setattr(path, "FOLDED_FROM", 0)
-        assert_nearest(*drawn, order=order, threads=threads)
+        assert_nearest(*drawn, order=order, threads=threads, memory_limit=1 << 30)
 
 
 @pytest.mark.parametrize("folding", [False, True])
@@ -138,6 +138,35 @@ def test_however_arrivals_are_cut(drawn: tuple[Case, Nearest, str]) -> None:
         for table in join.push_iter(**push.arguments(self_join=case.self_join)):
             found += lines(table)
     assert found + lines(join.finish()) == whole
+
+
+def test_join_streams_and_a_feed_give_the_same() -> None:
+    rows = [{"k": [1, 2, 1], "v": [at, at + 1, at + 2]} for at in range(0, 40, 3)]
+    options: dict[str, Any] = {"keep": sj.Nearest("l.v", "r.v", "nearest"), "window": sj.CountWindow(4), "how": "left"}
+    join = sj.StreamJoin(on="l.k = r.k", schemas=(SCHEMA, SCHEMA), **options)
+    expected = [row for one in rows for row in join.push(one, one).to_pylist()] + join.finish().to_pylist()
+    streamed = sj.join_streams(rows, rows, on="l.k = r.k", **options)
+    assert [row for table in streamed for row in table.to_pylist()] == expected
+    found = []
+    with sj.Feed(sj.StreamJoin(on="l.k = r.k", schemas=(SCHEMA, SCHEMA), **options), capacity=1000) as feed:
+        for one in rows:
+            feed.put(one, one)
+        feed.close()
+        while (table := feed.get()) is not None:
+            found += table.to_pylist()
+    assert found == expected
+
+
+def test_a_limit_of_memory_counts_rows_that_wait() -> None:
+    join = join_of(sj.Nearest("l.v", "r.v"), sj.CountWindow(1000), memory_limit=60_000)
+
+    def fill() -> None:
+        for at in range(100):
+            join.push(left={"k": [1] * 100, "v": range(at, at + 100)}, right={"k": [1] * 100, "v": [at] * 100})
+
+    with pytest.raises(sj.MemoryLimitError, match="memory_limit is 60000 bytes"):
+        fill()
+    assert join.stats.window_bytes <= 60_000
 
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])

@@ -23,7 +23,8 @@ class Stats:
     rows_left, rows_right : int
         Rows with an ordinal: neither late nor without event time. A self-join counts its rows as left.
     pairs : int
-        Pairs produced, or counted; with every `how`, those of the inner join.
+        Pairs produced, or counted; with every `how`, those of the inner join. Of nearest matches those that were put
+        out, of aggregates those of the left rows that were put out.
     unmatched_left, unmatched_right : int
         Rows put out without a partner, of outer and anti joins.
     late_rows, null_time_rows : int

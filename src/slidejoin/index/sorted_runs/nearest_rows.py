@@ -1,4 +1,4 @@
-"""The nearest rows of a chain of sorted runs: one search in each run, and a walk from there."""
+"""The nearest rows of a chain of sorted runs: a search in each run that may hold one, and a walk from there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import numpy as np
 
 from slidejoin.index.nearest import NearestRows
 from slidejoin.index.sorted_runs.answers import order_of, runs_table
-from slidejoin.kernels.sorted_runs.nearest import BASE_VALUE, DIMENSION, DOUBLES, MASK, SHAPE, choose_nearest
+from slidejoin.kernels.sorted_runs.nearest import (
+    BASE_VALUE,
+    DIMENSION,
+    DOUBLES,
+    MASK,
+    SHAPE,
+    choose_nearest,
+    still_open,
+)
 from slidejoin.kernels.sorted_runs.ranging import find_ranges
 
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ SMALLEST_PART = 1 << 10
 def nearest_rows(asked: NearestProbes, runs: list[Run], checks: list[int], workers: Workers) -> NearestRows:
     """Return the nearest rows of probes; `checks` says which checks candidates of each run need.
 
-    Expected O(n * (runs + k)).
+    Expected O(n * (runs + k)); runs whose values are farther than what was found are passed over.
     """
     n = len(asked.probes)
     found = NearestRows(np.zeros(n, np.int64), np.empty((n, asked.k), np.int64))
@@ -37,19 +45,41 @@ def nearest_rows(asked: NearestProbes, runs: list[Run], checks: list[int], worke
         return found
     table, shape = runs_table(runs, checks), np.empty(SHAPE, np.int64)
     shape[[MASK, BASE_VALUE, DIMENSION, DOUBLES]] = asked.place
+    bounds = [run.values_within(asked.place) for run in runs]
+    turns = _nearest_first(bounds, int(np.median(asked.values)))
     order = order_of(asked.probes.lo, np.minimum(asked.split, asked.probes.hi)[:1], runs)
+    far, over = np.empty((n, asked.k), np.uint64), np.empty((n, asked.k), np.int64)
     parts = max(1, min(workers.threads, n // SMALLEST_PART))
 
     def take(part: int) -> None:
         # Neighbours by key, which read the same lines of a run.
-        own = order[n * part // parts : n * (part + 1) // parts]
-        choose_nearest(
-            table, _places(table, below, own), _places(table, above, own), own, *asked.probes.checks[:2], asked.own,
-            *asked.probes.checks[2:], asked.values, shape, found.counts, found.ordinals,
-        )  # fmt: skip
+        own = np.ascontiguousarray(order[n * part // parts : n * (part + 1) // parts])
+        room = np.empty(own.size, np.int32)
+        for r in turns:
+            line = table[r : r + 1]
+            many = still_open(
+                own, asked.values, found.counts, far, *bounds[r], below is not None, above is not None,
+                int(asked.place.doubles), room,
+            )  # fmt: skip
+            if many:
+                some = room[:many]
+                choose_nearest(
+                    line, _places(line, below, some), _places(line, above, some), some, *asked.probes.checks[:2],
+                    asked.own, *asked.probes.checks[2:], asked.values, shape, found.counts, far, over, found.ordinals,
+                )  # fmt: skip
 
     workers.run([partial(take, part) for part in range(parts)])
     return found
+
+
+def _nearest_first(bounds: list[tuple[int, int]], value: int) -> list[int]:
+    """Return in which order runs are best asked, for values near that one: nearest values first, then newest rows."""
+
+    def apart(r: int) -> tuple[int, int]:
+        lowest, highest = bounds[r]
+        return max(lowest - value, value - highest, 0), -r
+
+    return sorted(range(len(bounds)), key=apart)
 
 
 def _places(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.nearest import ValueInKey
     from slidejoin.index.reduction import Channel
     from slidejoin.index.sorted_runs.value_tree import ValueTree
 
@@ -95,8 +96,9 @@ class Run:
     """
 
     __slots__ = (
-        "_ages", "_directory", "_line", "_looked_at", "_making", "_sights", "aux", "aux_max", "aux_min",
-        "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "trees", "wide", "words",
+        "_ages", "_directory", "_line", "_looked_at", "_making", "_sights", "_values_within", "aux", "aux_max",
+        "aux_min", "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "trees", "wide",
+        "words",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +152,7 @@ class Run:
         self._looked_at = 0
         self._making = Lock()
         self._sights: Visibility | None = None
+        self._values_within: tuple[ValueInKey, int, int] | None = None
         self.trees: dict[Channel, ValueTree] = {}
         """Values of the rows that were asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
 
@@ -256,6 +259,17 @@ class Run:
     def largest(self, dimension: int) -> int:
         """Return the largest value in a dimension, -1 for the key itself; the run has a key."""
         return int(self.largest_key if dimension < 0 else self.aux_max[dimension])
+
+    def values_within(self, place: ValueInKey) -> tuple[int, int]:
+        """Return the smallest and the largest value that rows have in their keys; the run has a key."""
+        if place.dimension >= 0:
+            return int(self.aux_min[place.dimension]), int(self.aux_max[place.dimension])
+        if place.mask < 0:
+            return self.smallest, self.largest_key
+        if self._values_within is None or self._values_within[0] != place:
+            values = self.keys & place.mask
+            self._values_within = place, place.base + int(values.min()), place.base + int(values.max())
+        return self._values_within[1:]
 
     @property
     def nbytes(self) -> int:

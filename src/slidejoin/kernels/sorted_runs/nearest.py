@@ -1,7 +1,7 @@
-"""The nearest rows of sorted runs: a walk from a probe's own value outwards, in every run.
+"""The nearest rows of sorted runs: a walk from a probe's own value outwards, in one run after the other.
 
 In key order distances rise on both sides of a probe's value. So a walk ends at the first row that is farther than the
-k nearest found so far, however many rows lie in the probe's range.
+k nearest found so far, however many rows lie in the probe's range; and a run whose values are all farther needs none.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.memory import load_64
-from slidejoin.kernels.common.words import OUT_WORDS, load_key
-from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
+from slidejoin.kernels.common.words import load_key
+from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.kernels.predicate.doubles import bits_of, value_of
 from slidejoin.kernels.sorted_runs.searching import (
     AUX,
@@ -30,15 +30,14 @@ from slidejoin.kernels.sorted_runs.searching import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BASE_VALUE", "DIMENSION", "DOUBLES", "MASK", "SHAPE", "choose_nearest"]
+__all__ = ["BASE_VALUE", "DIMENSION", "DOUBLES", "MASK", "SHAPE", "choose_nearest", "still_open"]
 
 MASK, BASE_VALUE, DIMENSION, DOUBLES = range(4)
 """How a row's value follows from its key, ``base + (key & mask)``; the further dimension that holds it, -1 for the key,
 because keys lack its lowest bits; and whether values are keys of doubles."""
 SHAPE = 4
 
-ABOVE, ORDINAL = range(2)
-"""Lines of what was chosen for a probe, beside the distances."""
+OUT_U64_2D = types.Array(types.uint64, 2, "C")
 
 
 @inlined
@@ -73,43 +72,38 @@ def group_at(table: Any, r: Any, place: Any, word: Any) -> Any:  # noqa: ANN401
 
 
 @inlined
-def place_in(far: Any, best: Any, size: Any, apart: Any, above: Any, ordinal: Any) -> Any:  # noqa: ANN401
-    """Put a row among the k best, nearest first; return how many there are.
+def place_in(far: Any, over: Any, found: Any, i: Any, size: Any, apart: Any, above: Any, ordinal: Any) -> Any:  # noqa: ANN401
+    """Put a row among the k best of probe i, nearest first; return how many there are.
 
-    `far` (k,) uint64 are their distances, `best` (2, k) int64 whether they are above the probe's value, and ordinals.
+    `far` (n, k) uint64 are their distances, `over` (n, k) int64 whether they are above the probe's value, and `found`
+    (n, k) int64 their ordinals.
     """
-    k, at = far.size, size
-    while at > 0 and (
-        far[at - 1] > apart
-        or (
-            far[at - 1] == apart
-            and (best[ABOVE, at - 1] > above or (best[ABOVE, at - 1] == above and best[ORDINAL, at - 1] < ordinal))
+    k, at = far.shape[1], size
+    while at > 0:
+        last = U64(at - 1)
+        closer = apart < far[i, last] or (
+            apart == far[i, last] and (above < over[i, last] or (above == over[i, last] and ordinal > found[i, last]))
         )
-    ):
+        if not closer:
+            break
+        if at < k:
+            far[i, U64(at)], over[i, U64(at)], found[i, U64(at)] = far[i, last], over[i, last], found[i, last]
         at -= 1
-    if at == k:
-        return size
-    last = min(size, k - 1)
-    while last > at:
-        far[last] = far[last - 1]
-        best[ABOVE, last] = best[ABOVE, last - 1]
-        best[ORDINAL, last] = best[ORDINAL, last - 1]
-        last -= 1
-    far[at], best[ABOVE, at], best[ORDINAL, at] = apart, above, ordinal
+    if at < k:
+        far[i, U64(at)], over[i, U64(at)], found[i, U64(at)] = apart, above, ordinal
     return min(size + 1, k)
 
 
 @kernel(
-    I64_2D, types.int64, types.int64, types.int64, types.int64, types.int64, I64_2D, I64_2D, I64, types.int64,
-    types.int64, types.int64, types.int64, I64, OUT_WORDS, OUT_I64_2D, types.int64, returns=types.int64,
+    I64_2D, types.int64, types.int64, types.int64, types.int64, I64_2D, I64_2D, I64, types.int64, types.int64,
+    types.int64, types.int64, I64, OUT_I64, OUT_U64_2D, OUT_I64_2D, OUT_I64_2D,
 )  # fmt: skip
 def walk(
     table: NDArray[np.int64],
-    r: int,
     start: int,
     end: int,
     step: int,
-    i: int,
+    probe: int,
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
     dims: NDArray[np.int64],
@@ -118,18 +112,20 @@ def walk(
     own: int,
     value: int,
     shape: NDArray[np.int64],
+    counts: NDArray[np.int64],
     far: NDArray[np.uint64],
-    best: NDArray[np.int64],
-    size: int,
-) -> int:
-    """Walk from place `start` to before `end` by `step` (1 or -1) and choose rows; return how many are chosen then.
+    over: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> None:
+    """Walk from place `start` to before `end` of a run by `step` (1 or -1) and choose rows for a probe.
 
-    A row of run r counts if it passes the dimensions of probe i and its ordinal within the run is ``low <= o < high``
-    and not `own`. `far` and `best` have `size` rows chosen so far, see `place_in`. It ends at the first row that is
-    farther than the k-th: at once, or where keys lack bits with the rows of that key.
+    A row of the run, the only line of `table`, counts if it passes the dimensions of the probe and its ordinal within
+    the run is ``low <= o < high`` and not `own`. `counts` (n,) int64 and the three after it have the rows chosen so
+    far, see `place_in`. It ends at the first row that is farther than the k-th: at once, or where keys lack bits with
+    the rows of that key.
     """
-    k, whole = far.size, shape[DIMENSION] < 0
-    words, base, checks = table[r, WORDS_AT], table[r, BASE], table[r, CHECKS]
+    r, i, k, whole = 0, U64(probe), far.shape[1], shape[DIMENSION] < 0
+    words, base, checks, size = table[r, WORDS_AT], table[r, BASE], table[r, CHECKS], counts[i]
     place, ending, group = start, False, np.int64(0)
     while place != end:
         word = load_64(words + (place << 3))
@@ -138,7 +134,7 @@ def walk(
             break
         above = np.int64(other > value)
         apart = distance_of(value, other, shape[DOUBLES])
-        if size == k and apart > far[k - 1]:
+        if size == k and apart > far[i, U64(k - 1)]:
             if whole:
                 break
             # Behind the first key, all rows of a key are farther than those of the key before.
@@ -148,16 +144,57 @@ def walk(
             continue
         ordinal = np.int64(word & U64(0xFFFFFFFF))
         seen = low <= ordinal < high and ordinal != own
-        if seen and (
-            checks < CHECK_AUX or passes(table[r, AUX], table[r, DIMENSIONS], place, U64(i), lows, highs, dims)
-        ):
-            size = place_in(far, best, size, apart, above, base + ordinal)
+        if seen and (checks < CHECK_AUX or passes(table[r, AUX], table[r, DIMENSIONS], place, i, lows, highs, dims)):
+            size = place_in(far, over, found, i, size, apart, above, base + ordinal)
         place += step
-    return size
+    counts[i] = size
 
 
 @kernel(
-    I64_2D, I64_2D, I64_2D, I32, I64, I64, I64, I64_2D, I64_2D, I64, I64, I64, OUT_I64, OUT_I64_2D,
+    I32,
+    I64,
+    OUT_I64,
+    OUT_U64_2D,
+    types.int64,
+    types.int64,
+    types.boolean,
+    types.boolean,
+    types.int64,
+    OUT_I32,
+    returns=types.int64,
+)
+def still_open(
+    order: NDArray[np.int32],
+    values: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    far: NDArray[np.uint64],
+    lowest: int,
+    highest: int,
+    below: bool,
+    above: bool,
+    doubles: int,
+    out: NDArray[np.int32],
+) -> int:
+    """Write the probes that a run may still give a row, in their `order` (n,) int32; return how many they are.
+
+    The run's values lie within lowest…highest. A probe has no need of it if its k rows are nearer than these, or they
+    lie on a side of its value on which it looks for none (`below`, `above`). `out` (n,) int32. O(n).
+    """
+    k, many = far.shape[1], 0
+    for t in range(order.size):
+        i = U64(order[U64(t)])
+        value = values[i]
+        nearest = min(max(value, lowest), highest)
+        wanted = (below or value < highest) and (above or value >= lowest)
+        if wanted and (counts[i] < k or distance_of(value, nearest, doubles) <= far[i, U64(k - 1)]):
+            out[U64(many)] = order[U64(t)]
+            many += 1
+    return many
+
+
+@kernel(
+    I64_2D, I64_2D, I64_2D, I32, I64, I64, I64, I64_2D, I64_2D, I64, I64, I64, OUT_I64, OUT_U64_2D, OUT_I64_2D,
+    OUT_I64_2D,
 )  # fmt: skip
 def choose_nearest(
     table: NDArray[np.int64],
@@ -173,16 +210,18 @@ def choose_nearest(
     values: NDArray[np.int64],
     shape: NDArray[np.int64],
     counts: NDArray[np.int64],
+    far: NDArray[np.uint64],
+    over: NDArray[np.int64],
     found: NDArray[np.int64],
 ) -> None:
-    """Write the ordinals of the k nearest rows of each probe, nearest first.
+    """Choose among the rows of one run the k nearest of each probe, beside those that are chosen already.
 
     Parameters
     ----------
-    table : (runs, FIELDS) int64
-    below, above : (n, runs) int64
-        Places in each run of the keys up to the probe's own value, and of those above it, ``start << 32 | end``; a line
-        for each probe in the `order` (n,) int32. Either may have no line: then there are none.
+    table : (1, FIELDS) int64
+    below, above : (n, 1) int64
+        Places of the keys up to the probe's own value, and of those above it, ``start << 32 | end``; a line for each
+        probe in the `order` (n,) int32. Either may have no line: then there are none.
     seen_from, seen_to : (m,) int64
         A probe sees the ordinals ``seen_from <= o < seen_to``.
     own : (m,) int64
@@ -193,53 +232,28 @@ def choose_nearest(
         The probes' own values, as the rows' ones.
     shape : (SHAPE,) int64
         How values lie in keys, see `MASK`.
-    counts, found : (m,) int64, (m, k) int64
-        Take how many rows each probe has, and their ordinals.
+    counts, far, over, found : (m,) int64, (m, k) uint64, (m, k) int64 twice
+        How many rows each probe has, and these, see `place_in`.
 
-    At equal distance rows up to the probe's value come before others, then those with higher ordinals. Expected
-    O(runs + k) a probe; rows that it does not see, or that fail a dimension, are walked past.
+    At equal distance rows up to the probe's value come before others, then those with higher ordinals. Expected O(k) a
+    probe; rows that it does not see, or that fail a dimension, are walked past.
     """
-    k, runs = found.shape[1], table.shape[0]
-    far, best = np.empty(k, np.uint64), np.empty((2, k), np.int64)
+    base = table[0, BASE]
     for t in range(order.size):
         probe = int(order[U64(t)])
         i = U64(probe)
-        size: Any = np.int64(0)
-        for run in range(runs):
-            r = runs - 1 - run  # the newest first: the later of equal rows
-            base = table[r, BASE]
-            low, high, mine = seen_from[i] - base, seen_to[i] - base, own[i] - base
-            if below.shape[0] > 0:
-                places = below[U64(t), U64(r)]
-                start, end = places >> 32, places & 0xFFFFFFFF
-                if start < end:
-                    size = walk(
-                        table, r, end - 1, start - 1, -1, probe, lows, highs, dims, low, high, mine, values[i], shape,
-                        far, best, size,
-                    )  # fmt: skip
-            if above.shape[0] > 0:
-                places = above[U64(t), U64(r)]
-                start, end = places >> 32, places & 0xFFFFFFFF
-                if start < end:
-                    size = walk(
-                        table,
-                        r,
-                        start,
-                        end,
-                        1,
-                        probe,
-                        lows,
-                        highs,
-                        dims,
-                        low,
-                        high,
-                        mine,
-                        values[i],
-                        shape,
-                        far,
-                        best,
-                        size,
-                    )
-        counts[i] = size
-        for at in range(size):
-            found[i, U64(at)] = best[ORDINAL, at]
+        low, high, mine, value = seen_from[i] - base, seen_to[i] - base, own[i] - base, values[i]
+        if below.shape[0] > 0:
+            start, end = below[U64(t), 0] >> 32, below[U64(t), 0] & 0xFFFFFFFF
+            if start < end:
+                walk(
+                    table, end - 1, start - 1, -1, probe, lows, highs, dims, low, high, mine, value, shape, counts, far,
+                    over, found,
+                )  # fmt: skip
+        if above.shape[0] > 0:
+            start, end = above[U64(t), 0] >> 32, above[U64(t), 0] & 0xFFFFFFFF
+            if start < end:
+                walk(
+                    table, start, end, 1, probe, lows, highs, dims, low, high, mine, value, shape, counts, far, over,
+                    found,
+                )  # fmt: skip
