@@ -85,8 +85,6 @@ def changed(config: JoinSpec, changes: Mapping[str, Any]) -> JoinSpec:
     if "aliases" in changes and "select" not in changes and config.select is not None:
         given["select"] = [_renamed(item, config.aliases, changes["aliases"]) for item in config.select]
     new = make_join_spec(on=config.on, how=config.how, output=config.output, self_join=config.self_join, **given)
-    if config.topology is not None:
-        config.topology.check_join(new.order, new.output)
     if new.window != config.window:
         if config.how != "inner":
             msg = (

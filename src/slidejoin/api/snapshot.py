@@ -179,6 +179,8 @@ def load(
     except UNREADABLE as error:
         raise _unreadable(error) from error
     config = changed(saved, changes or {})
+    if config.topology is not None:
+        config.topology.check_join(config.order, config.output, config.how)
     try:
         return _load(header, tables, marks, saved, config)
     except UNREADABLE as error:
