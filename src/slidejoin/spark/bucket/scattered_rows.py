@@ -106,6 +106,10 @@ def result_schema(spec: SparkJoinSpec) -> pa.Schema:
 
 def _among(rows: pa.Table, ids: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which rows have one of these ids, (n,) bool."""
+    # Most ids are of rows that their own bucket has not sent, since it has found a partner, too.
+    own, others = (np.asarray(table.column(ROW_ID)) for table in (rows, ids))
+    known = np.append(np.sort(own), -1)
+    ids = ids.filter(pa.array(known[np.searchsorted(known[:-1], others)] == others))
     every = [np.concatenate([np.asarray(table.column(name)) for table in (rows, ids)]) for name in IDS.names]
     order = np.lexsort(every)
     changes = np.zeros(order.size, np.bool_)

@@ -143,7 +143,9 @@ def _copies(spec: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int6
 
 def _nowhere(copies: NDArray[np.int64], rows: int, count: int) -> NDArray[np.int64]:
     """Return a copy in any bucket of each row that goes nowhere because it can match nothing."""
-    nowhere = np.setdiff1d(np.arange(rows), copies // count)
+    reaches = np.zeros(rows, np.bool_)
+    reaches[parted(copies, count)[0]] = True
+    nowhere = np.flatnonzero(~reaches)
     return nowhere * count + bucket_of(mix(nowhere), count)
 
 
