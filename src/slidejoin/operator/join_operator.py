@@ -487,7 +487,8 @@ class JoinOperator:
 
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
-        window = self.windows["left"]
+        # Left rows that wait are in no index.
+        window = self.windows["left" if self.deferred is None else "right"]
         seen = self._advisor.why() or self._pair_advisor.why(window.chosen)
         text = self.plan.explain(window.chosen, seen, self.topology.explain())
         sizes = window.index.explain()

@@ -76,9 +76,10 @@ def within(tree: Any, line: Any, start: Any, end: Any, how: Any, total: Any) -> 
 
 
 @inlined
-def kept(words: Any, place: Any, low: Any, width: Any) -> Any:  # noqa: ANN401
-    """Tell whether the ordinal at a place lies in an interval."""
-    return (load_64(words + (place << 3)) & U64(0xFFFFFFFF)) - low < width
+def kept(words: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401 - uint64
+    """Tell whether the ordinal at a place lies in an interval, its end not included."""
+    row = load_64(words + (place << 3)) & U64(0xFFFFFFFF)
+    return (low <= row) & (row < high)
 
 
 @inlined
@@ -87,26 +88,26 @@ def seen(words: Any, values: Any, start: Any, end: Any, low: Any, high: Any, how
 
     Loops without branches, which become vectors.
     """
-    first, width = U64(max(low, 0)), U64(max(high - max(low, 0), 0))
+    first, last = U64(max(low, 0)), U64(max(high, 0))
     if how == SUM:
         for place in range(start, end):
-            total += load_key(values + (place << 3)) if kept(words, place, first, width) else 0
+            total += load_key(values + (place << 3)) if kept(words, place, first, last) else 0
     elif how == SMALLEST:
         for place in range(start, end):
             value = load_key(values + (place << 3))
-            total = min(total, value) if kept(words, place, first, width) else total
+            total = min(total, value) if kept(words, place, first, last) else total
     else:
         a, b, c, d = of_bits(total), 0.0, 0.0, 0.0
         place = start
         while place + LANES <= end:
             at = values + (place << 3)
-            a += of_bits(load_key(at)) if kept(words, place, first, width) else 0.0
-            b += of_bits(load_key(at + 8)) if kept(words, place + 1, first, width) else 0.0
-            c += of_bits(load_key(at + 16)) if kept(words, place + 2, first, width) else 0.0
-            d += of_bits(load_key(at + 24)) if kept(words, place + 3, first, width) else 0.0
+            a += of_bits(load_key(at)) if kept(words, place, first, last) else 0.0
+            b += of_bits(load_key(at + 8)) if kept(words, place + 1, first, last) else 0.0
+            c += of_bits(load_key(at + 16)) if kept(words, place + 2, first, last) else 0.0
+            d += of_bits(load_key(at + 24)) if kept(words, place + 3, first, last) else 0.0
             place += LANES
         while place < end:
-            a += of_bits(load_key(values + (place << 3))) if kept(words, place, first, width) else 0.0
+            a += of_bits(load_key(values + (place << 3))) if kept(words, place, first, last) else 0.0
             place += 1
         total = bits_of((a + b) + (c + d))
     return total
@@ -155,9 +156,9 @@ def reduce_ranges(
                     if checks < CHECK_AUX:
                         total = seen(words, values, start, end, low, high, how, total)
                     else:
-                        first, width = U64(max(low, 0)), U64(max(high - max(low, 0), 0))
+                        first, last = U64(max(low, 0)), U64(max(high, 0))
                         for place in range(start, end):
-                            if kept(words, place, first, width) and passes(
+                            if kept(words, place, first, last) and passes(
                                 table[r, AUX], table[r, DIMENSIONS], place, i, lows, highs, dims
                             ):
                                 total = joined(total, load_key(values + (place << 3)), how)
