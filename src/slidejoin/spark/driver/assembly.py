@@ -201,11 +201,11 @@ def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPre
     if asked == "auto" and chosen.spread == 1:
         one = choose_strategy("broadcast", bound, buckets)
         return replace(one, why=f"{chosen.why}; but how='left_semi' needs all partners of a left row in one bucket")
-    spread = f" and spread={chosen.spread}" if chosen.spread > 1 else ""
+    spread, without = (f" and spread={chosen.spread}", "leave out spread, or ") if chosen.spread > 1 else ("", "")
     msg = (
         f"how='left_semi' outputs a left row with its first partner, but with strategy={chosen.name!r}{spread} on "
-        f"{buckets} buckets several of these may find one; leave out spread, or use strategy='broadcast', which has "
-        "all partners of a left row in one bucket"
+        f"{buckets} buckets several of these may find one; {without}use strategy='broadcast', which has all "
+        "partners of a left row in one bucket"
     )
     raise SparkJoinError(msg)
 
