@@ -15,6 +15,7 @@ from slidejoin.spark.bucket.counts import sum_counts
 from slidejoin.spark.bucket.join_bucket import join_bucket
 from slidejoin.spark.bucket.scattered_rows import gathered
 from slidejoin.spark.driver import assembly
+from slidejoin.spark.driver.binding import bound_to
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.metrics.figures import Figures
 from slidejoin.spark.route.pack import pack
@@ -155,7 +156,7 @@ def wire(
     order_by, streaming = options.pop("order_by", None), options.pop("streaming", True)
     config = make_join_spec(on=on, window=window, order="none", threads=1, **options)
     frames: Any = {"left": Frame()} if config.self_join else {"left": Frame(), "right": Frame()}
-    bound = assembly.bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
+    bound = bound_to(config, frames, window, strategy, buckets=partitions, spread=spread)
     chosen = None if config.select is None else len(config.select)
     session: Any = Session(cache)
     spec = assembly.wired(bound, bucket_ids(partitions), chosen, session, streaming=streaming, order_by=order_by)

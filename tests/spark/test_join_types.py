@@ -283,10 +283,10 @@ def test_partners_that_a_filter_refuses_are_none_after_a_restart_too(tmp_path: P
 def test_semi_joins_need_all_partners_in_one_bucket(tmp_path: Path, layout: tuple[str, int, int]) -> None:
     strategy, partitions, spread = layout
     window = sj.TimeWindow("10 seconds", on="ts")
-    text = f" and spread={spread}" if spread > 1 else ""
+    text, without = (f" and spread={spread}", "leave out spread, or ") if spread > 1 else ("", "")
     message = (
         f"how='left_semi' outputs a left row with its first partner, but with strategy='{strategy}'{text} on "
-        f"{partitions} buckets several of these may find one; leave out spread, or use strategy='broadcast'"
+        f"{partitions} buckets several of these may find one; {without}use strategy='broadcast'"
     )
     with pytest.raises(SparkJoinError, match=message):
         wire(tmp_path, CASES[strategy][0], window, strategy, partitions, spread, how="left_semi")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
-__all__ = ["gathered", "known_frames", "pair_frame"]
+__all__ = ["IDS", "gathered", "known_frames", "pair_frame"]
 
 PAIRS = 0
 """Code of a block of result rows."""
@@ -61,14 +61,14 @@ def known_frames(
     result, alone : pyarrow.Table
         Rows that are at home here and have found no partner: as result rows, and as they are kept.
     elsewhere : pyarrow.Table
-        Rows that have found a partner here and are at home elsewhere.
+        The ids of rows that have found a partner here and are at home elsewhere.
     """
     rows = result
     for field in IDS:
         rows = rows.append_column(field.name, alone.column(field.name))
     schema = pa.schema([*result_schema(spec), *IDS])
     yield from _divided(spec, ALONE[role], rows, schema)
-    yield from _divided(spec, MATCHED[role], elsewhere.select(IDS.names), IDS)
+    yield from _divided(spec, MATCHED[role], elsewhere, IDS)
 
 
 def gathered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.micro_batch import marks_of
-from slidejoin.spark.bucket.scattered_rows import known_frames
+from slidejoin.spark.bucket.scattered_rows import IDS, known_frames
 from slidejoin.spark.job.join_spec import AT_HOME, ROLES, TICKS_A_MILLISECOND
 from slidejoin.spark.job.results import rows_with_time, to_frame
 from slidejoin.spark.state.blocks import FRAME
@@ -90,12 +90,14 @@ def unmatched_frames(
             chosen &= ticks >= due.since[role]
         if not chosen.any():
             continue
-        rows, known = payload.filter(pa.array(chosen)), matched[role][chosen]
-        alone = rows.filter(pa.array(~known)) if known.any() else rows
-        result = rows_with_time(spec, role, alone, _over(plan, role, ticks[chosen][~known]))
+        known = chosen & matched[role]
+        lone = chosen & ~known
+        alone = payload.filter(pa.array(lone))
+        result = rows_with_time(spec, role, alone, _over(plan, role, ticks[lone]))
         figures.unmatched += result.num_rows
         if spec.scattered:
-            yield from known_frames(spec, role, result, alone, rows.filter(pa.array(known)))
+            elsewhere = payload.select(IDS.names).filter(pa.array(known))
+            yield from known_frames(spec, role, result, alone, elsewhere)
             continue
         for part in FRAME.cut(result):
             yield to_frame(part)

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.plan.explanation import warn_without_index
-from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
-from slidejoin.predicate.expression.expr import And, Column
+from slidejoin.predicate.expression.expr import And
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.bucket.tasks import (
@@ -40,24 +37,19 @@ from slidejoin.spark.bucket.tasks import (
     pack_task,
     sum_task,
 )
-from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
-    BATCH,
     HIDDEN,
-    LEFT_ROLE,
     MATCHED,
-    NUMBERS,
     PLACE,
-    RIGHT_ROLE,
     ROW_ID,
     SparkJoinSpec,
 )
 from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
-from slidejoin.spark.job.strategies import choose_strategy
 from slidejoin.spark.job.task_columns import task_column
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
-from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
+from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -66,18 +58,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.sides import Side
-    from slidejoin.spark.job.strategies import Strategy
+    from slidejoin.spark.driver.binding import BoundJoin
     from slidejoin.spark.job.streams_spec import StreamsSpec
-    from slidejoin.spec.join_options import JoinType
     from slidejoin.spec.join_spec import JoinSpec
-    from slidejoin.spec.window import Window
 
 __all__ = [
     "CACHE_DIR",
     "ZEROS",
-    "bound_to",
     "bucketed",
     "check_columns",
     "check_names",
@@ -85,7 +73,6 @@ __all__ = [
     "pipeline",
     "quoted",
     "result_type",
-    "schema_of",
     "wired",
 ]
 
@@ -93,170 +80,8 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
 TIMERS = "None"
 TIMERS_BY_WATERMARK = "EventTime"
-APART = "__slidejoin_right"
-"""Suffix of the operator's right columns where they are not the result's: no input has such names."""
-
 ZEROS = pa.py_buffer(bytes(16))
 """A value of any type of fixed width."""
-
-
-class BoundJoin(NamedTuple):
-    """A join bound to its frames.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of each bucket, with the hidden columns that it needs; of an inner join.
-    strategy : Strategy
-        How rows are routed.
-    given : tuple of pyarrow.Schema
-        Of the left and the right frame.
-    how : str
-        The join type.
-    columns : tuple of (side, name, output name)
-        Of joins other than inner ones, the result's columns, without the match time.
-    scattered : bool
-        Whether the partners of a row that is output if it has none are found in several buckets.
-    """
-
-    plan: Plan
-    strategy: Strategy
-    given: tuple[pa.Schema, pa.Schema]
-    how: JoinType = "inner"
-    columns: tuple[tuple[Side, str, str], ...] = ()
-    scattered: bool = False
-
-
-def bound_to(
-    config: JoinSpec,
-    frames: dict[Side, DataFrame],
-    window: Window,
-    strategy: str,
-    *,
-    buckets: int,
-    spread: int = 1,
-) -> BoundJoin:
-    """Bind a join to its frames, with the hidden columns that it needs.
-
-    The event times are part of the operator's output, for the match time. A self-join gets columns for the roles of a
-    row, counts summed over several buckets get an id for each row, and rows of a count window their numbers.
-
-    Raises
-    ------
-    PredicateError
-        For a predicate, selection or names that cannot be used.
-    SparkJoinError
-        For a strategy that does not suit the predicate or the join type.
-    """
-    left, right = (schema_of(frames.get(side, frames["left"])) for side in SIDES)
-    plan = plan_join(config, left, right)
-    bound = plan.bound
-    if not plan.branches:
-        warn_without_index(config, bound)
-    chosen = choose_strategy(strategy, bound, buckets, spread)
-    helpers: list[str] = []
-    hidden: list[pa.Field[Any]] = []
-    numbers = None
-    if isinstance(window, TimeWindow):
-        helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
-    else:
-        numbers = NUMBERS
-        hidden += [pa.field(name, pa.int64()) for name in NUMBERS]
-    on = config.on
-    if config.self_join:
-        parts = on.parts if isinstance(on, And) else (on,)
-        on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
-        hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
-    if MATCHED[config.how]:
-        chosen = strategy_for(config, chosen, strategy, bound, buckets)
-        columns = plan.layout.columns
-        return _bound_for_rows(
-            replace(config, on=on), (left, right), chosen, columns, hidden, numbers, helpers, buckets
-        )
-    select = config.select
-    if select is None:
-        sides = zip(config.aliases, (left, right), strict=True)
-        select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
-    if config.output == "count" and (config.self_join or chosen.copies):
-        chosen = chosen.for_counts(self_join=config.self_join)
-        names = (AT_HOME,) if chosen.homes else (ROW_ID, AT_HOME)
-        hidden += [pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in names]
-        helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
-    select = (*select, *(name for name in helpers if name not in select))
-    schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    plan = plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers)
-    return BoundJoin(plan, chosen, (left, right))
-
-
-def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPredicate, buckets: int) -> Strategy:
-    """Return the strategy for a join type that has to know which rows match.
-
-    Raises
-    ------
-    SparkJoinError
-        If the first partner of a row could be found in several buckets, and only that one may be output.
-    """
-    chosen = chosen.for_sides(MATCHED[config.how], self_join=config.self_join)
-    if config.how != "left_semi" or chosen.whole("left", buckets):
-        return chosen
-    if asked == "auto" and chosen.spread == 1:
-        one = choose_strategy("broadcast", bound, buckets)
-        return replace(one, why=f"{chosen.why}; but how='left_semi' needs all partners of a left row in one bucket")
-    spread = f" and spread={chosen.spread}" if chosen.spread > 1 else ""
-    msg = (
-        f"how='left_semi' outputs a left row with its first partner, but with strategy={chosen.name!r}{spread} on "
-        f"{buckets} buckets several of these may find one; leave out spread, or use strategy='broadcast', which has "
-        "all partners of a left row in one bucket"
-    )
-    raise SparkJoinError(msg)
-
-
-def _bound_for_rows(
-    config: JoinSpec,
-    schemas: tuple[pa.Schema, pa.Schema],
-    chosen: Strategy,
-    columns: tuple[tuple[Side, str, str], ...],
-    hidden: list[pa.Field[Any]],
-    numbers: tuple[str, str] | None,
-    times: list[str],
-    buckets: int,
-) -> BoundJoin:
-    """Bind a join whose buckets know which rows have matched.
-
-    Buckets keep the result's columns and those that say which row a copy is of. The operator outputs of a pair the
-    places of its rows, for which a bucket keeps whether they have matched, and what else the result has of a pair.
-    """
-    how, alias = config.how, dict(zip(SIDES, config.aliases, strict=True))
-    scattered = not all(chosen.whole(side, buckets) for side in UNMATCHED[how])
-    names = [PLACE]
-    if chosen.homes or scattered:
-        names.append(AT_HOME)
-    if scattered:
-        names += [ROW_ID, BATCH]
-    hidden = [*hidden, *(pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in names)]
-    own = [f"{alias[side]}.{name}" for side in MATCHED[how] for name in names]
-    shown = [f"{alias[side]}.{name}" for side, name, _ in columns]
-    config = replace(config, how="inner", suffix=APART, select=tuple(dict.fromkeys([*shown, *times, *own])))
-    whole = (pa.schema([*schema, *hidden]) for schema in schemas)
-    kept = plan_join(config, *whole, numbers=numbers)
-    select = [] if how in ONE_SIDED else shown
-    select += [] if how == "left_anti" else times
-    select += [f"{alias[side]}.{PLACE}" for side in MATCHED[how]]
-    config = replace(config, select=tuple(dict.fromkeys(select)))
-    plan = plan_join(config, kept.kept_schema("left"), kept.kept_schema("right"), numbers=numbers, everything=True)
-    return BoundJoin(plan, chosen, schemas, how, columns, scattered)
-
-
-def schema_of(frame: DataFrame) -> pa.Schema:
-    """Return the schema of a DataFrame in Arrow's types."""
-    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
-
-
-def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - any of Spark's types
-    try:
-        return to_arrow_type(kind, timezone="UTC")
-    except Exception:  # noqa: BLE001 - whatever Spark says of a type that Arrow has not
-        return pa.null()
 
 
 def check_order(frames: dict[Side, DataFrame], order_by: str) -> None:

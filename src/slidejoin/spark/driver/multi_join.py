@@ -12,7 +12,8 @@ from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentTypeError, PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
-from slidejoin.spark.driver.assembly import ZEROS, check_columns, schema_of
+from slidejoin.spark.driver.assembly import ZEROS, check_columns
+from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
 from slidejoin.spark.driver.event_time import check_time_column, marked
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by

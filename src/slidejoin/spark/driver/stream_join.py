@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from slidejoin.arguments import shown, whole_number
-from slidejoin.spark.driver.assembly import bound_to, check_names, check_order, pipeline, result_type, wired
+from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, result_type, wired
+from slidejoin.spark.driver.binding import bound_to
 from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
