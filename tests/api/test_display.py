@@ -77,17 +77,19 @@ def test_stats_are_one_figure_a_line() -> None:
     stats = Stats(rows_left=1_048_576, pairs=3, window_bytes=2_500_000, seconds={"probe": 0.123456, "expire": 12.0})
     assert repr(stats) == str(stats)
     assert str(stats).splitlines() == [
-        "rows_left:      1,048,576",
-        "rows_right:             0",
-        "pairs:                  3",
-        "late_rows:              0",
-        "null_time_rows:         0",
-        "window_left:            0",
-        "window_right:           0",
-        "window_bytes:      2.5 MB",
+        "rows_left:       1,048,576",
+        "rows_right:              0",
+        "pairs:                   3",
+        "late_rows:               0",
+        "null_time_rows:          0",
+        "window_left:             0",
+        "window_right:            0",
+        "window_bytes:       2.5 MB",
+        "unmatched_left:          0",
+        "unmatched_right:         0",
         "seconds:",
-        "  probe             0.123",
-        "  expire             12.0",
+        "  probe              0.123",
+        "  expire              12.0",
     ]
     rows = Cells(stats._repr_html_()).rows
     assert rows[0] == ["rows_left", "1,048,576"]

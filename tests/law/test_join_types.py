@@ -55,7 +55,7 @@ def test_self_joins(how: str, case: Case, order: str, output: str, given_limits:
 
 
 @pytest.mark.parametrize("window", ["count", "time"])
-@examples(50)
+@examples(40)
 @given(data=st.data(), how=any_how, order=FAST, output=any_output, given_limits=limits, threads=st.sampled_from([1, 2]))
 def test_cells(
     window: str, data: st.DataObject, how: str, order: str, output: str, given_limits: dict[str, int], threads: int
@@ -466,6 +466,12 @@ def test_right_columns_of_a_semi_join_are_refused() -> None:
         sj.StreamJoin(
             on="l.k = r.k", window=sj.CountWindow(5), how="left_anti", select=["l.id", "r.v"], schemas=(ROWS, ROWS)
         )
+
+
+def test_punctuations_of_a_restored_join_are_refused() -> None:
+    state = named("left", sj.CountWindow(5)).snapshot()
+    with pytest.raises(sj.ArgumentError, match="got how='left'; use punctuation=False"):
+        sj.StreamJoin.restore(state, topology=SplitJoin(punctuation=True))
 
 
 def test_no_suffix_collides_in_a_semi_join() -> None:

@@ -94,7 +94,7 @@ def assert_departures(case: Case, sides: tuple[Side, ...], most: int) -> None:
 
 
 @pytest.mark.parametrize("sides", [("left",), ("right",), ("left", "right")], ids=str)
-@examples(40)
+@examples(20)
 @given(case=cases(most=24), most=st.sampled_from([1, 3, 1 << 18]), collected=st.sampled_from([1, 3, 1 << 12]))
 def test_against_the_oracle(sides: tuple[Side, ...], case: Case, most: int, collected: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +102,7 @@ def test_against_the_oracle(sides: tuple[Side, ...], case: Case, most: int, coll
         assert_departures(case, sides, most)
 
 
-@examples(40)
+@examples(20)
 @given(case=cases(most=16, self_join=True), most=st.sampled_from([1, 3, 1 << 18]))
 def test_of_a_self_join(case: Case, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -110,7 +110,7 @@ def test_of_a_self_join(case: Case, most: int) -> None:
         assert_departures(case, ("left", "right"), most)
 
 
-@examples(40)
+@examples(20)
 @given(case=cases(most=16, window="time"), data=st.data())
 def test_loaded_in_the_middle(case: Case, data: st.DataObject) -> None:
     """What has left follows from the clock: departures that are loaded go on as those that saw all rows."""

@@ -49,7 +49,7 @@ def restored(operator: JoinOperator) -> JoinOperator:
 
 
 @pytest.mark.parametrize("how", HOWS)
-@examples(30)
+@examples(15)
 @given(case=cases(most=20, window="time"), data=st.data())
 def test_against_the_oracle(how: str, case: Case, data: st.DataObject) -> None:
     plan, oracle, expected = plan_of(case, how), case.oracle(how), Lines(case, how)

@@ -46,9 +46,9 @@ def taken() -> Iterator[list[str]]:
     def watch(patch: pytest.MonkeyPatch, name: str, owner: Any) -> None:
         run = owner.run
 
-        def watched(*args: Any) -> Any:
+        def watched(*args: Any, **options: Any) -> Any:
             names.append(name)
-            return run(*args)
+            return run(*args, **options)
 
         patch.setattr(owner, "run", watched)
 

@@ -150,13 +150,17 @@ def load(
         msg = "the snapshot is of a MultiJoin; use MultiJoin.restore"
         raise StateError(msg)
     try:
-        return _load(header, parts, others)
+        loaded = _load(header, parts, others)
     except UNREADABLE as error:
         # The predicate was planned before; it can only be that it does not suit the algorithm that is asked for now.
         if isinstance(error, StateError) or (isinstance(error, PredicateError) and algorithm != "auto"):
             raise
         msg = f"the snapshot is whole but cannot be read by this version: {error}"
         raise StateError(msg) from error
+    config = loaded.config
+    if config.topology is not None:
+        config.topology.check_join(config.order, config.output, config.how)
+    return loaded
 
 
 def _load(header: dict[str, Any], parts: list[bytes], others: dict[str, Any]) -> JoinState:

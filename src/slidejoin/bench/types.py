@@ -84,12 +84,11 @@ class TypesReport(Report):
 
     options: Workload
     comparison: Comparison
-    pushes: int
     results: tuple[TypeResult, ...]
 
     def lines(self) -> Iterator[str]:
         """Return the measurements as lines of text."""
-        yield f"case {self.case}: {self.pushes} pushes of each size and join, in turns"
+        yield f"case {self.case}: the same pushes to each join, in turns"
         yield from self.options.lines(self.comparison)
         yield ""
         yield "| rows a push | join | rows/s | time, of inner | rows of output |"
@@ -130,7 +129,7 @@ def run(*, push: int | None = None, rows: int | None = None, **options: Any) -> 
         sized = Workload.of("band", **options, push=size)
         pushes = PUSHES if rows is None else -(-rows // size)
         results += _measured(sized, comparison, pushes)
-    return TypesReport(case="types", options=load, comparison=comparison, pushes=pushes, results=tuple(results))
+    return TypesReport(case="types", options=load, comparison=comparison, results=tuple(results))
 
 
 def _measured(load: Workload, comparison: Comparison, pushes: int) -> list[TypeResult]:
