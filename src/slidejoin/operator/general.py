@@ -34,11 +34,11 @@ class GeneralPath:
         )
         """Turns ordinals into output rows."""
 
-    def run(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> Generator[pa.Table]:
+    def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
         """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables.
 
-        With ``own_clock=False`` no row of a time window leaves, see `JoinOperator.unmatched`. If the generator of a
-        join that is not inner is closed early, the remaining pairs are still found: they decide what comes later.
+        If the generator of a join that is not inner is closed early, the remaining pairs are still found: they decide
+        what comes later.
         """
         parts, plan = self._parts, self._parts.plan
         found, inexact = parts.topology.run(part, first)
@@ -53,7 +53,7 @@ class GeneralPath:
         join_type = parts.join_type
         try:
             if join_type is not None:
-                departed = join_type.arrive(part.arrivals, part.times, first, part.marks, own_clock=own_clock)
+                departed = join_type.arrive(part.arrivals, part.times, first, part.marks)
                 yield from join_type.tables(output, found, departed)
                 return
             for candidates in found:
@@ -63,11 +63,11 @@ class GeneralPath:
             if isinstance(found, Generator):
                 found.close()
 
-    def insert(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> None:
+    def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: their results are no longer needed, except that they decide which rows have a match."""
         if self._parts.join_type is None:
             self._parts.topology.insert(part, first)
             return
-        tables = self.run(part, first, own_clock=own_clock)
+        tables = self.run(part, first)
         next(tables, None)
         tables.close()

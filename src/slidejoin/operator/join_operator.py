@@ -226,14 +226,14 @@ class JoinOperator:
         begin = {side: window.rows_seen for side, window in self.windows.items()}
         try:
             for part in slices:
-                with closing(self.general.run(part, self._give_ordinals_of(part), own_clock=own_clock)) as tables:
+                with closing(self.general.run(part, self._give_ordinals_of(part))) as tables:
                     for table in tables:
                         self._count(table)
                         yield table
                 self._expire_counted()
         finally:
             for part in slices:
-                self.general.insert(part, self._give_ordinals_of(part), own_clock=own_clock)
+                self.general.insert(part, self._give_ordinals_of(part))
                 self._expire_counted()
             if self.join_type is not None:
                 self._count_joined(self.join_type)
@@ -245,31 +245,11 @@ class JoinOperator:
         These are rows that have no match, if the join type outputs them, or the answers of left rows that wait.
         """
         if self.join_type is not None:
-            yield from self._put_out(self.join_type, *self.join_type.remaining())
+            rows = self.join_type.remaining()
+            self._count_joined(self.join_type)
+            yield from self._output.tables(*rows)
         if self.deferred is not None:
             yield from self.deferred.remaining()
-
-    def unmatched(self, since: Mapping[Side, int | None], until: Mapping[Side, int | None]) -> Iterator[pa.Table]:
-        """Yield the rows of a span of event times that have no match, if the join type outputs them.
-
-        This is for buckets on Spark, where the watermark stands still within a micro-batch. Call it after the rows of
-        the micro-batch were pushed with ``own_clock=False``, and before anything is expired.
-
-        Parameters
-        ----------
-        since, until : mapping from side to int or None
-            Rows with ``since <= time < until``, in ticks of the scope, or by the numbers that rows of a count window
-            carry; None for no bound. With ``scope.oldest(side, watermark)`` of the last micro-batch and of this one
-            each row comes once.
-        """
-        if self.join_type is not None:
-            yield from self._put_out(self.join_type, *self.join_type.between(since, until))
-
-    def _put_out(
-        self, join_type: JoinTypeOutput, left: NDArray[np.int64], right: NDArray[np.int64]
-    ) -> Iterator[pa.Table]:
-        self._count_joined(join_type)
-        yield from self._output.tables(left, right)
 
     @property
     def taken(self) -> tuple[int, ...]:

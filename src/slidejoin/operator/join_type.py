@@ -36,7 +36,6 @@ from slidejoin.kernels.candidates.matched import (
 )
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
 from slidejoin.operator.window.matched_rows import MatchedRows
-from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import CountWindow
@@ -127,15 +126,13 @@ class JoinTypeOutput:
         times: Mapping[Side, NDArray[np.int64] | None],
         first: Mapping[Side, int],
         marks: NDArray[np.int64] | None = None,
-        *,
-        own_clock: bool = True,
     ) -> Departed:
         """Take the rows of a slice, and return what leaves with them; the ranks are the slots behind which it is put.
 
-        See `Departures.arrive`; with ``own_clock=False`` nothing leaves before `between` is asked.
+        See `Departures.arrive`.
         """
         self._extend()
-        if self._departures is None or not own_clock:
+        if self._departures is None:
             return Departed.of({})
         departed = self._departures.arrive(arrivals, times, first, marks=marks)
         # A row of a self-join probes twice: what it makes known comes behind both.
@@ -312,30 +309,8 @@ class JoinTypeOutput:
         """Return the rows that have not left and have no match, left ones first, as ordinals of left and right rows."""
         found: dict[Side, NDArray[np.int64]] = {}
         for side in self.sides:
-            assert self._departures is not None  # noqa: S101 - a bucket on Spark asks `between`
+            assert self._departures is not None  # noqa: S101 - there are some if a side's rows are put out
             found[side] = self._departures.remaining(side, self._windows[side].rows_seen)
-        return self._unmatched(found)
-
-    def between(
-        self, since: Mapping[Side, int | None], until: Mapping[Side, int | None]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of these times, or numbers, that have no match, see `JoinOperator.unmatched`. O(rows)."""
-        scope = self._plan.scope
-        assert scope is not None  # noqa: S101 - a bucket on Spark has one
-        found: dict[Side, NDArray[np.int64]] = {}
-        for side in self.sides:
-            low, high, parts = since.get(side), until.get(side), [NO_ROWS]
-            for piece in self._windows[side].payload:
-                source: Side = "left" if self._plan.config.self_join else side
-                ticks, _ = scope.ticks(source, by_name(piece.table))
-                inside = np.ones(ticks.size, np.bool_)
-                if low is not None:
-                    inside &= ticks >= low
-                if high is not None:
-                    inside &= ticks < high
-                parts.append(piece.base + np.flatnonzero(inside))
-            found[side] = np.concatenate(parts)
-            self._matched[side].extend(self._windows[side].rows_seen)
         return self._unmatched(found)
 
     def _unmatched(self, found: Mapping[Side, NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -73,7 +73,7 @@ class DeferredPath:
 
     # -- a slice -------------------------------------------------------------------------------------------------------
 
-    def run(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> Generator[pa.Table]:  # noqa: ARG002 - as of `GeneralPath`
+    def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
         """Insert the rows of a slice with ordinals from `first` on, and yield the answers of left rows that leave."""
         self._insert(part, first)
         left, order = self._leaving(part, first)
@@ -82,7 +82,7 @@ class DeferredPath:
         finally:
             self._forget()
 
-    def insert(self, part: Push, first: dict[Side, int], *, own_clock: bool = True) -> None:  # noqa: ARG002 - see `run`
+    def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: answers of left rows that leave with them are no longer needed."""
         self._insert(part, first)
         self._leaving(part, first)

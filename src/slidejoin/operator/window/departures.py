@@ -7,7 +7,7 @@
   are `AgingRows`.
 
 A row may leave with an arrival of the slice that it came with. On Spark the watermark stands still within a micro-batch
-and the bucket looks for what has left itself, see `JoinOperator.unmatched`.
+and the bucket looks for what has left itself, see `slidejoin.spark.bucket.unmatched_rows`.
 """
 
 from __future__ import annotations
