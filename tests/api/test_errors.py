@@ -124,6 +124,7 @@ def test_what_an_error_says(call: Callable[[], object], kind: type[Exception], g
 
 def test_kinds_of_errors_that_python_has_too() -> None:
     parents = {
+        sj.AggregateOverflowError: OverflowError,
         sj.ArgumentError: ValueError,
         sj.ArgumentTypeError: (ValueError, TypeError),
         sj.ConfigError: ValueError,

@@ -65,7 +65,7 @@ def test_other_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
 def test_a_tool_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(terms, "TOOLS", {"No_Such_Module": terms_at_rest._PolarsAtRest})
     report = run_case("terms", only=("strings",), **SMALL)
-    assert 'No_Such_Module       not installed: pip install "slidejoin[bench]"' in report.text()
+    assert 'No_Such_Module          not installed: pip install "slidejoin[bench]"' in report.text()
 
 
 def test_the_report_for_people_and_for_machines():

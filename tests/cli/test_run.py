@@ -227,8 +227,8 @@ def test_explain(slidejoin: Shell, tmp_path: Path):
             "join: the left side has no event-time column 'tss'; its columns are ",
         ),
         (
-            'right = "quotes"',
-            'right = "quotes"\nhow = "left_semi"\nstrategy = "grid"\npartitions = 4',
+            'select = ["l.id", "r.cents"]',
+            'select = ["l.id"]\nhow = "left_semi"\nstrategy = "grid"\npartitions = 4',
             "join: how='left_semi' outputs a left row with its first partner, but with strategy='grid' on 4 buckets ",
         ),
     ],

@@ -112,7 +112,7 @@ def test_segments_are_attached_with_all_branches(tmp_path: Path, monkeypatch: py
 
 def test_explain_names_the_branches_in_a_bucket(tmp_path: Path) -> None:
     spec = wire(tmp_path, CASES["text or band"][0], WINDOW, "grid", self_join=True)
-    told = explain._plan_text(plan_of(spec)).splitlines()
+    told = explain._plan_text(plan_of(spec), "inner").splitlines()
     assert [line for line in told if "branch" in line] == [
         "index: one for each of 2 branches of OR; a pair that several find is put out once",
         "branch 1: l.x >= r.x - 1 AND l.x <= r.x + 1",
