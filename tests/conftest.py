@@ -104,7 +104,7 @@ STARTS_SPARK = ("SparkSession", "pytest.mark.spark")
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Keep tests that share a session of Spark on one xdist worker: starting one takes longer than most tests.
 
-    The modules of tests/spark share one, those that call the command another, others have their own. Not by marks,
+    The modules of tests/spark share two, those that call the command another, others have their own. Not by marks,
     which pytest-xdist 3.8 does not see with pytest 9.2 (pytest-xdist issue 1386). The largest groups are begun first,
     so that none is left over at the end.
     """
@@ -117,7 +117,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
         if not any(word in text for word in STARTS_SPARK):
             return None
         if path.parent.name == "spark":
-            return "session"
+            # Two halves of about the same length: a single one would end when all other tests have long been done.
+            return "first session" if path.name < "test_j" else "second session"
         return "command" if "Shell" in text else module
 
     class Grouped(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types

@@ -1,8 +1,10 @@
 """Compare this checkout with another one, turn by turn.
 
 Each checkout has a process of its own with the same data. They take turns of some pushes, in one order and then in the
-other, so that a machine whose speed drifts is as fair to both. Printed are medians, and the median of the ratios turn
-by turn: above 1 this checkout is faster. With ``--spark`` micro-batches on a local Spark follow, a whole run a turn.
+other, so that a machine whose speed drifts is as fair to both. Where memory lies makes a process up to a fifth faster
+or slower for as long as it lives, so several rounds begin with new processes. Printed are medians over the rounds: of
+the times, and of each round's median ratio, above 1 this checkout is faster; and the range of these ratios. With
+``--spark`` micro-batches on a local Spark follow, a whole run a turn.
 """
 
 from __future__ import annotations
@@ -84,22 +86,28 @@ def report(name: str, this: float, other: float, ratios: Sequence[float]) -> Non
     say(f"{name:<24} {this:>10,.0f} µs {other:>10,.0f} µs {median:>8.3f}   {min(ratios):.2f} to {max(ratios):.2f}")
 
 
-def embedded(other: Path, cases: Sequence[str], turns: int) -> None:
-    """Compare pushes of one process."""
-    ours, theirs = Version(ROOT), Version(other)
+def embedded(other: Path, cases: Sequence[str], rounds: int, turns: int) -> None:
+    """Compare pushes of one process, and then of others."""
     for case in cases:
-        seconds: list[tuple[float, float]] = []
-        for turn in range(turns + LOADING):
-            order = (ours, theirs) if turn % 2 else (theirs, ours)
-            answers = {version: version.turn(case) for version in order}
-            if answers[ours][1] != answers[theirs][1]:
-                say(f"{case}: pairs differ, {answers[ours][1]:,} here and {answers[theirs][1]:,} there")
-            if turn >= LOADING:
-                seconds.append((answers[ours][0], answers[theirs][0]))
-        this, that = (statistics.median(column) * 1e6 for column in zip(*seconds, strict=True))
-        report(case, this, that, [there / here for here, there in seconds])
+        found = [one_round(other, case, turns) for _ in range(rounds)]
+        this, that, ratios = zip(*found, strict=True)
+        report(case, statistics.median(this) * 1e6, statistics.median(that) * 1e6, ratios)
+
+
+def one_round(other: Path, case: str, turns: int) -> tuple[float, float, float]:
+    """Return the median seconds of a push of this and of the other checkout, and their median ratio turn by turn."""
+    ours, theirs, seconds = Version(ROOT), Version(other), []
+    for turn in range(turns + LOADING):
+        order = (ours, theirs) if turn % 2 else (theirs, ours)
+        answers = {version: version.turn(case) for version in order}
+        if answers[ours][1] != answers[theirs][1]:
+            say(f"{case}: pairs differ, {answers[ours][1]:,} here and {answers[theirs][1]:,} there")
+        if turn >= LOADING:
+            seconds.append((answers[ours][0], answers[theirs][0]))
     ours.close()
     theirs.close()
+    this, that = (statistics.median(column) for column in zip(*seconds, strict=True))
+    return this, that, statistics.median(there / here for here, there in seconds)
 
 
 def write_files(folder: Path, rows: int, files: int) -> None:
@@ -140,12 +148,17 @@ def main() -> None:
     """Read the command line and compare."""
     parser = argparse.ArgumentParser("python -m benchmarks.versions", description=__doc__)
     parser.add_argument("other", type=Path, help="folder of the other checkout")
-    parser.add_argument("--turns", type=int, default=15, help="turns of each case (default 15; on Spark a third)")
+    parser.add_argument("--rounds", type=int, default=7, help="times that processes begin anew (default 7)")
+    parser.add_argument(
+        "--turns", type=int, default=9, help="turns of each case in a round (default 9; on Spark a third)"
+    )
     parser.add_argument("--cases", default=",".join(CASES), help="names, separated by commas (default: all)")
     parser.add_argument("--spark", action="store_true", help="micro-batches on a local Spark, too")
     options = parser.parse_args()
     say(f"{'case':<24} {'this':>13} {'other':>13} {'other/this':>10}   range")
-    embedded(options.other.resolve(), [name for name in options.cases.split(",") if name], options.turns)
+    embedded(
+        options.other.resolve(), [name for name in options.cases.split(",") if name], options.rounds, options.turns
+    )
     if options.spark:
         on_spark(options.other.resolve(), max(options.turns // 3, 1))
 

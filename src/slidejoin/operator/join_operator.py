@@ -155,9 +155,9 @@ class JoinOperator:
             start = perf_counter()
             tables = self.codes.taken(tables)
             self.stats.since("arrive", start)
-        batch = PushBatch(tables, order_by, self._clock_now(), self.ingest)
+        batch = PushBatch(tables, order_by, self.clock if self._sizes is not None else self._clock_now(), self.ingest)
         fused = self.fused
-        if fused is not None:
+        if fused is not None and self._pair_advisor.open:
             self._choose_pair(tables, batch.rows, looked_at=True)
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)

@@ -244,7 +244,8 @@ class SideWindow:
         chunks = self.payload.chunks
         if not self.shared and chunks and chunks[0].end <= ordinal:
             self.payload.expire(ordinal)
-        self._forget_marks()
+        if self.matched is not None:  # small pushes of other joins save the call
+            self._forget_marks()
 
     def expire_below(self, oldest: int, payload_oldest: int) -> None:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
