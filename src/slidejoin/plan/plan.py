@@ -237,13 +237,6 @@ class Plan:
             return np.zeros(arrived.size, np.int64)
         return first_seen(window, stored, arrived)
 
-    def seen_at(self, stored: Side, arrived: int) -> int:
-        """Return the first stored ordinal that a probe may see after so many rows; see `seen_from`."""
-        window = self.config.window
-        if self.scope is not None or not isinstance(window, CountWindow):
-            return 0
-        return window.first(stored, arrived)
-
     @property
     def algorithm(self) -> str:
         """The index to begin with."""
