@@ -27,6 +27,7 @@ from slidejoin.index.sorted_runs.answers import (
 )
 from slidejoin.index.sorted_runs.growth import runs_growth
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
+from slidejoin.index.sorted_runs.leaving_run import LeavingRun
 from slidejoin.index.sorted_runs.levels import best_levels
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
 from slidejoin.index.sorted_runs.nearest_rows import nearest_rows
@@ -34,6 +35,7 @@ from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.index.sorted_runs.reduced_rows import parts_of, reduced_rows
+from slidejoin.index.sorted_runs.row_values import RowValues
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.spec.options import BiSort as BiSortOptions
@@ -74,6 +76,9 @@ class BiSortIndex(Index):
         """Whether the newest push stays a separate run until the next one, because ranges are wide: only its rows are
         checked one by one for being seen."""
         self._runs: list[Run] = []
+        # What aggregates read of the rows, once they have asked.
+        self._values: RowValues | None = None
+        self._leaving_runs: list[LeavingRun] = []
         self._merges = NeighbourMerges[Run](pushes=2)
         self._buffer: InsertionBuffer | None = None
         self._spare: InsertionBuffer | None = None
@@ -313,11 +318,27 @@ class BiSortIndex(Index):
         return nearest_rows(asked, *self._reached(asked.probes), workers)
 
     def reduced(self, probes: Probes, channels: Sequence[Channel], values: ValuesOf, workers: Workers) -> Reduced:
-        """Reduce by trees beside the runs, see `Index`."""
-        parts = parts_of(probes, workers)
+        """Reduce by summaries beside the runs, see `Index`."""
         # The newest rows stay apart, so that larger runs are seen as a whole.
         self.counted = self.apart = True
-        return reduced_rows(parts, [self._reached(part) for part in parts], channels, values, workers)
+        if self._values is None or self._values.channels != tuple(channels):
+            self._values = RowValues(channels)
+        runs = self.runs
+        self._values.follow(runs, values)
+        if len(probes):
+            runs = self._in_parts(runs, int(probes.seen_from[0]), int(probes.seen_from[-1]))
+        parts = parts_of(probes, workers)
+        return reduced_rows(parts, [self._reached(part, runs) for part in parts], self._values, workers)
+
+    def _in_parts(self, runs: list[Run], first: int, whole: int) -> list[Run]:
+        """Return all runs, the oldest ones in parts: every probe sees the rows from `whole` on, none those before `first`.
+
+        The rows that leave are in one run, or are the last ones of it and the first ones of the next.
+        """
+        oldest = [run if run.base < whole else None for run in runs[:LEAVING]]
+        known = {one.run: one for one in self._leaving_runs}
+        self._leaving_runs = [known.get(run) or LeavingRun(run) for run in oldest if run is not None]
+        return [part for one in self._leaving_runs for part in one.parts(first, whole)] + runs[len(self._leaving_runs):]
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.
@@ -369,15 +390,15 @@ class BiSortIndex(Index):
         """Whether rows lie too far apart in the order of arrival for positions of 32 bits."""
         return max((run.base + run.rows for run in self.runs), default=0) - self.floor >= 1 << 32
 
-    def _reached(self, probes: Probes) -> tuple[list[Run], list[int]]:
-        """Return the runs that some probe may reach, and what is checked of candidates in each."""
+    def _reached(self, probes: Probes, among: list[Run] | None = None) -> tuple[list[Run], list[int]]:
+        """Return the runs that some probe may reach, of all or `among` some, and what is checked of candidates in each."""
         runs: list[Run] = []
         checks: list[int] = []
         if len(probes):
             seen_from, seen_to = int(probes.seen_from[0]), int(probes.seen_to[-1])
             whole_from, whole_to = int(probes.seen_from[-1]), int(probes.seen_to[0])
             reach = Reach.of(probes, self.dims) if self.dims else None
-            for run in self.runs:
+            for run in self.runs if among is None else among:
                 if not run.size or run.base >= seen_to or run.base + run.rows <= seen_from:
                     continue
                 check = 0 if run.base >= whole_from and run.base + run.rows <= whole_to else CHECK_SEEN
@@ -398,7 +419,8 @@ class BiSortIndex(Index):
     @property
     def nbytes(self) -> int:
         """Bytes of all runs."""
-        return sum(run.nbytes for run in self._runs) + (0 if self._buffer is None else self._buffer.nbytes)
+        others = [one.nbytes for one in (self._buffer, self._values, *self._leaving_runs) if one is not None]
+        return sum(run.nbytes for run in self._runs) + sum(others)
 
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
         """Return by how many bytes the runs grow at most, merges included."""
@@ -408,6 +430,9 @@ class BiSortIndex(Index):
 LONGEST = (1 << 31) - 1
 """Ordinals that a run may span: a row's place in it has 32 bits. Only a row that stays for very long is that far
 off."""
+
+LEAVING = 2
+"""Runs that rows leave at once."""
 
 ENOUGH = 1 << 14
 """Rows of a window from which on it says why its sizes are what they are."""

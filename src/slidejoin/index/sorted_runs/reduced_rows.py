@@ -1,4 +1,4 @@
-"""Reductions over a chain of sorted runs: trees beside the runs, made when a run is first asked."""
+"""Reductions over a chain of sorted runs: by summaries beside the runs, made when a run is first seen as a whole."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 
 from slidejoin.index.reduction import Reduced
 from slidejoin.index.sorted_runs.answers import FoundInRuns
-from slidejoin.index.sorted_runs.value_tree import HOW, ValueTree
-from slidejoin.kernels.sorted_runs.reducing import reduce_ranges
+from slidejoin.index.sorted_runs.summaries import Summaries
+from slidejoin.kernels.sorted_runs.reducing import SUMMARY, reduce_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from slidejoin.index.probe import Probes
-    from slidejoin.index.reduction import Channel, ValuesOf
+    from slidejoin.index.sorted_runs.row_values import RowValues
     from slidejoin.index.sorted_runs.run import Run
     from slidejoin.runtime.threads import Workers
 
@@ -29,45 +27,46 @@ SMALLEST_PART = 1 << 10
 
 
 def reduced_rows(
-    parts: Sequence[Probes],
-    runs: list[tuple[list[Run], list[int]]],
-    channels: Sequence[Channel],
-    values: ValuesOf,
-    workers: Workers,
+    parts: Sequence[Probes], runs: list[tuple[list[Run], list[int]]], values: RowValues, workers: Workers
 ) -> Reduced:
     """Return the reductions of probes, given in parts, each with the runs that it reaches and their checks."""
-    for run in {id(run): run for reached, _ in runs for run in reached}.values():
-        for channel in channels:
-            if channel not in run.trees:
-                run.trees[channel] = ValueTree(values(channel, run.base + run.offsets.astype(np.int64)), channel)
+    whole = {id(run): run for reached, checks in runs for run, check in zip(reached, checks, strict=True) if not check}
+    if values.channels:
+        # The largest first, so that threads end together.
+        missing = [run for run in whole.values() if run.summaries is None or run.summaries.channels != values.channels]
+        missing.sort(key=lambda run: -run.size)
+        workers.run([partial(_summarise, run, values) for run in missing])
     found: list[Reduced | None] = [None] * len(parts)
 
     def take(number: int) -> None:
-        probes, (reached, checks) = parts[number], runs[number]
-        ranges = FoundInRuns(probes, reached, checks)
-        totals = {channel: _reduced(ranges, probes, reached, channel) for channel in channels}
-        found[number] = Reduced(ranges.counts, totals)
+        found[number] = _reduced(parts[number], *runs[number], values)
 
     workers.run([partial(take, number) for number in range(len(parts))])
-    whole = [one for one in found if one is not None]
+    answers = [one for one in found if one is not None]
     return Reduced(
-        np.concatenate([one.counts for one in whole]),
-        {channel: np.concatenate([one.totals[channel] for one in whole]) for channel in channels},
+        np.concatenate([one.counts for one in answers]),
+        {channel: np.concatenate([one.totals[channel] for one in answers]) for channel in values.channels},
     )
 
 
-def _reduced(found: FoundInRuns, probes: Probes, runs: list[Run], channel: Channel) -> NDArray[np.int64]:
-    totals = np.full(len(probes), channel.nothing)
-    if runs:
-        trees = [run.trees[channel].addresses for run in runs]
-        addresses = np.zeros((len(runs), max(map(len, trees))), np.int64)
-        for line, tree in zip(addresses, trees, strict=True):
-            line[: len(tree)] = tree
+def _summarise(run: Run, values: RowValues) -> None:
+    run.summaries = Summaries(run, values)
+
+
+def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: RowValues) -> Reduced:
+    """Return the reductions of probes that reach these runs."""
+    found, channels = FoundInRuns(probes, runs, checks), values.channels
+    totals = np.empty((len(channels), len(probes)), np.int64)
+    if channels:
+        summaries = np.zeros((len(runs), SUMMARY), np.int64)
+        for line, run, check in zip(summaries, runs, checks, strict=True):
+            if not check and run.summaries is not None:
+                line[:] = run.summaries.line
         reduce_ranges(
-            found.table, found.ranges, found.order, *probes.checks, addresses, HOW[channel.how],
-            channel.nothing, totals,
+            found.table, found.ranges, found.order, *probes.checks, summaries, values.addresses, values.first,
+            values.hows, values.nothings, totals,
         )  # fmt: skip
-    return totals
+    return Reduced(found.counts, dict(zip(channels, totals, strict=True)))
 
 
 def parts_of(probes: Probes, workers: Workers) -> list[Probes]:

@@ -11,18 +11,17 @@ from slidejoin.index.sorted_runs.visibility import Visibility
 from slidejoin.kernels.common.sorting import BITS, SMALL, settle, sort_words, sorted_order
 from slidejoin.kernels.common.words import PAD
 from slidejoin.kernels.sorted_runs.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
-from slidejoin.kernels.sorted_runs.merging import drop_words
+from slidejoin.kernels.sorted_runs.merging import drop_words, take_words
 from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from slidejoin.index.nearest import ValueInKey
-    from slidejoin.index.reduction import Channel
-    from slidejoin.index.sorted_runs.value_tree import ValueTree
+    from slidejoin.index.sorted_runs.summaries import Summaries
 
 __all__ = [
     "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",
@@ -97,7 +96,7 @@ class Run:
 
     __slots__ = (
         "_ages", "_directory", "_line", "_looked_at", "_making", "_sights", "_values_within", "aux", "aux_max",
-        "aux_min", "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "trees", "wide",
+        "aux_min", "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "summaries", "wide",
         "words",
     )  # fmt: skip
 
@@ -153,8 +152,8 @@ class Run:
         self._making = Lock()
         self._sights: Visibility | None = None
         self._values_within: tuple[ValueInKey, int, int] | None = None
-        self.trees: dict[Channel, ValueTree] = {}
-        """Values of the rows that were asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
+        self.summaries: Summaries | None = None
+        """Of the values that were asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the run as named arrays, from which `from_arrays` restores it."""
@@ -275,9 +274,9 @@ class Run:
     def nbytes(self) -> int:
         """Bytes of the arrays, without the room for others that lent memory may have."""
         wide = 0 if self.wide is None else self.wide.nbytes
-        return int(self.words.nbytes + self.directory.nbytes + self.aux.nbytes + wide + self.nbytes_of_ages) + sum(
-            tree.nbytes for tree in self.trees.values()
-        )
+        summaries = 0 if self.summaries is None else self.summaries.nbytes
+        held = self.words.nbytes + self.directory.nbytes + self.aux.nbytes + self.nbytes_of_ages
+        return int(held + wide + summaries)
 
     @property
     def nbytes_of_ages(self) -> int:
@@ -301,10 +300,27 @@ class Run:
             return self
         cut, memory = ordinal - self.base, words_pool.take(self.size + PAD)
         size = int(drop_words(self.words, self.size, np.uint64(cut), memory))
+        return self._part(ordinal, self.rows - cut, memory, size, lambda offsets: offsets >= np.uint64(cut))
+
+    def until(self, ordinal: int) -> Run:
+        """Return the run of its rows before an ordinal of it, in memory of its own."""
+        cut, memory = ordinal - self.base, words_pool.take(self.size + PAD)
+        size = int(take_words(self.words, self.size, np.uint64(cut), memory))
+        return self._part(self.base, cut, memory, size, lambda offsets: offsets < np.uint64(cut))
+
+    def _part(
+        self,
+        base: int,
+        rows: int,
+        memory: NDArray[np.uint64],
+        size: int,
+        stays: Callable[[NDArray[np.uint64]], NDArray[np.bool_]],
+    ) -> Run:
+        """Return the run of the `size` words that were taken over; `stays` tells which by all offsets."""
         origin, wide, aux = self.smallest, self.wide, self.aux
         if wide is not None or aux.shape[1]:
-            stays = (self.words[: self.size] & LOW_HALF) >= np.uint64(cut)
-            wide, aux = None if wide is None else wide[stays], aux[stays]
+            kept = stays(self.words[: self.size] & LOW_HALF)
+            wide, aux = None if wide is None else wide[kept], aux[kept]
         words = memory[:size]
         ends = (0, 0)
         if size:
@@ -319,8 +335,7 @@ class Run:
         elif size and ends[0] != origin:
             words -= np.uint64((ends[0] - origin) << 32)
         run = object.__new__(Run)
-        rows = self.rows - cut
-        run._set(ordinal, rows, size, memory, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
+        run._set(base, rows, size, memory, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
         return run
 
 

@@ -14,7 +14,7 @@ from slidejoin.kernels.sorted_runs.searching import mark_directory
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["drop_words", "merge_beside", "merge_kept", "merge_wide", "merge_words"]
+__all__ = ["drop_words", "merge_beside", "merge_kept", "merge_wide", "merge_words", "take_words"]
 
 SHORTEST = 64
 """Rows below which one chain takes all: splitting costs a binary search for each chain."""
@@ -149,6 +149,20 @@ def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArra
         kept += stays
     behind: int = kept
     return behind
+
+
+@kernel(WORDS, types.int64, types.uint64, OUT_WORDS, returns=types.int64)
+def take_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArray[np.uint64]) -> int:
+    """Take over the words of rows before the offset `cut`, in their order, and return how many these are.
+
+    words and out (size,) uint64. O(size), without a branch that depends on a word.
+    """
+    taken = 0
+    for place in range(size):
+        word = words[U64(place)]
+        out[U64(taken)] = word
+        taken += (word & U64(0xFFFFFFFF)) < cut
+    return taken
 
 
 @inlined

@@ -1,0 +1,60 @@
+"""Summaries of a run's values in key order, by which a range costs its ends, see `kernels.sorted_runs.reducing`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.sorted_runs.reducing import PLACES, SUM, fill_levels, summarise
+from slidejoin.runtime.array_pool import ArrayPool
+
+if TYPE_CHECKING:
+    from slidejoin.index.sorted_runs.row_values import RowValues
+    from slidejoin.index.sorted_runs.run import Run
+
+__all__ = ["Summaries"]
+
+records_pool = ArrayPool(np.int64, kept=8)
+
+
+class Summaries:
+    """A record for each place of a run, and a table over blocks of places. O(rows * channels).
+
+    Parameters
+    ----------
+    run : Run
+        With at least one key.
+    values : RowValues
+        Of its rows.
+
+    Attributes
+    ----------
+    channels : tuple of Channel
+    line : (SUMMARY,) tuple of int
+        Where they are, for kernels.
+    """
+
+    __slots__ = ("_levels", "_records", "channels", "line")
+
+    def __init__(self, run: Run, values: RowValues) -> None:
+        self.channels = values.channels
+        others = int((values.hows != SUM).sum())
+        blocks = -(-run.size // PLACES)
+        self._records = records_pool.take((run.size + 1) * (len(self.channels) + others))
+        levels = max((blocks - 1).bit_length(), 1) if others else 0
+        self._levels = records_pool.take(levels * blocks * others).reshape(levels, blocks * others)
+        first = self._levels[0] if others else np.empty(0, np.int64)
+        summarise(
+            address_of(run.words), run.size, run.base, values.addresses, values.first, values.hows, values.nothings,
+            self._records, first,
+        )  # fmt: skip
+        if others:
+            fill_levels(values.hows, self._levels)
+        self.line = address_of(self._records), address_of(self._levels) if others else 0, blocks
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of records and table."""
+        return self._records.nbytes + self._levels.nbytes
