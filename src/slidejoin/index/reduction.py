@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -37,8 +39,8 @@ class Channel(NamedTuple):
 class ValuesOf(Protocol):
     """Looks up the values of rows."""
 
-    def __call__(self, channel: Channel, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the values of rows in a channel, (n,) int64."""
+    def __call__(self, channels: Sequence[Channel], ordinals: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the values of consecutive rows in each channel, (n,) int64."""
         ...
 
 

@@ -40,16 +40,17 @@ class LeavingRun:
         first = max(first, self.run.base)
         if first < self._first:
             self._parts = [self.run]
-        self._first, parts = first, self._parts
+        # Halving pays only where a part stays for more than a push.
+        gone, self._first, parts = first - self._first, first, self._parts
         while parts and parts[0].base + parts[0].rows <= first:
             del parts[0]
         while parts:
             oldest = parts[0]
             end = oldest.base + oldest.rows
-            if not oldest.base < whole < end or oldest.rows <= max(LEAST, 2 * (whole - first)):
+            if not oldest.base < whole < end or oldest.rows <= max(LEAST, 2 * (whole - first), 2 * gone):
                 break
-            kept, middle = oldest.trimmed(first), (whole + end) // 2
-            parts[:1] = [kept.until(middle), kept.trimmed(middle)]
+            middle = (whole + end) // 2
+            parts[:1] = [oldest.stretch(max(first, oldest.base), middle), oldest.trimmed(middle)]
         return list(parts)
 
     @property

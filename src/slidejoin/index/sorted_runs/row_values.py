@@ -51,6 +51,7 @@ class RowValues:
         self.nothings = np.array([channel.nothing for channel in channels], np.int64)
         self.addresses, self.first = np.empty(0, np.int64), 0
         self._blocks: dict[int, NDArray[np.int64]] = {}
+        self._where: dict[int, int] = {}
         self._end = 0
 
     @property
@@ -66,33 +67,30 @@ class RowValues:
             if first < end:
                 self._look_up(first, end, values)
                 self._end = end
-        needed = {
-            number
-            for run in runs
-            for number in range(run.base >> ROWS_SHIFT, (run.base + run.rows - 1 >> ROWS_SHIFT) + 1)
-        }
+        needed: set[int] = set()
+        for run in runs:
+            needed.update(range(run.base >> ROWS_SHIFT, (run.base + run.rows - 1 >> ROWS_SHIFT) + 1))
         gone = self._blocks.keys() - needed
         for number in gone:
-            del self._blocks[number]
+            del self._blocks[number], self._where[number]
         if gone or len(self._blocks) != known:
             self._line_up()
 
     def _look_up(self, first: int, end: int, values: ValuesOf) -> None:
         """Write the values of rows first…end-1 into their blocks."""
         ordinals = np.arange(first, end)
-        columns = [values(channel, ordinals) for channel in self.channels]
+        columns = values(self.channels, ordinals)
         for number in range(first >> ROWS_SHIFT, (end - 1 >> ROWS_SHIFT) + 1):
             block = self._blocks.get(number)
             if block is None:
                 block = values_pool.take(ROWS * len(self.channels)).reshape(ROWS, len(self.channels))
-                self._blocks[number] = block
+                self._blocks[number], self._where[number] = block, address_of(block)
             begin, stop = max(first, number << ROWS_SHIFT), min(end, number + 1 << ROWS_SHIFT)
             for place, column in enumerate(columns):
                 block[begin & ROWS - 1 : (stop - 1 & ROWS - 1) + 1, place] = column[begin - first : stop - first]
 
     def _line_up(self) -> None:
         """Note where the blocks lie."""
-        self.first = min(self._blocks, default=0)
-        self.addresses = np.zeros(max(self._blocks, default=-1) + 1 - self.first, np.int64)
-        for number, block in self._blocks.items():
-            self.addresses[number - self.first] = address_of(block)
+        self.first = min(self._where, default=0)
+        self.addresses = np.zeros(max(self._where, default=-1) + 1 - self.first, np.int64)
+        self.addresses[np.array(list(self._where), np.int64) - self.first] = list(self._where.values())

@@ -302,11 +302,11 @@ class Run:
         size = int(drop_words(self.words, self.size, np.uint64(cut), memory))
         return self._part(ordinal, self.rows - cut, memory, size, lambda offsets: offsets >= np.uint64(cut))
 
-    def until(self, ordinal: int) -> Run:
-        """Return the run of its rows before an ordinal of it, in memory of its own."""
-        cut, memory = ordinal - self.base, words_pool.take(self.size + PAD)
-        size = int(take_words(self.words, self.size, np.uint64(cut), memory))
-        return self._part(self.base, cut, memory, size, lambda offsets: offsets < np.uint64(cut))
+    def stretch(self, first: int, end: int) -> Run:
+        """Return the run of its rows with ordinals first…end-1, which it spans; in memory of its own."""
+        low, high, memory = np.uint64(first - self.base), np.uint64(end - self.base), words_pool.take(self.size + PAD)
+        size = int(take_words(self.words, self.size, low, high, memory))
+        return self._part(first, end - first, memory, size, lambda offsets: (low <= offsets) & (offsets < high))
 
     def _part(
         self,

@@ -151,17 +151,18 @@ def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArra
     return behind
 
 
-@kernel(WORDS, types.int64, types.uint64, OUT_WORDS, returns=types.int64)
-def take_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArray[np.uint64]) -> int:
-    """Take over the words of rows before the offset `cut`, in their order, and return how many these are.
+@kernel(WORDS, types.int64, types.uint64, types.uint64, OUT_WORDS, returns=types.int64)
+def take_words(words: NDArray[np.uint64], size: int, low: np.uint64, high: np.uint64, out: NDArray[np.uint64]) -> int:
+    """Write those of the first `size` words whose offset is ``low <= o < high``, less `low`; return how many.
 
     words and out (size,) uint64. O(size), without a branch that depends on a word.
     """
     taken = 0
     for place in range(size):
         word = words[U64(place)]
-        out[U64(taken)] = word
-        taken += (word & U64(0xFFFFFFFF)) < cut
+        row = word & U64(0xFFFFFFFF)
+        out[U64(taken)] = word - low
+        taken += (low <= row) & (row < high)
     return taken
 
 

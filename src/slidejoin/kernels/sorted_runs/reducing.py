@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.common.memory import ask_for, load_64
+from slidejoin.kernels.common.memory import ask_for, load_64, place_of
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.kernels.predicate.doubles import bits_of, of_bits
@@ -52,6 +52,9 @@ AHEAD = 8 * PLACES
 TOGETHER = 64
 """Probes reduced together: what they read of a run is prefetched first."""
 
+START, END, ONE, TWO, LOW, HIGH, FOUND = range(7)
+"""Lines of what was found of ranges: their ends, and the addresses of two records and of two entries of the table."""
+
 ROWS_OF_BLOCK = (1 << ROWS_SHIFT) - 1
 
 
@@ -69,6 +72,22 @@ def joined(one: Any, two: Any, how: Any) -> Any:  # noqa: ANN401 - int64
 def values_of(rows: Any, first: Any, ordinal: Any, line: Any) -> Any:  # noqa: ANN401 - int64
     """Return the address of the values of a row; a line of them takes so many bytes."""
     return rows[U64((ordinal >> ROWS_SHIFT) - first)] + (ordinal & ROWS_OF_BLOCK) * line
+
+
+@inlined
+def around(
+    at: Any, place: Any, size: Any, down: Any, how: Any, nothing: Any, records: Any, into: Any, width: Any
+) -> Any:  # noqa: ANN401
+    """Write the two numbers of each place of a block, for one channel, and return the block's reduction."""
+    total: Any = nothing
+    for t in range(size):
+        records[U64(into + t * width)] = total
+        total = joined(total, load_key(at[U64(place + t)] + down), how)
+    behind: Any = nothing
+    for t in range(size - 1, -1, -1):
+        behind = joined(load_key(at[U64(place + t)] + down), behind, how)
+        records[U64(into + t * width + 1)] = behind
+    return total
 
 
 @kernel(types.int64, types.int64, types.int64, I64, types.int64, I64, I64, OUT_I64, OUT_I64)
@@ -104,33 +123,26 @@ def summarise(
             at[U64(place - begin)] = line
             ask_for(line)
         for start in range(begin, end, PLACES):
-            stop = min(start + PLACES, end)
-            slot, other = 0, (start >> SHIFT) * others
+            many, slot, other = min(PLACES, end - start), 0, (start >> SHIFT) * others
             for channel in range(channels):
-                how, down = hows[U64(channel)], channel << 3
+                how, nothing, down = hows[U64(channel)], nothings[U64(channel)], channel << 3
                 into = start * width + slot
                 if how == SUM:
                     total: Any = sums[U64(channel)]
-                    for place in range(start, stop):
-                        records[U64(into)] = total
-                        total += load_key(at[U64(place - begin)] + down)
-                        into += width
+                    for t in range(many):
+                        records[U64(into + t * width)] = total
+                        total += load_key(at[U64(start - begin + t)] + down)
                     sums[U64(channel)] = total
                     slot += 1
+                    continue
+                # The same twice, so that neither loop asks for each value how it is reduced.
+                if how == SMALLEST:
+                    whole = around(at, start - begin, many, down, SMALLEST, nothing, records, into, width)
                 else:
-                    total = nothings[U64(channel)]
-                    for place in range(start, stop):
-                        records[U64(into)] = total
-                        total = joined(total, load_key(at[U64(place - begin)] + down), how)
-                        into += width
-                    totals[U64(other)] = total
-                    total = nothings[U64(channel)]
-                    for place in range(stop - 1, start - 1, -1):
-                        into -= width
-                        total = joined(load_key(at[U64(place - begin)] + down), total, how)
-                        records[U64(into + 1)] = total
-                    slot += 2
-                    other += 1
+                    whole = around(at, start - begin, many, down, DOUBLE_SUM, nothing, records, into, width)
+                totals[U64(other)] = whole
+                slot += 2
+                other += 1
     into, other = size * width, (size >> SHIFT) * others
     for channel in range(channels):
         if hows[U64(channel)] == SUM:
@@ -186,81 +198,102 @@ def kept(words: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401 - 
     return (low <= row) & (row < high)
 
 
-@kernel(
-    I64_2D, types.int64, types.int64, I64_2D, types.int64, types.int64, I64_2D, I64, types.int64, I64, I64,
-    OUT_I64_2D, OUT_I64_2D,
-)  # fmt: skip
-def reduce_whole(  # noqa: C901, PLR0912 - one loop for each way to reduce
+@inlined
+def between(
+    found: Any, size: Any, down: Any, of_table: Any, how: Any, nothing: Any, words: Any, base: Any, rows: Any,
+    first: Any, line: Any, of_row: Any, totals: Any, channel: Any,
+) -> None:  # noqa: ANN401
+    """Add what `found` ranges have in one channel of which nothing may be subtracted, see `reduce_whole`."""
+    for t in range(size):
+        start, end = found[START, U64(t)], found[END, U64(t)]
+        total: Any = totals[channel, U64(t)]
+        if start >> SHIFT != end >> SHIFT:
+            inner = joined(
+                load_key(found[LOW, U64(t)] + of_table), load_key(found[HIGH, U64(t)] + of_table), how
+            )
+            ends = joined(load_key(found[ONE, U64(t)] + down + 8), load_key(found[TWO, U64(t)] + down), how)
+            total = joined(total, joined(ends, inner, how), how)
+        else:
+            for place in range(start, end):
+                ordinal = base + np.int64(load_64(words + (place << 3)) & U64(0xFFFFFFFF))
+                total = joined(total, load_key(values_of(rows, first, ordinal, line) + of_row), how)
+        totals[channel, U64(t)] = total
+
+
+@kernel(I64_2D, types.int64, types.int64, types.int64, I64_2D, types.int64, types.int64, I64, OUT_I64_2D)
+def aim(
     ranges: NDArray[np.int64],
     column: int,
     begin: int,
-    table: NDArray[np.int64],
-    r: int,
     size: int,
     summaries: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    first: int,
-    hows: NDArray[np.int64],
-    nothings: NDArray[np.int64],
+    r: int,
+    channels: int,
+    absent: NDArray[np.int64],
     found: NDArray[np.int64],
-    totals: NDArray[np.int64],
 ) -> None:
-    """Add to `totals` (channels, TOGETHER) int64 what lines begin…begin+size-1 have in a run that is seen as a whole.
+    """Write which records and entries of a run's table the ranges of lines begin…begin+size-1 need, and prefetch them.
 
-    `found` (4, TOGETHER) int64 is scratch: the records of both ends, and the entries of the table, 0 for none. The
-    rest as in `reduce_ranges`. O(size * channels), and up to `PLACES` values for a range within one block.
+    `absent` (others,) int64 stands for an entry of the table where there is none. `found` (FOUND, TOGETHER) int64 takes
+    both ends, the addresses of their records, and of the entries. O(size).
     """
-    channels, width, others = hows.size, 0, 0
-    for channel in range(channels):
-        width += 1 if hows[U64(channel)] == SUM else 2
-        others += hows[U64(channel)] != SUM
+    others = absent.size
+    width, nowhere = (channels + others) << 3, np.int64(place_of(absent))
     records, levels, blocks = summaries[r, RECORDS_AT], summaries[r, TABLE_AT], summaries[r, TABLE_BLOCKS]
     for t in range(size):
         both = ranges[U64(begin + t), U64(column)]
         start, end = both >> 32, both & 0xFFFFFFFF
-        one, two = records + start * (width << 3), records + end * (width << 3)
+        one, two = records + start * width, records + end * width
         ask_for(one)
         ask_for(two)
-        found[0, U64(t)], found[1, U64(t)] = one, two
-        before, behind = start >> SHIFT, end >> SHIFT
-        # No block lies between the ends of most ranges that are short.
-        found[2, U64(t)] = found[3, U64(t)] = 0
-        if others > 0 and behind - before > 1:
-            low, high = before + 1, behind - 1
-            level = highest_bit(low ^ high) if low < high else 0
-            one = levels + ((level * blocks + low) * others << 3)
-            ask_for(one)
-            found[2, U64(t)] = one
-            if low < high:
-                two = levels + ((level * blocks + high) * others << 3)
-                ask_for(two)
-                found[3, U64(t)] = two
-    slot, other = 0, 0
-    for channel in range(channels):
-        how, nothing = hows[U64(channel)], nothings[U64(channel)]
-        down, of_table = slot << 3, other << 3
+        found[START, U64(t)], found[END, U64(t)], found[ONE, U64(t)], found[TWO, U64(t)] = start, end, one, two
+        # The blocks between those of the ends; none, or a single one, is no branch either.
+        low, high = (start >> SHIFT) + 1, (end >> SHIFT) - 1
+        line = levels + (highest_bit((low ^ high) | 1) if low < high else 0) * blocks * (others << 3)
+        one, two = line + low * (others << 3), line + high * (others << 3)
+        one, two = one if low <= high else nowhere, two if low < high else nowhere
+        ask_for(one)
+        ask_for(two)
+        found[LOW, U64(t)], found[HIGH, U64(t)] = one, two
+
+
+@kernel(
+    I64_2D, types.int64, I64_2D, types.int64, I64, types.int64, I64, I64, OUT_I64_2D
+)  # fmt: skip
+def reduce_whole(
+    found: NDArray[np.int64],
+    size: int,
+    table: NDArray[np.int64],
+    r: int,
+    rows: NDArray[np.int64],
+    first: int,
+    hows: NDArray[np.int64],
+    nothings: NDArray[np.int64],
+    totals: NDArray[np.int64],
+) -> None:
+    """Add to `totals` (channels, TOGETHER) int64 what the ranges that `aim` found have in a run that is seen as a whole.
+
+    The rest as in `reduce_ranges`. O(size * channels), and up to `PLACES` values for a range within one block.
+    """
+    slot, other, line = 0, 0, hows.size << 3
+    for channel in range(hows.size):
+        how, nothing, down, of_row = hows[U64(channel)], nothings[U64(channel)], slot << 3, channel << 3
         if how == SUM:
             for t in range(size):
-                totals[U64(channel), U64(t)] += load_key(found[1, U64(t)] + down) - load_key(found[0, U64(t)] + down)
+                totals[U64(channel), U64(t)] += load_key(found[TWO, U64(t)] + down) - load_key(found[ONE, U64(t)] + down)
             slot += 1
             continue
-        for t in range(size):
-            both = ranges[U64(begin + t), U64(column)]
-            start, end = both >> 32, both & 0xFFFFFFFF
-            total: Any = nothing
-            if start >> SHIFT != end >> SHIFT:
-                total = joined(load_key(found[0, U64(t)] + down + 8), load_key(found[1, U64(t)] + down), how)
-                if found[2, U64(t)] != 0:
-                    total = joined(total, load_key(found[2, U64(t)] + of_table), how)
-                if found[3, U64(t)] != 0:
-                    total = joined(total, load_key(found[3, U64(t)] + of_table), how)
-            else:
-                words, base = table[r, WORDS_AT], table[r, BASE]
-                for place in range(start, end):
-                    ordinal = base + np.int64(load_64(words + (place << 3)) & U64(0xFFFFFFFF))
-                    at = values_of(rows, first, ordinal, channels << 3) + (channel << 3)
-                    total = joined(total, load_key(at), how)
-            totals[U64(channel), U64(t)] = joined(totals[U64(channel), U64(t)], total, how)
+        # The same twice, see `summarise`.
+        if how == SMALLEST:
+            between(
+                found, size, down, other << 3, SMALLEST, nothing, table[r, WORDS_AT], table[r, BASE], rows, first, line,
+                of_row, totals, U64(channel),
+            )  # fmt: skip
+        else:
+            between(
+                found, size, down, other << 3, DOUBLE_SUM, nothing, table[r, WORDS_AT], table[r, BASE], rows, first,
+                line, of_row, totals, U64(channel),
+            )  # fmt: skip
         slot += 2
         other += 1
 
@@ -291,19 +324,32 @@ def reduce_ranges(  # noqa: C901 - one loop over runs
     whole; `rows` and the rest as `summarise` takes them. O(k * runs * channels) a probe, plus the rows in ranges of
     runs that are not seen as a whole, or whose rows are checked one by one.
     """
-    runs, channels = table.shape[0], hows.size
-    found, part = np.empty((4, TOGETHER), np.int64), np.empty((channels, TOGETHER), np.int64)
-    for begin in range(0, order.size, TOGETHER):
-        size = min(TOGETHER, order.size - begin)
+    runs, channels, columns, n = table.shape[0], hows.size, ranges.shape[1], order.size
+    # What the next column needs is prefetched while this one is reduced.
+    found, later = np.empty((FOUND, TOGETHER), np.int64), np.empty((FOUND, TOGETHER), np.int64)
+    part, absent, others = np.empty((channels, TOGETHER), np.int64), np.empty(channels, np.int64), 0
+    for channel in range(channels):
+        if hows[U64(channel)] != SUM:
+            absent[U64(others)] = nothings[U64(channel)]
+            others += 1
+    absent = absent[:others]
+    if n > 0 and columns > 0 and table[0, CHECKS] == 0:
+        aim(ranges, 0, 0, min(TOGETHER, n), summaries, 0, channels, absent, later)
+    for begin in range(0, n, TOGETHER):
+        size = min(TOGETHER, n - begin)
         for channel in range(channels):
             part[U64(channel), :] = nothings[U64(channel)]
-        for column in range(ranges.shape[1]):
+        for column in range(columns):
             r = column % runs
+            found, later = later, found
+            last = column + 1 == columns
+            to = begin + TOGETHER if last else begin
+            many, next_column = min(TOGETHER, n - to), 0 if last else column + 1
+            if many > 0 and table[next_column % runs, CHECKS] == 0:
+                aim(ranges, next_column, to, many, summaries, next_column % runs, channels, absent, later)
             checks = table[r, CHECKS]
             if checks == 0:
-                reduce_whole(
-                    ranges, column, begin, table, r, size, summaries, rows, first, hows, nothings, found, part
-                )
+                reduce_whole(found, size, table, r, rows, first, hows, nothings, part)
                 continue
             words, base = table[r, WORDS_AT], table[r, BASE]
             for t in range(size):

@@ -13,6 +13,7 @@ from slidejoin.index.reduction import Channel
 from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, plain_values
 from slidejoin.operator.deferred.matches import probes_of
 from slidejoin.predicate.truth.floats import float_keys, from_keys
+from slidejoin.rows.arrow_buffers import by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -216,16 +217,22 @@ class AggregateSearch:
                     found[channel] = None
         return list(found)
 
-    def _values(self, channel: Channel, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the values of right rows in a channel; those that have left the window count as nothing."""
-        payload, column = self._parts.windows["right"].payload, self._columns[channel.name]
+    def _values(self, channels: Sequence[Channel], ordinals: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the values of right rows in channels; those that have left the window count as nothing."""
+        payload, columns = self._parts.windows["right"].payload, self._columns
         here = payload.holds(ordinals)
-        values = np.full(ordinals.size, channel.nothing)
-        found = payload.take([column.name], ordinals[here]).column(0)
-        chunks = (found.cast(column.kind) if pat.is_dictionary(found.type) else found).combine_chunks()
-        one: pa.Array[Any] = chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks)  # type: ignore[redundant-expr]
-        values[here] = column.values(channel, one)
-        return values
+        whole = bool(here.all())
+        names = list(dict.fromkeys(channel.name for channel in channels))
+        taken = by_name(payload.take(names, ordinals if whole else ordinals[here]))
+        held = {name: _in_one(taken[name], columns[name].kind) for name in names}
+        found = []
+        for channel in channels:
+            own = columns[channel.name].values(channel, held[channel.name])
+            if not whole:
+                known, own = own, np.full(ordinals.size, channel.nothing)
+                own[here] = known
+            found.append(own)
+        return found
 
     def _take(self, reduced: Reduced, states: Sequence[Accumulator]) -> None:
         pairs, *others = states
@@ -246,6 +253,13 @@ class AggregateSearch:
                 channel = column.extreme(largest=function.function == "max")
                 wrong = (reduced.totals[column.real] == 0) & (counts > 0) if column.nan else None
                 state.take(column.restored(channel, reduced.totals[channel], counts == 0, wrong))
+
+
+def _in_one(found: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return a column as one array of plain values of a type."""
+    chunks = (found.cast(kind) if pat.is_dictionary(found.type) else found).combine_chunks()
+    one: pa.Array[Any] = chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks)  # type: ignore[redundant-expr]
+    return one
 
 
 def _ones(some: NDArray[np.bool_]) -> NDArray[np.int64]:
