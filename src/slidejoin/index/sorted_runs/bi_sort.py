@@ -326,11 +326,11 @@ class BiSortIndex(Index):
         runs = self.runs
         self._values.follow(runs, values)
         if len(probes):
-            runs = self._in_parts(runs, int(probes.seen_from[0]), int(probes.seen_from[-1]))
+            runs = self._in_parts(runs, int(probes.seen_from[0]), int(probes.seen_from[-1]), workers)
         parts = parts_of(probes, workers)
         return reduced_rows(parts, [self._reached(part, runs) for part in parts], self._values, workers)
 
-    def _in_parts(self, runs: list[Run], first: int, whole: int) -> list[Run]:
+    def _in_parts(self, runs: list[Run], first: int, whole: int, workers: Workers) -> list[Run]:
         """Return all runs, the oldest ones in parts: every probe sees the rows from `whole` on, none those before `first`.
 
         The rows that leave are in one run, or are the last ones of it and the first ones of the next.
@@ -338,7 +338,7 @@ class BiSortIndex(Index):
         oldest = [run if run.base < whole else None for run in runs[:LEAVING]]
         known = {one.run: one for one in self._leaving_runs}
         self._leaving_runs = [known.get(run) or LeavingRun(run) for run in oldest if run is not None]
-        return [part for one in self._leaving_runs for part in one.parts(first, whole)] + runs[len(self._leaving_runs):]
+        return [part for one in self._leaving_runs for part in one.parts(first, whole, workers)] + runs[len(self._leaving_runs):]
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.

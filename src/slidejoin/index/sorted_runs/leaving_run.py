@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.run import Run
+    from slidejoin.runtime.threads import Workers
 
 __all__ = ["LeavingRun"]
 
@@ -32,7 +33,7 @@ class LeavingRun:
         self.run = run
         self._parts, self._first = [run], run.base
 
-    def parts(self, first: int, whole: int) -> list[Run]:
+    def parts(self, first: int, whole: int, workers: Workers) -> list[Run]:
         """Return the parts that rows are in from `first` on, in order of arrival; all probes see those from `whole` on.
 
         What was dropped comes back if it is asked for: rows of a self-join see the rows before them, then those behind.
@@ -49,11 +50,25 @@ class LeavingRun:
             end = oldest.base + oldest.rows
             if not oldest.base < whole < end or oldest.rows <= max(LEAST, 2 * (whole - first), 2 * gone):
                 break
-            middle = (whole + end) // 2
-            parts[:1] = [oldest.stretch(max(first, oldest.base), middle), oldest.trimmed(middle)]
+            parts[:1] = _halved(oldest, max(first, oldest.base), (whole + end) // 2, workers)
         return list(parts)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the parts."""
         return sum(part.nbytes for part in self._parts if part is not self.run)
+
+
+def _halved(run: Run, first: int, middle: int, workers: Workers) -> list[Run]:
+    """Return the rows of a run from `first` on, those before the row `middle` and those from it on."""
+    found: dict[str, Run] = {}
+
+    def older() -> None:
+        found["older"] = run.stretch(first, middle)
+
+    def newer() -> None:
+        found["newer"] = run.trimmed(middle)
+        _ = found["newer"].directory
+
+    workers.run([newer, older])
+    return [found["older"], found["newer"]]

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["F64", "FIRST_KEY", "LAST_KEY", "divided", "double_keys", "double_places", "key_of", "value_of"]
+__all__ = ["F64", "FIRST_KEY", "LAST_KEY", "divided", "double_keys", "double_places", "key_doubles", "key_of", "value_of"]
 
 LOW_BITS, WHOLE = (1 << 63) - 1, (1 << 64) - 1
 FIRST_KEY, LAST_KEY = -0x7FF0000000000001, 0x7FF0000000000000
 """Keys of the infinities."""
 
-F64 = types.Array(types.float64, 1, "C", readonly=True)
+F64, OUT_F64 = types.Array(types.float64, 1, "C", readonly=True), types.Array(types.float64, 1, "C")
 DOUBLE, WIDE = ir.DoubleType(), ir.IntType(64)
 
 
@@ -92,6 +92,13 @@ def double_keys(values: NDArray[np.float64], keys: NDArray[np.int64]) -> int:
         keys[U64(i)] = key_of(value)
         wrong += int(value != value)  # noqa: PLR0124 - what NaN is
     return wrong
+
+
+@kernel(I64, OUT_F64)
+def key_doubles(keys: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+    """Write the doubles of keys, the infinities for those beyond theirs; both (n,). O(n)."""
+    for i in range(keys.size):
+        values[U64(i)] = value_of(min(max(keys[U64(i)], FIRST_KEY), LAST_KEY))
 
 
 @kernel(I64, types.float64, types.int64, types.float64, OUT_I64)

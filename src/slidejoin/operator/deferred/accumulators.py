@@ -35,6 +35,7 @@ __all__ = [
     "PairValues",
     "Sums",
     "accumulator_of",
+    "masked",
     "plain_values",
 ]
 
@@ -131,13 +132,10 @@ def _plain(numbers: NDArray[Any]) -> pa.Array[Any]:
     return pa.Array.from_buffers(kind, numbers.size, [None, buffer_of(np.ascontiguousarray(numbers))], 0)
 
 
-def _masked(numbers: NDArray[Any], kind: pa.DataType, counts: NDArray[np.int64]) -> pa.Array[Any]:
-    """Return numbers of fixed width as values of a type, NULL where nothing was counted."""
-    empty = counts == 0
-    valid = None
-    if empty.any():
-        valid = buffer_of(np.packbits(~empty, bitorder="little"))
-    return pa.Array.from_buffers(kind, counts.size, [valid, buffer_of(np.ascontiguousarray(numbers))], -1)
+def masked(numbers: NDArray[Any], kind: pa.DataType, nothing: NDArray[np.bool_]) -> pa.Array[Any]:
+    """Return numbers of fixed width as values of a type, NULL where there is `nothing`, (n,) bool."""
+    valid = buffer_of(np.packbits(~nothing, bitorder="little")) if nothing.any() else None
+    return pa.Array.from_buffers(kind, nothing.size, [valid, buffer_of(np.ascontiguousarray(numbers))], -1)
 
 
 class Counts(Accumulator):
@@ -213,7 +211,7 @@ class Sums(Accumulator):
     def result(self) -> pa.Array[Any]:
         """Return the sums, or means."""
         totals = self.totals / np.maximum(self.counts, 1) if self._mean else self.totals
-        return _masked(totals, pa.float64(), self.counts)
+        return masked(totals, pa.float64(), self.counts == 0)
 
     def columns(self) -> dict[str, pa.Array[Any]]:
         """Return the state as columns."""
@@ -313,9 +311,9 @@ class ExactSums(Accumulator):
     def result(self) -> pa.Array[Any]:
         """Return the sums, or means."""
         if self._mean:
-            return _masked(self._means(), pa.float64(), self.counts)
+            return masked(self._means(), pa.float64(), self.counts == 0)
         words = [self.limbs[at] | self.limbs[at + 1] << LIMB for at in range(0, len(self.limbs), 2)]
-        return _masked(np.stack(words, axis=1) if len(words) > 1 else words[0], self._kind, self.counts)
+        return masked(np.stack(words, axis=1) if len(words) > 1 else words[0], self._kind, self.counts == 0)
 
     def _means(self) -> NDArray[np.float64]:
         """Return the means, each rounded once."""

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from slidejoin.index.reduction import Channel
-from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, plain_values
+from slidejoin.kernels.predicate.doubles import double_keys, key_doubles
+from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, masked, plain_values
 from slidejoin.operator.deferred.matches import probes_of
-from slidejoin.predicate.truth.floats import float_keys, from_keys
 from slidejoin.rows.arrow_buffers import by_name
 
 if TYPE_CHECKING:
@@ -81,38 +81,48 @@ class ColumnChannels:
 
     def values(self, channel: Channel, column: pa.Array[Any]) -> NDArray[np.int64]:
         """Return the values of rows in a channel, (n,) int64, and remember what they need."""
-        valid = np.ones(len(column), np.bool_) if not column.null_count else np.asarray(column.is_valid(), np.bool_)
-        self.nulls |= column.null_count > 0
+        valid = None if not column.null_count else np.asarray(column.is_valid(), np.bool_)
+        self.nulls |= valid is not None
         if channel.part == "valid":
-            return _ones(valid)
-        numbers = self._numbers(column)
-        if self.doubles:
-            wrong = np.isnan(numbers)
-            self.nan |= bool(wrong.any())
-            if channel.part == "real":
-                return _ones(valid & ~wrong)
-            if channel.how == "double_sum":
-                return np.where(valid, np.ascontiguousarray(numbers).view(np.int64), channel.nothing)
-            valid, numbers = valid & ~wrong, float_keys(numbers)
-        elif numbers.size:
+            return _ones(valid, len(column))
+        numbers, valid = self._of_doubles(channel, column, valid) if self.doubles else self._of_whole(channel, column, valid)
+        return numbers if valid is None else np.where(valid, numbers, channel.nothing)
+
+    def _of_doubles(
+        self, channel: Channel, column: pa.Array[Any], valid: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return numbers of a channel, and which of them are values; None if all are."""
+        doubles = np.asarray(_filled(column.cast(pa.float64()), 0.0))
+        keys = np.empty(doubles.size, np.int64)
+        if double_keys(doubles, keys):
+            self.nan = True
+            real = ~np.isnan(doubles)
+            if channel.how != "double_sum":
+                valid = real if valid is None else valid & real
+        if channel.part == "real":
+            return _ones(valid, doubles.size), None
+        numbers = np.ascontiguousarray(doubles).view(np.int64) if channel.how == "double_sum" else keys
+        return (~numbers if channel.part == "largest" else numbers), valid
+
+    def _of_whole(
+        self, channel: Channel, column: pa.Array[Any], valid: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return numbers of a channel, and which of them are values; None if all are."""
+        if column.type == pa.uint64() and len(column) > column.null_count and pc.max(column).as_py() > INT64.max:
+            self.refused = True
+            return np.zeros(len(column), np.int64), None
+        whole: pa.Array[Any] = column.cast(pa.int32()) if self._of_days else column
+        numbers: NDArray[np.int64] = np.asarray(_filled(whole.cast(pa.int64()), 0))
+        if numbers.size:
             # Those under NULL are 0.
             self.wide |= max(-int(numbers.min()), int(numbers.max())) >= NARROW
         if self.wide and channel == Channel(self.name, "whole", "sum", 0):
-            return np.zeros(numbers.size, np.int64)  # both halves are asked for instead, see `AggregateSearch`
+            return np.zeros(numbers.size, np.int64), None  # both halves are asked for instead, see `AggregateSearch`
         if channel.part == "largest":
             numbers = ~numbers
         elif channel.part in ("low", "high"):
             numbers = numbers & LOW if channel.part == "low" else numbers >> LIMB
-        return np.where(valid, numbers, channel.nothing)
-
-    def _numbers(self, column: pa.Array[Any]) -> NDArray[Any]:
-        if self.doubles:
-            return np.asarray(_filled(column.cast(pa.float64()), 0.0))
-        if column.type == pa.uint64() and len(column) > column.null_count and pc.max(column).as_py() > INT64.max:
-            self.refused = True
-            return np.zeros(len(column), np.int64)
-        whole: pa.Array[Any] = column.cast(pa.int32()) if self._of_days else column
-        return np.asarray(_filled(whole.cast(pa.int64()), 0))
+        return numbers, valid
 
     @property
     def _of_days(self) -> bool:
@@ -127,13 +137,16 @@ class ColumnChannels:
         NULL where there is `nothing`, NaN where only that was `wrong`.
         """
         keys = ~numbers if channel.part == "largest" else numbers
-        values: NDArray[Any] = from_keys(keys) if self.doubles else keys
+        values: NDArray[Any] = keys
+        if self.doubles:
+            values = np.empty(keys.size)
+            key_doubles(keys, values)
         if wrong is not None:
             values = np.where(wrong, np.nan, values)
-        whole: pa.Array[Any] = pa.array(values, mask=nothing)
+        whole = masked(values, pa.float64() if self.doubles else pa.int64(), nothing)
         if self._of_days:
             whole = whole.cast(pa.int32())
-        restored: pa.Array[Any] = whole.cast(self.kind)
+        restored: pa.Array[Any] = whole if whole.type == self.kind else whole.cast(self.kind)
         return restored
 
     @staticmethod
@@ -220,15 +233,16 @@ class AggregateSearch:
     def _values(self, channels: Sequence[Channel], ordinals: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the values of right rows in channels; those that have left the window count as nothing."""
         payload, columns = self._parts.windows["right"].payload, self._columns
-        here = payload.holds(ordinals)
-        whole = bool(here.all())
+        first, last = int(ordinals[0]), int(ordinals[-1])
+        whole = any(begin <= first and last < begin + rows for begin, rows in payload.stretches)
+        here = None if whole else payload.holds(ordinals)
         names = list(dict.fromkeys(channel.name for channel in channels))
-        taken = by_name(payload.take(names, ordinals if whole else ordinals[here]))
+        taken = by_name(payload.take(names, ordinals if here is None else ordinals[here]))
         held = {name: _in_one(taken[name], columns[name].kind) for name in names}
         found = []
         for channel in channels:
             own = columns[channel.name].values(channel, held[channel.name])
-            if not whole:
+            if here is not None:
                 known, own = own, np.full(ordinals.size, channel.nothing)
                 own[here] = known
             found.append(own)
@@ -262,12 +276,15 @@ def _in_one(found: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:
     return one
 
 
-def _ones(some: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return some.astype(np.int64)
+def _ones(some: NDArray[np.bool_] | None, count: int) -> NDArray[np.int64]:
+    """Return 1 for some of so many, or for all, and 0 for the others."""
+    return np.ones(count, np.int64) if some is None else some.astype(np.int64)
 
 
 def _filled(column: pa.Array[Any], value: float) -> pa.Array[Any]:
     """Return values with a number for NULL."""
+    if not column.null_count:
+        return column
     filled: pa.Array[Any] = pc.fill_null(column, pa.scalar(value, column.type))
     return filled
 

@@ -108,10 +108,12 @@ class DeferredPath:
             order = None if ascending else np.argsort(rows)
             return self._timed(rows if order is None else rows[order]), None if order is None else _inverse(order)
         since = self._waiting.take_before(int(rows[-1]) + 1) if rows.size else rows
-        if self._parts.plan.config.self_join:
-            until = first["left"] + np.searchsorted(part.arrivals.left_rank, ranks, side="right")
-        else:
-            until = first["right"] + np.searchsorted(part.arrivals.right_rank, ranks)
+        self_join = self._parts.plan.config.self_join
+        source: Side = "left" if self_join else "right"
+        # A row of a self-join sees the one that it leaves with, of two streams it sees the rows before that one.
+        seen = np.zeros(part.rows + 1, np.int64)
+        seen[part.arrivals.rank(source) + (not self_join)] = 1
+        until = first[source] + np.cumsum(seen)[ranks]
         return Intervals(rows, since, until), None
 
     def _timed(self, rows: NDArray[np.int64]) -> Intervals:
