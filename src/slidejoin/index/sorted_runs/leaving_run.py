@@ -7,6 +7,7 @@ halving, O(log) times.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,14 +62,11 @@ class LeavingRun:
 
 def _halved(run: Run, first: int, middle: int, workers: Workers) -> list[Run]:
     """Return the rows of a run from `first` on, those before the row `middle` and those from it on."""
-    found: dict[str, Run] = {}
+    found = [run, run]
 
-    def older() -> None:
-        found["older"] = run.stretch(first, middle)
+    def cut(number: int) -> None:
+        found[number] = run.trimmed(middle) if number else run.stretch(first, middle)
+        _ = found[number].line  # several threads may need it at once
 
-    def newer() -> None:
-        found["newer"] = run.trimmed(middle)
-        _ = found["newer"].directory
-
-    workers.run([newer, older])
-    return [found["older"], found["newer"]]
+    workers.run([partial(cut, 1), partial(cut, 0)])
+    return found

@@ -9,11 +9,11 @@ import numpy as np
 
 from slidejoin.index.reduction import Reduced
 from slidejoin.index.sorted_runs.answers import FoundInRuns
-from slidejoin.index.sorted_runs.summaries import Summaries
-from slidejoin.kernels.sorted_runs.reducing import SUMMARY, reduce_ranges
+from slidejoin.index.sorted_runs.summaries import Summaries, ValuesInOrder
+from slidejoin.kernels.sorted_runs.reducing import SUMMARY, VALUES_AT, reduce_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from slidejoin.index.probe import Probes
     from slidejoin.index.sorted_runs.row_values import RowValues
@@ -30,12 +30,8 @@ def reduced_rows(
     parts: Sequence[Probes], runs: list[tuple[list[Run], list[int]]], values: RowValues, workers: Workers
 ) -> Reduced:
     """Return the reductions of probes, given in parts, each with the runs that it reaches and their checks."""
-    whole = {id(run): run for reached, checks in runs for run, check in zip(reached, checks, strict=True) if not check}
     if values.channels:
-        # The largest first, so that threads end together.
-        missing = [run for run in whole.values() if run.summaries is None or run.summaries.channels != values.channels]
-        missing.sort(key=lambda run: -run.size)
-        workers.run([partial(_summarise, run, values) for run in missing])
+        _prepare(runs, values, workers)
     found: list[Reduced | None] = [None] * len(parts)
 
     def take(number: int) -> None:
@@ -49,8 +45,24 @@ def reduced_rows(
     )
 
 
+def _prepare(runs: list[tuple[list[Run], list[int]]], values: RowValues, workers: Workers) -> None:
+    """Make what the runs lack: summaries of those that some part sees as a whole, values in order of the others."""
+    tasks: dict[tuple[int, bool], tuple[int, Callable[[], None]]] = {}
+    for reached, checks in runs:
+        for run, check in zip(reached, checks, strict=True):
+            known = run.values if check else run.summaries
+            if known is None or known.channels != values.channels:
+                tasks[id(run), check != 0] = run.size, partial(_line_up if check else _summarise, run, values)
+    # The largest first, so that threads end together.
+    workers.run([task for _, task in sorted(tasks.values(), key=lambda one: -one[0])])
+
+
 def _summarise(run: Run, values: RowValues) -> None:
     run.summaries = Summaries(run, values)
+
+
+def _line_up(run: Run, values: RowValues) -> None:
+    run.values = ValuesInOrder(run, values)
 
 
 def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: RowValues) -> Reduced:
@@ -60,8 +72,10 @@ def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: RowValu
     if channels:
         summaries = np.zeros((len(runs), SUMMARY), np.int64)
         for line, run, check in zip(summaries, runs, checks, strict=True):
-            if not check and run.summaries is not None:
-                line[:] = run.summaries.line
+            if check and run.values is not None:
+                line[VALUES_AT] = run.values.address
+            elif run.summaries is not None:
+                line[:VALUES_AT] = run.summaries.line
         reduce_ranges(
             found.table, found.ranges, found.order, *probes.checks, summaries, values.addresses, values.first,
             values.hows, values.nothings, totals,

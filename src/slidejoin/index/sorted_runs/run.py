@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.nearest import ValueInKey
-    from slidejoin.index.sorted_runs.summaries import Summaries
+    from slidejoin.index.sorted_runs.summaries import Summaries, ValuesInOrder
 
 __all__ = [
     "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",
@@ -96,8 +96,8 @@ class Run:
 
     __slots__ = (
         "_ages", "_directory", "_line", "_looked_at", "_making", "_sights", "_values_within", "aux", "aux_max",
-        "aux_min", "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "summaries", "wide",
-        "words",
+        "aux_min", "base", "inexact", "largest_key", "rows", "shift", "size", "smallest", "step", "summaries",
+        "values", "wide", "words",
     )  # fmt: skip
 
     def __init__(
@@ -153,7 +153,8 @@ class Run:
         self._sights: Visibility | None = None
         self._values_within: tuple[ValueInKey, int, int] | None = None
         self.summaries: Summaries | None = None
-        """Of the values that were asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
+        self.values: ValuesInOrder | None = None
+        """What aggregates have asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the run as named arrays, from which `from_arrays` restores it."""
@@ -274,7 +275,7 @@ class Run:
     def nbytes(self) -> int:
         """Bytes of the arrays, without the room for others that lent memory may have."""
         wide = 0 if self.wide is None else self.wide.nbytes
-        summaries = 0 if self.summaries is None else self.summaries.nbytes
+        summaries = sum(one.nbytes for one in (self.summaries, self.values) if one is not None)
         held = self.words.nbytes + self.directory.nbytes + self.aux.nbytes + self.nbytes_of_ages
         return int(held + wide + summaries)
 

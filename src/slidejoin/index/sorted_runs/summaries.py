@@ -7,16 +7,47 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.kernels.common.atomics import address_of
-from slidejoin.kernels.sorted_runs.reducing import PLACES, SUM, fill_levels, summarise
+from slidejoin.kernels.sorted_runs.reducing import PLACES, SUM, fill_levels, line_up, summarise
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.row_values import RowValues
     from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["Summaries"]
+__all__ = ["Summaries", "ValuesInOrder"]
 
 records_pool = ArrayPool(np.int64, kept=8)
+
+
+class ValuesInOrder:
+    """The values of a run's rows in the order of its keys, for ranges in which each row is looked at.
+
+    Parameters
+    ----------
+    run : Run
+        With at least one key.
+    values : RowValues
+        Of its rows.
+
+    Attributes
+    ----------
+    channels : tuple of Channel
+    address : int
+        Where they are: the values of all rows of one channel after the other.
+    """
+
+    __slots__ = ("_values", "address", "channels")
+
+    def __init__(self, run: Run, values: RowValues) -> None:
+        self.channels = values.channels
+        self._values = np.empty((len(self.channels), run.size), np.int64)
+        line_up(address_of(run.words), run.size, run.base, values.addresses, values.first, self._values)
+        self.address = address_of(self._values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return self._values.nbytes
 
 
 class Summaries:
@@ -32,8 +63,8 @@ class Summaries:
     Attributes
     ----------
     channels : tuple of Channel
-    line : (SUMMARY,) tuple of int
-        Where they are, for kernels.
+    line : tuple of int
+        Where they are, for kernels: all of a line of summaries before `VALUES_AT`.
     """
 
     __slots__ = ("_levels", "_records", "channels", "line")

@@ -24,14 +24,14 @@ from slidejoin.kernels.common.memory import ask_for, load_64, place_of
 from slidejoin.kernels.common.words import load_key
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.kernels.predicate.doubles import bits_of, of_bits
-from slidejoin.kernels.sorted_runs.searching import AUX, BASE, CHECK_AUX, CHECKS, DIMENSIONS, WORDS_AT, passes
+from slidejoin.kernels.sorted_runs.searching import AUX, BASE, CHECK_AUX, CHECKS, DIMENSIONS, SIZE, WORDS_AT, passes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
     "DOUBLE_SUM", "PLACES", "RECORDS_AT", "ROWS_SHIFT", "SMALLEST", "SUM", "SUMMARY", "TABLE_AT", "TABLE_BLOCKS",
-    "fill_levels", "reduce_ranges", "summarise",
+    "VALUES_AT", "fill_levels", "line_up", "reduce_ranges", "summarise",
 ]  # fmt: skip
 
 PLACES, SHIFT = 16, 4
@@ -43,11 +43,15 @@ ROWS_SHIFT = 12
 SUM, DOUBLE_SUM, SMALLEST = range(3)
 """How two values become one: their sum, that of the doubles whose bits they are, or the smaller of them."""
 
-RECORDS_AT, TABLE_AT, TABLE_BLOCKS, SUMMARY = range(4)
-"""The summaries of a run as a line of int64: addresses of records and of the table, and the blocks of a level."""
+RECORDS_AT, TABLE_AT, TABLE_BLOCKS, VALUES_AT, SUMMARY = range(5)
+"""The summaries of a run as a line of int64: the addresses of records and of the table, the blocks of a level, and, of
+a run whose rows are looked at one by one, the address of its values in the order of its keys."""
 
 AHEAD = 8 * PLACES
 """Places whose values are prefetched together: rows of neighbouring keys lie anywhere."""
+
+LANES = 4
+"""Doubles that are added up side by side, each lane on its own."""
 
 TOGETHER = 64
 """Probes reduced together: what they read of a run is prefetched first."""
@@ -191,11 +195,53 @@ def highest_bit(number: Any) -> Any:  # noqa: ANN401 - int64
     return (bits_of(np.float64(number)) >> 52) - 1023
 
 
+@kernel(types.int64, types.int64, types.int64, I64, types.int64, OUT_I64_2D)
+def line_up(
+    words: int, size: int, base: int, rows: NDArray[np.int64], first: int, values: NDArray[np.int64]
+) -> None:
+    """Write the values of a run's rows in the order of its keys, (channels, size) int64; see `summarise`. O(size)."""
+    for place in range(size):
+        ordinal = base + np.int64(load_64(words + (place << 3)) & U64(0xFFFFFFFF))
+        line = values_of(rows, first, ordinal, values.shape[0] << 3)
+        for channel in range(values.shape[0]):
+            values[U64(channel), U64(place)] = load_key(line + (channel << 3))
+
+
 @inlined
 def kept(words: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401 - uint64
     """Tell whether the ordinal at a place lies in an interval, its end not included."""
     row = load_64(words + (place << 3)) & U64(0xFFFFFFFF)
     return (low <= row) & (row < high)
+
+
+@inlined
+def seen(words: Any, values: Any, start: Any, end: Any, first: Any, last: Any, how: Any, total: Any) -> Any:  # noqa: ANN401
+    """Reduce the values at places start…end-1 of rows whose ordinal within the run is ``first <= o < last``.
+
+    Loops without branches, which become vectors.
+    """
+    if how == SUM:
+        for place in range(start, end):
+            total += load_key(values + (place << 3)) if kept(words, place, first, last) else 0
+    elif how == SMALLEST:
+        for place in range(start, end):
+            value = load_key(values + (place << 3))
+            total = min(total, value) if kept(words, place, first, last) else total
+    else:
+        a, b, c, d = of_bits(total), 0.0, 0.0, 0.0
+        place = start
+        while place + LANES <= end:
+            at = values + (place << 3)
+            a += of_bits(load_key(at)) if kept(words, place, first, last) else 0.0
+            b += of_bits(load_key(at + 8)) if kept(words, place + 1, first, last) else 0.0
+            c += of_bits(load_key(at + 16)) if kept(words, place + 2, first, last) else 0.0
+            d += of_bits(load_key(at + 24)) if kept(words, place + 3, first, last) else 0.0
+            place += LANES
+        while place < end:
+            a += of_bits(load_key(values + (place << 3))) if kept(words, place, first, last) else 0.0
+            place += 1
+        total = bits_of((a + b) + (c + d))
+    return total
 
 
 @inlined
@@ -320,8 +366,8 @@ def reduce_ranges(  # noqa: C901 - one loop over runs
     """Write the reductions of the values of all rows that each probe has in its ranges; totals (channels, n) int64.
 
     `table` (runs, FIELDS), `ranges` (n, k * runs) and `order` (n,) are as `ranging.find_ranges` has them, the arrays
-    after it as `ranging.count_matches`. `summaries` (runs, SUMMARY) int64 are those of the runs that are seen as a
-    whole; `rows` and the rest as `summarise` takes them. O(k * runs * channels) a probe, plus the rows in ranges of
+    after it as `ranging.count_matches`. `summaries` (runs, SUMMARY) int64 are those of the runs, of what
+    each is needed for; `rows` and the rest as `summarise` takes them. O(k * runs * channels) a probe, plus the rows in ranges of
     runs that are not seen as a whole, or whose rows are checked one by one.
     """
     runs, channels, columns, n = table.shape[0], hows.size, ranges.shape[1], order.size
@@ -351,20 +397,26 @@ def reduce_ranges(  # noqa: C901 - one loop over runs
             if checks == 0:
                 reduce_whole(found, size, table, r, rows, first, hows, nothings, part)
                 continue
-            words, base = table[r, WORDS_AT], table[r, BASE]
+            words, base, line = table[r, WORDS_AT], table[r, BASE], table[r, SIZE] << 3
             for t in range(size):
                 i = U64(order[U64(begin + t)])
                 both = ranges[U64(begin + t), U64(column)]
+                start, end = both >> 32, both & 0xFFFFFFFF
                 low, high = U64(max(seen_from[i] - base, 0)), U64(max(seen_to[i] - base, 0))
-                for place in range(both >> 32, both & 0xFFFFFFFF):
-                    if kept(words, place, low, high) and (
-                        checks < CHECK_AUX or passes(table[r, AUX], table[r, DIMENSIONS], place, i, lows, highs, dims)
-                    ):
-                        ordinal = base + np.int64(load_64(words + (place << 3)) & U64(0xFFFFFFFF))
-                        at = values_of(rows, first, ordinal, channels << 3)
-                        for channel in range(channels):
-                            value = load_key(at + (channel << 3))
-                            part[U64(channel), U64(t)] = joined(part[U64(channel), U64(t)], value, hows[U64(channel)])
+                if checks >= CHECK_AUX:
+                    for place in range(start, end):
+                        if kept(words, place, low, high) and passes(
+                            table[r, AUX], table[r, DIMENSIONS], place, i, lows, highs, dims
+                        ):
+                            for channel in range(channels):
+                                value = load_key(summaries[r, VALUES_AT] + channel * line + (place << 3))
+                                part[U64(channel), U64(t)] = joined(
+                                    part[U64(channel), U64(t)], value, hows[U64(channel)]
+                                )
+                    continue
+                for channel in range(channels):
+                    at, how, total = summaries[r, VALUES_AT] + channel * line, hows[U64(channel)], part[U64(channel), U64(t)]
+                    part[U64(channel), U64(t)] = seen(words, at, start, end, low, high, how, total)
         for t in range(size):
             i = U64(order[U64(begin + t)])
             for channel in range(channels):
