@@ -331,14 +331,16 @@ class BiSortIndex(Index):
         return reduced_rows(parts, [self._reached(part, runs) for part in parts], self._values, workers)
 
     def _in_parts(self, runs: list[Run], first: int, whole: int, workers: Workers) -> list[Run]:
-        """Return all runs, the oldest ones in parts: every probe sees the rows from `whole` on, none those before `first`.
+        """Return all runs, the oldest in parts: each probe sees the rows from `whole` on, none those before `first`.
 
         The rows that leave are in one run, or are the last ones of it and the first ones of the next.
         """
         oldest = [run if run.base < whole else None for run in runs[:LEAVING]]
         known = {one.run: one for one in self._leaving_runs}
         self._leaving_runs = [known.get(run) or LeavingRun(run) for run in oldest if run is not None]
-        return [part for one in self._leaving_runs for part in one.parts(first, whole, workers)] + runs[len(self._leaving_runs):]
+        return [part for one in self._leaving_runs for part in one.parts(first, whole, workers)] + runs[
+            len(self._leaving_runs) :
+        ]
 
     def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.
@@ -391,7 +393,7 @@ class BiSortIndex(Index):
         return max((run.base + run.rows for run in self.runs), default=0) - self.floor >= 1 << 32
 
     def _reached(self, probes: Probes, among: list[Run] | None = None) -> tuple[list[Run], list[int]]:
-        """Return the runs that some probe may reach, of all or `among` some, and what is checked of candidates in each."""
+        """Return the runs, `among` some or all, that a probe may reach, and what is checked of candidates in each."""
         runs: list[Run] = []
         checks: list[int] = []
         if len(probes):

@@ -1,4 +1,4 @@
-"""Summaries of a run's values in key order, by which a range costs its ends, see `kernels.sorted_runs.reducing`."""
+"""Summaries of a run's values in key order, by which a range costs its ends, see `kernels.sorted_runs.summarising`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.kernels.common.atomics import address_of
-from slidejoin.kernels.sorted_runs.reducing import PLACES, SUM, fill_levels, line_up, summarise
+from slidejoin.kernels.sorted_runs.summarising import PLACES, SUM, fill_levels, line_up, summarise
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["F64", "FIRST_KEY", "LAST_KEY", "divided", "double_keys", "double_places", "key_doubles", "key_of", "value_of"]
+__all__ = [
+    "F64",
+    "FIRST_KEY",
+    "LAST_KEY",
+    "divided",
+    "double_keys",
+    "double_places",
+    "key_doubles",
+    "key_of",
+    "value_of",
+]
 
 LOW_BITS, WHOLE = (1 << 63) - 1, (1 << 64) - 1
 FIRST_KEY, LAST_KEY = -0x7FF0000000000001, 0x7FF0000000000000

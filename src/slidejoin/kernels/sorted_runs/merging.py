@@ -161,7 +161,7 @@ def take_words(words: NDArray[np.uint64], size: int, low: np.uint64, high: np.ui
     for place in range(size):
         word = words[U64(place)]
         row = word & U64(0xFFFFFFFF)
-        out[U64(taken)] = word - low
+        out[U64(taken)] = word - (low if row >= low else U64(0))
         taken += (low <= row) & (row < high)
     return taken
 

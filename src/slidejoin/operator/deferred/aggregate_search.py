@@ -85,7 +85,9 @@ class ColumnChannels:
         self.nulls |= valid is not None
         if channel.part == "valid":
             return _ones(valid, len(column))
-        numbers, valid = self._of_doubles(channel, column, valid) if self.doubles else self._of_whole(channel, column, valid)
+        numbers, valid = (
+            self._of_doubles(channel, column, valid) if self.doubles else self._of_whole(channel, column, valid)
+        )
         return numbers if valid is None else np.where(valid, numbers, channel.nothing)
 
     def _of_doubles(
