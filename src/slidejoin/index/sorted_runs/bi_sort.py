@@ -35,8 +35,8 @@ from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.index.sorted_runs.reduced_rows import parts_of, reduced_rows
-from slidejoin.index.sorted_runs.row_values import RowValues
 from slidejoin.index.sorted_runs.run import Run, build_run
+from slidejoin.index.sorted_runs.values_by_ordinal import ValuesByOrdinal
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.spec.options import BiSort as BiSortOptions
 
@@ -77,7 +77,7 @@ class BiSortIndex(Index):
         checked one by one for being seen."""
         self._runs: list[Run] = []
         # What aggregates read of the rows, once they have asked.
-        self._values: RowValues | None = None
+        self._values: ValuesByOrdinal | None = None
         self._leaving_runs: list[LeavingRun] = []
         self._merges = NeighbourMerges[Run](pushes=2)
         self._buffer: InsertionBuffer | None = None
@@ -322,9 +322,9 @@ class BiSortIndex(Index):
         # The newest rows stay apart, so that larger runs are seen as a whole.
         self.counted = self.apart = True
         if self._values is None or self._values.channels != tuple(channels):
-            self._values = RowValues(channels)
+            self._values = ValuesByOrdinal(channels)
         runs = self.runs
-        self._values.follow(runs, values)
+        self._values.follow([(run.base, run.rows) for run in runs], values)
         if len(probes):
             runs = self._in_parts(runs, int(probes.seen_from[0]), int(probes.seen_from[-1]), workers)
         parts = parts_of(probes, workers)

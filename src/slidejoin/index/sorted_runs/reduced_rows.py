@@ -9,15 +9,15 @@ import numpy as np
 
 from slidejoin.index.reduction import Reduced
 from slidejoin.index.sorted_runs.answers import FoundInRuns
-from slidejoin.index.sorted_runs.summaries import Summaries, ValuesInOrder
+from slidejoin.index.sorted_runs.summaries import Summaries, ValuesByKey
 from slidejoin.kernels.sorted_runs.reducing import SUMMARY, VALUES_AT, reduce_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from slidejoin.index.probe import Probes
-    from slidejoin.index.sorted_runs.row_values import RowValues
     from slidejoin.index.sorted_runs.run import Run
+    from slidejoin.index.sorted_runs.values_by_ordinal import ValuesByOrdinal
     from slidejoin.runtime.threads import Workers
 
 __all__ = ["parts_of", "reduced_rows"]
@@ -27,7 +27,7 @@ SMALLEST_PART = 1 << 10
 
 
 def reduced_rows(
-    parts: Sequence[Probes], runs: list[tuple[list[Run], list[int]]], values: RowValues, workers: Workers
+    parts: Sequence[Probes], runs: list[tuple[list[Run], list[int]]], values: ValuesByOrdinal, workers: Workers
 ) -> Reduced:
     """Return the reductions of probes, given in parts, each with the runs that it reaches and their checks."""
     if values.channels:
@@ -45,7 +45,7 @@ def reduced_rows(
     )
 
 
-def _prepare(runs: list[tuple[list[Run], list[int]]], values: RowValues, workers: Workers) -> None:
+def _prepare(runs: list[tuple[list[Run], list[int]]], values: ValuesByOrdinal, workers: Workers) -> None:
     """Make what the runs lack: summaries of those that some part sees as a whole, values in order of the others."""
     tasks: dict[tuple[int, bool], tuple[int, Callable[[], None]]] = {}
     for reached, checks in runs:
@@ -57,15 +57,15 @@ def _prepare(runs: list[tuple[list[Run], list[int]]], values: RowValues, workers
     workers.run([task for _, task in sorted(tasks.values(), key=lambda one: -one[0])])
 
 
-def _summarise(run: Run, values: RowValues) -> None:
-    run.summaries = Summaries(run, values)
+def _summarise(run: Run, values: ValuesByOrdinal) -> None:
+    run.summaries = Summaries(run.words, run.size, run.base, values)
 
 
-def _line_up(run: Run, values: RowValues) -> None:
-    run.values = ValuesInOrder(run, values)
+def _line_up(run: Run, values: ValuesByOrdinal) -> None:
+    run.values = ValuesByKey(run.words, run.size, run.base, values)
 
 
-def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: RowValues) -> Reduced:
+def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesByOrdinal) -> Reduced:
     """Return the reductions of probes that reach these runs."""
     found, channels = FoundInRuns(probes, runs, checks), values.channels
     totals = np.empty((len(channels), len(probes)), np.int64)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.nearest import ValueInKey
-    from slidejoin.index.sorted_runs.summaries import Summaries, ValuesInOrder
+    from slidejoin.index.sorted_runs.summaries import Summaries, ValuesByKey
 
 __all__ = [
     "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",
@@ -153,7 +153,7 @@ class Run:
         self._sights: Visibility | None = None
         self._values_within: tuple[ValueInKey, int, int] | None = None
         self.summaries: Summaries | None = None
-        self.values: ValuesInOrder | None = None
+        self.values: ValuesByKey | None = None
         """What aggregates have asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:

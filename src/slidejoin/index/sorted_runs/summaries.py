@@ -11,22 +11,25 @@ from slidejoin.kernels.sorted_runs.summarising import PLACES, SUM, fill_levels, 
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
-    from slidejoin.index.sorted_runs.row_values import RowValues
-    from slidejoin.index.sorted_runs.run import Run
+    from numpy.typing import NDArray
 
-__all__ = ["Summaries", "ValuesInOrder"]
+    from slidejoin.index.sorted_runs.values_by_ordinal import ValuesByOrdinal
+
+__all__ = ["Summaries", "ValuesByKey"]
 
 records_pool = ArrayPool(np.int64, kept=8)
 
 
-class ValuesInOrder:
+class ValuesByKey:
     """The values of a run's rows in the order of its keys, for ranges in which each row is looked at.
 
     Parameters
     ----------
-    run : Run
-        With at least one key.
-    values : RowValues
+    words : (size + PAD,) uint64
+        Of a run with at least one key.
+    size, base : int
+        Its keys, and the ordinal of its first row.
+    values : ValuesByOrdinal
         Of its rows.
 
     Attributes
@@ -38,10 +41,10 @@ class ValuesInOrder:
 
     __slots__ = ("_values", "address", "channels")
 
-    def __init__(self, run: Run, values: RowValues) -> None:
+    def __init__(self, words: NDArray[np.uint64], size: int, base: int, values: ValuesByOrdinal) -> None:
         self.channels = values.channels
-        self._values = np.empty((len(self.channels), run.size), np.int64)
-        line_up(address_of(run.words), run.size, run.base, values.addresses, values.first, self._values)
+        self._values = np.empty((len(self.channels), size), np.int64)
+        line_up(address_of(words), size, base, values.addresses, values.first, self._values)
         self.address = address_of(self._values)
 
     @property
@@ -55,9 +58,11 @@ class Summaries:
 
     Parameters
     ----------
-    run : Run
-        With at least one key.
-    values : RowValues
+    words : (size + PAD,) uint64
+        Of a run with at least one key.
+    size, base : int
+        Its keys, and the ordinal of its first row.
+    values : ValuesByOrdinal
         Of its rows.
 
     Attributes
@@ -69,16 +74,16 @@ class Summaries:
 
     __slots__ = ("_levels", "_records", "channels", "line")
 
-    def __init__(self, run: Run, values: RowValues) -> None:
+    def __init__(self, words: NDArray[np.uint64], size: int, base: int, values: ValuesByOrdinal) -> None:
         self.channels = values.channels
         others = int((values.hows != SUM).sum())
-        blocks = -(-run.size // PLACES)
-        self._records = records_pool.take((run.size + 1) * (len(self.channels) + others))
+        blocks = -(-size // PLACES)
+        self._records = records_pool.take((size + 1) * (len(self.channels) + others))
         levels = max((blocks - 1).bit_length(), 1) if others else 0
         self._levels = records_pool.take(levels * blocks * others).reshape(levels, blocks * others)
         first = self._levels[0] if others else np.empty(0, np.int64)
         summarise(
-            address_of(run.words), run.size, run.base, values.addresses, values.first, values.hows, values.nothings,
+            address_of(words), size, base, values.addresses, values.first, values.hows, values.nothings,
             self._records, first,
         )  # fmt: skip
         if others:

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.reduction import Channel, ValuesOf
-    from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["RowValues"]
+__all__ = ["ValuesByOrdinal"]
 
 HOW = {"sum": SUM, "double_sum": DOUBLE_SUM, "smallest": SMALLEST}
 
@@ -27,7 +26,7 @@ ROWS = 1 << ROWS_SHIFT
 values_pool = ArrayPool(np.int64, kept=8)
 
 
-class RowValues:
+class ValuesByOrdinal:
     """The values of the rows of a chain of runs, in blocks of ordinals. Blocks in which no run has a row are freed.
 
     Parameters
@@ -59,17 +58,15 @@ class RowValues:
         """Bytes of all values."""
         return sum(block.nbytes for block in self._blocks.values())
 
-    def follow(self, runs: Sequence[Run], values: ValuesOf) -> None:
-        """Look up the rows that runs, in the order of arrival, have in addition; forget those that they dropped."""
-        known = len(self._blocks)
-        for run in runs:
-            first, end = max(run.base, self._end), run.base + run.rows
+    def follow(self, stretches: Sequence[tuple[int, int]], values: ValuesOf) -> None:
+        """Look up what is new in stretches of rows, first ordinals and numbers of rows, ascending; forget all others."""
+        known, needed = len(self._blocks), set[int]()
+        for base, rows in stretches:
+            first, end = max(base, self._end), base + rows
             if first < end:
                 self._look_up(first, end, values)
                 self._end = end
-        needed: set[int] = set()
-        for run in runs:
-            needed.update(range(run.base >> ROWS_SHIFT, (run.base + run.rows - 1 >> ROWS_SHIFT) + 1))
+            needed.update(range(base >> ROWS_SHIFT, (end - 1 >> ROWS_SHIFT) + 1))
         gone = self._blocks.keys() - needed
         for number in gone:
             del self._blocks[number], self._where[number]
