@@ -59,7 +59,7 @@ class ValuesByOrdinal:
         return sum(block.nbytes for block in self._blocks.values())
 
     def follow(self, stretches: Sequence[tuple[int, int]], values: ValuesOf) -> None:
-        """Look up what is new in stretches of rows, first ordinals and numbers of rows, ascending; forget all others."""
+        """Look up what is new in stretches of rows, first ordinals and numbers of rows, ascending; forget others."""
         known, needed = len(self._blocks), set[int]()
         for base, rows in stretches:
             first, end = max(base, self._end), base + rows
