@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.candidates.matched import (
+from slidejoin.kernels.candidates.joining import (
     EVERY_PAIR,
     FIRST_PAIRS,
     KEPT_PAIRS,
@@ -32,8 +32,9 @@ from slidejoin.kernels.candidates.matched import (
     SLIDE_BY,
     WAYS,
     join_rows,
-    put_between,
 )
+from slidejoin.kernels.candidates.matched import put_between
+from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.sides import SIDES
@@ -106,6 +107,14 @@ class JoinTypeOutput:
         }
         self._views = {side: self._matched.get(side) or MatchedRows() for side in SIDES}
         self._ways = self._how_rows_join()
+        if self._ways is not None:
+            self._words = memoryview(self._ways.data)  # items of it are set in a third of the time
+        # Of each side whose rows are put out: its number, its size, and by how many rows the window slides.
+        window = plan.config.window
+        self._leaving: list[tuple[int, Side, int, int]] = []
+        if isinstance(window, CountWindow):
+            self._leaving = [(SIDES.index(side), side, window.size(side), window.slide) for side in self.sides]
+        self._slides = sum(slide for *_, slide in self._leaving)
 
     def _how_rows_join(self) -> NDArray[np.int64] | None:
         """Return how a push becomes output rows, for `join_rows`; None where ordinals do not tell what leaves."""
@@ -150,7 +159,7 @@ class JoinTypeOutput:
         times: Mapping[Side, NDArray[np.int64] | None],
         first: Mapping[Side, int],
         counts: Mapping[Side, NDArray[np.int32]],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> JoinedRows:
         """Take the rows of a whole push and its pairs, and return the output rows, as `woven` does.
 
         `counts` (n,) int32 are the pairs of each probe of a side, in arrival order.
@@ -173,7 +182,7 @@ class JoinTypeOutput:
         if departures is not None:
             lone = departures.arrive(arrivals, times, first, lambda side, ordinals: matched[side].without(ordinals))
         self._count(pairs[0].size, lone)
-        return self._put_between(left, right, lone, places)
+        return JoinedRows(*self._put_between(left, right, lone, places))
 
     def _displaced(
         self,
@@ -182,25 +191,31 @@ class JoinTypeOutput:
         arrivals: Arrivals,
         first: Mapping[Side, int],
         counts: Mapping[Side, NDArray[np.int32]],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> JoinedRows:
         """Do the same for a count window, where ordinals tell what leaves: one kernel does all of it."""
-        words, rows, window = memoryview(ways.data), pairs[0].size, self._plan.config.window
-        for number, side in enumerate(SIDES):
-            words[ORDINALS + number] = first[side]
-            if side in self.sides and isinstance(window, CountWindow):
-                begin = words[LEAVING + number] = window.first(side, first[side])
-                rows += window.first(side, first[side] + counts[side].size) - begin
-        out = self._memory.take(rows), self._memory.take(rows)
+        words, found, one, two = self._words, pairs[0].size, counts["left"], counts["right"]
+        words[ORDINALS], words[ORDINALS + 1] = first["left"], first["right"]
+        # A block more may leave than rows come.
+        rows = found + sum(counts[side].size for side in self.sides) + self._slides
+        if self.sides:
+            for number, side, size, slide in self._leaving:
+                outside = first[side] - size
+                words[LEAVING + number] = outside - outside % slide if outside > 0 else 0
+        room = self._memory.take(2 * rows)
+        out, known = (room[:rows], room[rows:]), np.empty((2, (rows >> 3) + 1), np.uint8)
         done = join_rows(
             *self._views["left"].view, *self._views["right"].view, *pairs, arrivals.left_rank, arrivals.right_rank,
-            counts["left"], counts["right"], ways, *out,
+            one, two, ways, *out, *known,
         )  # fmt: skip
-        known = self._joined
+        lefts, rights = words[LONE], words[LONE + 1]
+        before = self._joined
         unmatched: dict[Side, int] = {
-            side: known.unmatched[side] + words[LONE + number] for number, side in enumerate(SIDES)
+            "left": before.unmatched["left"] + lefts,
+            "right": before.unmatched["right"] + rights,
         }
-        self._joined = Joined(known.pairs + pairs[0].size, unmatched)
-        return out[0][:done], out[1][:done]
+        self._joined = Joined(before.pairs + found, unmatched)
+        missing = rights, lefts if words[KEPT_PAIRS] == EVERY_PAIR else done
+        return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing)
 
     def tables(self, output: PairOutput, found: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
         """Yield the output tables of a slice within the limit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
-__all__ = ["Candidates", "PairOutput"]
+__all__ = ["Candidates", "JoinedRows", "PairOutput"]
 
 T = TypeVar("T")
 
@@ -74,6 +74,25 @@ class Candidates(Protocol):
     def by_left(self) -> NDArray[np.bool_]:
         """Whether the probe of each slot is a left row, (slots,)."""
         ...
+
+
+class JoinedRows(NamedTuple):
+    """The output rows of a push of a join that is not inner.
+
+    Attributes
+    ----------
+    left, right : (n,) int64
+        Ordinals, -1 for a row that is missing.
+    known : tuple of two (n / 8,) uint8, optional
+        Arrow's bits of the ordinals that are not missing, of left and of right ones; None where nobody made them.
+    missing : tuple of two int
+        With bits: how many are missing.
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    known: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
+    missing: tuple[int, int] = (0, 0)
 
 
 class PairOutput:
@@ -127,6 +146,17 @@ class PairOutput:
     def table(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> pa.Table:
         """Return the output rows of pairs, given as (n,) int64 ordinals, -1 for a row that is missing."""
         return together(list(self.tables(left, right)), self.plan.layout.schema)
+
+    def joined(self, rows: JoinedRows) -> pa.Table:
+        """Return the output rows of a join that is not inner."""
+        left, right, known, missing = rows
+        if known is None or self.plan.config.output != "positions" or left.size > self._limit.most_rows(POSITION_BYTES):
+            return self.table(left, right)
+        columns: list[pa.Array[Any]] = []
+        for ordinals, bits, count in zip((left, right), known, missing, strict=True):
+            buffers = [buffer_of(bits) if count else None, buffer_of(ordinals)]
+            columns.append(pa.Array.from_buffers(pa.int64(), ordinals.size, buffers, count))
+        return pa.Table.from_arrays(columns, schema=self.plan.layout.schema)
 
     def tables(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Iterator[pa.Table]:
         """Yield the output rows of pairs in tables within the limit, given as (n,) int64 ordinals.

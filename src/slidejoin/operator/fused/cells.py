@@ -41,6 +41,7 @@ from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
+from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.operator.slices import slice_rows
 from slidejoin.operator.topology.shared import SMALLEST_SPREAD
@@ -306,10 +307,10 @@ class FusedCells(FusedPush):
         """Output the rows of a join that is not inner: of the push's pairs, (n,) int64 ordinals, and of what leaves."""
         assert self._join_type is not None  # noqa: S101 - nothing leaves otherwise
         counts = {side: self.probe_sides[side].found.counts[: arrivals.rank(side).size] for side in SIDES}
-        left, right = self._join_type.fused(pairs, arrivals, times or NO_TIMES, first, counts)
-        if np.may_share_memory(left, pairs[0]) or np.may_share_memory(right, pairs[1]):
-            left, right = left.copy(), right.copy()  # a reference to a table keeps all its memory
-        return self._output.table(left, right)
+        rows = self._join_type.fused(pairs, arrivals, times or NO_TIMES, first, counts)
+        if rows.known is None and (rows.left is pairs[0] or rows.right is pairs[1]):
+            rows = JoinedRows(rows.left.copy(), rows.right.copy())  # a reference to a table keeps all its memory
+        return self._output.joined(rows)
 
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
         """Return the keys of both sides, (n,) int64, until the next call; nothing if some are NULL or have no room."""

@@ -202,9 +202,10 @@ class FusedRuns(FusedPush):
                 0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
             )  # fmt: skip
             start = parts.stats.since("write", start)
-            if self._join_type is not None:
+            if self._join_type is None:
+                out = self._output.table(*ordinals)
+            else:
                 counts = {side: self._probes[side].counts[: batch.rows_of(side)] for side in SIDES}
-                ordinals = self._join_type.fused(ordinals, arrivals, NO_TIMES, first, counts)
-            out = self._output.table(*ordinals)
+                out = self._output.joined(self._join_type.fused(ordinals, arrivals, NO_TIMES, first, counts))
         parts.stats.since("payload", start)
         return out
