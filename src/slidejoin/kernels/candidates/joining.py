@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.candidates.matched import AHEAD, OUT_MARKS, ROWS_OF_BLOCK, mark_rows, place_of_mark
+from slidejoin.kernels.candidates.matched import bit_of, mark_rows, word_of
 from slidejoin.kernels.common.fields import offsets
-from slidejoin.kernels.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.kernels.common.vectors import first_one
+from slidejoin.kernels.common.words import OUT_WORDS, WORDS
+from slidejoin.kernels.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +28,11 @@ __all__ = [
     "EVERY_PAIR", "FIRST_PAIRS", "KEPT_PAIRS", "LEAVING", "LONE", "NO_PAIRS", "ORDINALS", "SIZES", "SLIDE_BY", "WAYS",
     "join_rows",
 ]  # fmt: skip
+
+LAST_BIT = 63
+"""Of a word of marks."""
+
+OUT_U8 = types.Array(types.uint8, 1, "C")
 
 NO_PAIRS, EVERY_PAIR, FIRST_PAIRS = range(3)
 """Which pairs are output: none (anti), all (outer), and of each left row the first one (semi)."""
@@ -45,19 +52,23 @@ def displaced(leaves: int, seen: int, size: int, slide: int) -> int:
     return outside - outside % slide if slide > 1 else outside
 
 
-@kernel(OUT_MARKS, I64, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
+@kernel(WORDS, I64, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
 def find_lone(
-    marks: NDArray[np.uint8], blocks: NDArray[np.int64], block: int, first: int, stop: int, lone: NDArray[np.int64]
+    marks: NDArray[np.uint64], blocks: NDArray[np.int64], block: int, first: int, stop: int, lone: NDArray[np.int64]
 ) -> int:
     """Write which of the rows first…stop-1 have no mark, and return how many; lone (stop - first,) int64. O(rows)."""
-    count, done = 0, first
-    while done < stop:
-        place = place_of_mark(blocks, block, done)
-        end = min(stop, (done | ROWS_OF_BLOCK) + 1)
-        for row in range(done, end):
-            lone[U64(count)] = row
-            count += 1 - int(marks[U64(place + row - done)])
-        done = end
+    count, begin = 0, first
+    while begin < stop:
+        # The rows of a word, those before the first one and behind the last one left out.
+        end = min((begin | LAST_BIT) + 1, stop)
+        bare = ~marks[word_of(blocks, block, begin)] >> U64(begin & LAST_BIT)
+        if end - begin <= LAST_BIT:
+            bare &= (U64(1) << U64(end - begin)) - U64(1)
+        while bare != U64(0):
+            lone[U64(count)] = begin + first_one(np.int64(bare))
+            count += 1
+            bare &= bare - U64(1)
+        begin = end
     return count
 
 
@@ -86,7 +97,7 @@ def leaves_with(row: int, first: int, size: int, slide: int) -> int:
 
 
 @kernel(
-    I64, types.int64, I64, types.int64, I64, I64, I64, I64, I32, I32, I64, OUT_I64, OUT_I64, OUT_MARKS, OUT_MARKS,
+    I64, types.int64, I64, types.int64, I64, I64, I64, I64, I32, I32, I64, OUT_I64, OUT_I64, OUT_U8, OUT_U8,
     returns=types.int64,
 )  # fmt: skip
 def put_lone(
@@ -155,9 +166,9 @@ def put_lone(
     return at
 
 
-@kernel(OUT_MARKS, I64, types.int64, I64, OUT_I64, OUT_I64, returns=types.int64)
+@kernel(OUT_WORDS, I64, types.int64, I64, OUT_I64, OUT_I64, returns=types.int64)
 def take_first(
-    marks: NDArray[np.uint8],
+    marks: NDArray[np.uint64],
     blocks: NDArray[np.int64],
     block: int,
     left: NDArray[np.int64],
@@ -165,27 +176,28 @@ def take_first(
     out_right: NDArray[np.int64],
 ) -> int:
     """Write each left row of pairs that had no mark, mark it, and return how many these are. O(pairs)."""
-    at, last = 0, left.size - 1
+    at = 0
     for pair in range(left.size):
-        prefetch(marks, place_of_mark(blocks, block, int(left[U64(min(pair + AHEAD, last))])))
-        place = U64(place_of_mark(blocks, block, int(left[U64(pair)])))
-        out_left[U64(at)] = left[U64(pair)]
-        at += 1 - int(marks[place])
-        marks[place] = 1
+        row = int(left[U64(pair)])
+        word, bit = word_of(blocks, block, row), bit_of(row)
+        known = marks[word]
+        out_left[U64(at)] = row
+        at += known & bit == U64(0)
+        marks[word] = known | bit
     for row in range(at):
         out_right[U64(row)] = -1
     return at
 
 
 @kernel(
-    OUT_MARKS, I64, types.int64, OUT_MARKS, I64, types.int64, I64, I64, I64, I64, I32, I32, OUT_I64, OUT_I64, OUT_I64,
-    OUT_MARKS, OUT_MARKS, returns=types.int64,
+    OUT_WORDS, I64, types.int64, OUT_WORDS, I64, types.int64, I64, I64, I64, I64, I32, I32, OUT_I64, OUT_I64, OUT_I64,
+    OUT_U8, OUT_U8, returns=types.int64,
 )  # fmt: skip
 def join_rows(
-    left_marks: NDArray[np.uint8],
+    left_marks: NDArray[np.uint64],
     left_blocks: NDArray[np.int64],
     left_block: int,
-    right_marks: NDArray[np.uint8],
+    right_marks: NDArray[np.uint64],
     right_blocks: NDArray[np.int64],
     right_block: int,
     left: NDArray[np.int64],

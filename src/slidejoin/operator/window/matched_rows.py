@@ -1,6 +1,6 @@
 """A mark for each row of a window: whether it is in a pair.
 
-Marks are bytes by ordinal, in blocks of 4,096 ordinals. A block is freed when the payload keeps no row of it, wherever
+Marks are bits by ordinal, in blocks of 4,096 ordinals. A block is freed when the payload keeps no row of it, wherever
 it lies: one row far ahead in time does not keep the marks of all that come after it. Freed blocks are used again, so a
 sliding window touches no new memory. A list of blocks says where each is: 8 bytes for 4,096 rows.
 """
@@ -22,6 +22,9 @@ __all__ = ["MatchedRows"]
 
 BLOCK = 1 << BLOCK_SHIFT
 
+WORDS = BLOCK // 64
+"""Words of a block."""
+
 FREED = -1
 """Stands for the place of a block that no row is in."""
 
@@ -39,7 +42,7 @@ class MatchedRows:
     """
 
     def __init__(self) -> None:
-        self._marks = np.zeros(BLOCK, np.uint8)
+        self._marks = np.zeros(WORDS, np.uint64)
         self._free = [0]
         self._blocks = np.empty(0, np.int64)
         # The numbers of the first block, and of the one behind the last.
@@ -53,7 +56,7 @@ class MatchedRows:
     def growth(self, end: int, rows: int) -> int:
         """Return by how many bytes so many more rows, after the ordinal `end`, make it grow at most."""
         blocks = max((end + rows + BLOCK - 1 >> BLOCK_SHIFT) - self._last, 0)
-        return (BLOCK + 16) * max(blocks - len(self._free), 0) + 16 * blocks + self._marks.nbytes // 4
+        return (8 * WORDS + 16) * max(blocks - len(self._free), 0) + 16 * blocks + self._marks.nbytes // 4
 
     # -- coming and leaving --------------------------------------------------------------------------------------------
 
@@ -71,17 +74,17 @@ class MatchedRows:
         more = last - self._last
         if more > len(self._free):
             self._grow(more - len(self._free))
-        places = np.array([self._free.pop() for _ in range(more)], np.int64)
-        for place in places.tolist():
-            self._marks[place : place + BLOCK] = 0
+        places = np.array(self._free[-more:], np.int64)
+        del self._free[-more:]
+        self._marks.reshape(-1, WORDS)[places // WORDS] = 0
         self._blocks = np.concatenate([self._blocks, places])
         self._last = last
 
     def _grow(self, blocks: int) -> None:
         size = self._marks.size
-        more = max(blocks, size // BLOCK // 4)
-        self._marks = np.concatenate([self._marks, np.zeros(more * BLOCK, np.uint8)])
-        self._free += range(size, size + more * BLOCK, BLOCK)
+        more = max(blocks, size // WORDS // 4)
+        self._marks = np.concatenate([self._marks, np.zeros(more * WORDS, np.uint64)])
+        self._free += range(size, size + more * WORDS, WORDS)
 
     def keep_only(self, stretches: Sequence[tuple[int, int]]) -> None:
         """Forget the rows that are in none of these stretches: first ordinals and numbers of rows, ascending."""
@@ -116,7 +119,7 @@ class MatchedRows:
         return kept[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, kept)]
 
     @property
-    def view(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], int]:
+    def view(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
         """The marks, where those of each block begin, and the number of the first block, as kernels take them."""
         return self._marks, self._blocks, self._first
 

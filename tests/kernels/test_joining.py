@@ -1,0 +1,128 @@
+"""From pairs to output rows of joins that are not inner, against loops over arrivals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slidejoin.kernels.candidates import joining
+from slidejoin.kernels.candidates.joining import (
+    EVERY_PAIR,
+    FIRST_PAIRS,
+    KEPT_PAIRS,
+    LEAVING,
+    LONE,
+    NO_PAIRS,
+    ORDINALS,
+    SIZES,
+    SLIDE_BY,
+    WAYS,
+)
+from slidejoin.operator.window.matched_rows import MatchedRows
+from tests.law.checks import examples
+
+SIDES = ("left", "right")
+Pushed = dict[str, Any]
+
+
+@st.composite
+def pushes(draw: st.DrawFn) -> Pushed:
+    """Arrivals of a push with their pairs, and the window that they come to."""
+    arrivals = draw(st.lists(st.sampled_from(SIDES), max_size=90))
+    slide = draw(st.sampled_from([1, 1, 3]))
+    kept = draw(st.sampled_from([NO_PAIRS, EVERY_PAIR, EVERY_PAIR, FIRST_PAIRS]))
+    return {
+        "kept": kept,
+        # Semi and anti joins have no right rows in their output.
+        "put_out": draw(st.sampled_from([("left",), ("right",), SIDES])) if kept == EVERY_PAIR else ("left",),
+        "arrivals": arrivals,
+        "slide": slide,
+        "sizes": [draw(st.sampled_from([slide, 5, 70])) for _ in SIDES],
+        # Across the ends of words and of blocks of marks.
+        "first": [draw(st.sampled_from([0, 60, 4090, 8191])) for _ in SIDES],
+        "seed": draw(st.integers(0, 1 << 16)),
+    }
+
+
+def displaced(seen: int, size: int, slide: int) -> int:
+    outside = seen - size
+    return outside - outside % slide if outside > 0 else 0
+
+
+def expected(drawn: Pushed, pairs: list[list[tuple[int, int]]], marked: list[set[int]]) -> tuple[list[Any], list[int]]:
+    """The output rows, and how many rows of each side were put out alone, arrival by arrival."""
+    rows: list[Any] = []
+    alone, seen, slide = [0, 0], list(drawn["first"]), drawn["slide"]
+    for side, found in zip(drawn["arrivals"], pairs, strict=True):
+        for one, two in found:
+            if drawn["kept"] == EVERY_PAIR or (drawn["kept"] == FIRST_PAIRS and one not in marked[0]):
+                rows.append((one, two if drawn["kept"] == EVERY_PAIR else None))
+            marked[0].add(one)
+            marked[1].add(two)
+        number = SIDES.index(side)
+        gone = displaced(seen[number], drawn["sizes"][number], slide)
+        seen[number] += 1
+        for row in range(gone, displaced(seen[number], drawn["sizes"][number], slide)):
+            if side in drawn["put_out"] and drawn["kept"] != FIRST_PAIRS and row not in marked[number]:
+                rows.append((row, None) if side == "left" else (None, row))
+                alone[number] += 1
+    return rows, alone
+
+
+@pytest.mark.nojit
+@examples(60)
+@given(drawn=pushes())
+def test_rows_of_a_push(drawn: Pushed) -> None:
+    rng, first, sizes, slide = np.random.default_rng(drawn["seed"]), drawn["first"], drawn["sizes"], drawn["slide"]
+    sides = [drawn["arrivals"].count(side) for side in SIDES]
+    ranks = [np.array([n for n, one in enumerate(drawn["arrivals"]) if one == side], np.int64) for side in SIDES]
+    seen, pairs = list(first), []
+    for side in drawn["arrivals"]:
+        number = SIDES.index(side)
+        own, other = seen[number], 1 - number
+        stored = range(displaced(seen[other], sizes[other], slide), seen[other])
+        partners = [row for row in stored if rng.random() < 0.02 + 0.3 * (row % 5 == 0)]
+        pairs.append([(own, row) if number == 0 else (row, own) for row in partners])
+        seen[number] += 1
+    marks, known = [], []
+    for number, side in enumerate(SIDES):
+        matched = MatchedRows()
+        matched.start_at(displaced(first[number], sizes[number], slide))
+        matched.extend(first[number] + sides[number])
+        before = [row for row in range(displaced(first[number], sizes[number], slide), first[number]) if row % 3 == 0]
+        matched.mark(np.array(before, np.int64))
+        is_marked = side in drawn["put_out"] or (drawn["kept"] == FIRST_PAIRS and side == "left")
+        marks.append(matched if is_marked else MatchedRows())
+        known.append(set(before))
+    rows, alone = expected(drawn, pairs, known)
+    ways = np.full(WAYS, -1)
+    ways[KEPT_PAIRS], ways[SLIDE_BY], ways[SIZES : SIZES + 2], ways[ORDINALS : ORDINALS + 2] = (
+        drawn["kept"], slide, sizes, first,
+    )  # fmt: skip
+    for number, side in enumerate(SIDES):
+        if side in drawn["put_out"]:
+            ways[LEAVING + number] = displaced(first[number], sizes[number], slide)
+    every = np.array([pair for found in pairs for pair in found], np.int64).reshape(-1, 2)
+    counts = [np.array([len(pairs[rank]) for rank in own], np.int32) for own in ranks]
+    room = len(every) + sum(sides) + 2 * slide + 1
+    out, bits = np.full((2, room), -9), np.empty((2, room // 8 + 1), np.uint8)
+    done = joining.join_rows(
+        *marks[0].view, *marks[1].view, every[:, 0].copy(), every[:, 1].copy(), *ranks, *counts, ways, *out, *bits
+    )
+    assert list(zip(*out[:, :done].tolist(), strict=True)) == [
+        tuple(-1 if one is None else one for one in row) for row in rows
+    ]
+    present = np.unpackbits(bits, axis=1, count=done, bitorder="little")
+    assert present.tolist() == [[row[number] is not None for row in rows] for number in range(2)]
+    if drawn["kept"] != FIRST_PAIRS:
+        assert ways[LONE : LONE + 2].tolist() == alone
+    for number, matched in enumerate(marks):
+        if matched.view[1].size:
+            begin = displaced(first[number], sizes[number], slide)
+            every_row = np.arange(begin, first[number] + sides[number])
+            unmarked = every_row[matched.without(every_row)].tolist()
+            assert unmarked == [row for row in every_row.tolist() if row not in known[number]]
