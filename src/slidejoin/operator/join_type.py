@@ -58,6 +58,9 @@ __all__ = ["JoinTypeOutput", "Joined", "marked_sides"]
 
 NO_ROWS = np.empty(0, np.int64)
 
+FEW = 1 << 11
+"""Output rows up to which new memory is there sooner than that of the pool."""
+
 MISSING = -1
 """Stands for the ordinal of the row that an output row does not have."""
 
@@ -114,6 +117,7 @@ class JoinTypeOutput:
         self._leaving: list[tuple[int, Side, int, int]] = []
         if isinstance(window, CountWindow):
             self._leaving = [(SIDES.index(side), side, window.size(side), window.slide) for side in self.sides]
+        # Of each side so many rows more may leave than come.
         self._slides = sum(slide for *_, slide in self._leaving)
 
     def _how_rows_join(self) -> NDArray[np.int64] | None:
@@ -194,14 +198,13 @@ class JoinTypeOutput:
     ) -> JoinedRows:
         """Do the same for a count window, where ordinals tell what leaves: one kernel does all of it."""
         words, found, one, two = self._words, pairs[0].size, counts["left"], counts["right"]
+        rows = found + self._slides
         words[ORDINALS], words[ORDINALS + 1] = first["left"], first["right"]
-        # A block more may leave than rows come.
-        rows = found + sum(counts[side].size for side in self.sides) + self._slides
-        if self.sides:
-            for number, side, size, slide in self._leaving:
-                outside = first[side] - size
-                words[LEAVING + number] = outside - outside % slide if outside > 0 else 0
-        room = self._memory.take(2 * rows)
+        for number, side, size, slide in self._leaving:
+            outside = first[side] - size
+            words[LEAVING + number] = outside - outside % slide if outside > 0 else 0
+            rows += counts[side].size
+        room = np.empty(2 * rows, np.int64) if rows <= FEW else self._memory.take(2 * rows)
         out, known = (room[:rows], room[rows:]), np.empty((2, (rows >> 3) + 1), np.uint8)
         done = join_rows(
             *self._views["left"].view, *self._views["right"].view, *pairs, arrivals.left_rank, arrivals.right_rank,
