@@ -164,10 +164,10 @@ class JoinOperator:
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)
             out = fused.run(batch, first)
-            if self._counting or self.join_type is not None:
-                self._count(out)
+            if self.join_type is not None:
+                self._count_joined(self.join_type)
             else:
-                self.stats.pairs += out.num_rows
+                self.stats.pairs += fused.counted(out) if self._counting else out.num_rows
             if batch.clock_after is not None:
                 self.clock = batch.clock_after
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
