@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from slidejoin.spark.job.spark_home import link_spark_home
 from tests.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ use_compile_cache()
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+SPARK_HOME = ROOT / ".cache" / "spark_home"
+if "SPARK_HOME" not in os.environ and link_spark_home(SPARK_HOME):
+    os.environ["SPARK_HOME"] = str(SPARK_HOME)
 # Java optimises only lightly: it would spend most of a test on code that is soon done with.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 

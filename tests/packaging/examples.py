@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<body>.*?)^```$", flags=re.DOT
 NEXT = "-- next block --"
 
 # What an activated environment, or the tests, would set.
-ACTIVATED = ("PYTHONPATH", "PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "VIRTUAL_ENV")
+ACTIVATED = ("PYTHONPATH", "PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
 
 
 @dataclass(frozen=True)

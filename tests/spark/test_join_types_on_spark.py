@@ -86,23 +86,25 @@ def batches() -> list[dict[str, list[Row]]]:
 def streams(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, batches: list[dict[str, list[Row]]]
 ) -> tuple[Feed, Mapping[str, StreamingQuery], Watch]:
-    """All queries of this file, run side by side: a micro-batch spends most of its time waiting."""
+    """All queries of this file, side by side but for the watched one: to watch costs as much as a small micro-batch."""
     feed = Feed(spark, tmp_path_factory.mktemp("join_types"))
     feed.add(batches)
     from pyspark.sql.functions import window
 
     from slidejoin.spark import watch
 
-    watching = watch(spark)
-    queries = {name: feed.start(joined(feed, **options), name) for name, options in JOINS.items()}
+    queries = {}
+    with watch(spark) as watching:
+        queries["full"] = feed.start(joined(feed, **JOINS["full"]), "full")
+        finish(queries["full"])
+        deadline = time.monotonic() + 60
+        # Listeners are called a little after a micro-batch has ended.
+        while not any(one.batch_id == len(batches) for one in watching.recent) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    queries |= {name: feed.start(joined(feed, **options), name) for name, options in JOINS.items() if name != "full"}
     counted = joined(feed, **JOINS["hash"]).groupBy(window("match_time", "10 seconds")).count()
     queries["windows"] = feed.start(counted.select("window.start", "count"), "windows")
     finish(*queries.values())
-    deadline = time.monotonic() + 60
-    # Listeners are called a little after a micro-batch has ended.
-    while len([one for one in watching.recent if one.batch_id == len(batches)]) < 1 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    watching.stop()
     return feed, queries, watching
 
 

@@ -226,11 +226,11 @@ class StreamJoin:
 
     def _take(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
         # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
-        before = operator.taken
+        before = operator.changes
         try:
             return operator.push(tables, order_by)
         except BaseException as error:
-            if operator.taken != before:
+            if operator.changes != before:
                 self._broken = repr(error)
             raise
 

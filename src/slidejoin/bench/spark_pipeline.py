@@ -69,12 +69,14 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
         from slidejoin.spark.job.quiet import output_of_children  # noqa: PLC0415 - belongs to it
+        from slidejoin.spark.job.spark_home import use_unzipped_home  # noqa: PLC0415 - belongs to it
     except ModuleNotFoundError as error:
         msg = 'this benchmark needs Spark: pip install "slidejoin[spark]"'
         raise SlideJoinError(msg) from error
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    use_unzipped_home(master, conf or {})
     builder = SparkSession.builder.master(master).appName("slidejoin bench")
     for name, value in {
         **advised_settings(partitions),

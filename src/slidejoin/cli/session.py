@@ -77,6 +77,7 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
     from slidejoin.spark.job.quiet import output_of_children  # noqa: PLC0415 - belongs to it
+    from slidejoin.spark.job.spark_home import use_unzipped_home  # noqa: PLC0415 - belongs to it
 
     _quiet()
     builder = SparkSession.builder.appName(name).master(settings.master)
@@ -86,6 +87,7 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    use_unzipped_home(settings.master, settings.conf)
     handle, file = tempfile.mkstemp(prefix="slidejoin-spark-", suffix=".log")
     log = Path(file)
     try:

@@ -139,6 +139,8 @@ class JoinOperator:
         self._self_join, self._counting = plan.config.self_join, plan.config.output == "count"
         self._borrowing = [one for one in self.windows.values() if one.borrows]
         self._due = min(CROWDING_DUE, self._advisor.due)
+        self.changes = 0
+        """Grows as soon as a push has taken rows; a push that fails before that changes nothing."""
         INTERPRETER.planned()
 
     # -- one push ----------------------------------------------------------------------------------------------------
@@ -162,10 +164,10 @@ class JoinOperator:
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)
             out = fused.run(batch, first)
-            if self._counting or self.join_type is not None:
-                self._count(out)
+            if self.join_type is not None:
+                self._count_joined(self.join_type)
             else:
-                self.stats.pairs += out.num_rows
+                self.stats.pairs += fused.counted(out) if self._counting else out.num_rows
             if batch.clock_after is not None:
                 self.clock = batch.clock_after
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
@@ -198,6 +200,7 @@ class JoinOperator:
     ) -> Push:
         push, clock = self.ingest.take(self._clock_now(), tables, by, watermark, own_clock=own_clock)
         # Nothing was changed until here, where nothing can fail any more.
+        self.changes += 1
         self.clock = clock
         self.stats.null_time_rows += push.null_time_rows
         self.stats.late_rows += push.late_rows
@@ -251,16 +254,11 @@ class JoinOperator:
         if self.deferred is not None:
             yield from self.deferred.remaining()
 
-    @property
-    def taken(self) -> tuple[int, ...]:
-        """Numbers that change as soon as a push has taken rows; a push that fails before that changes nothing."""
-        left, right = self.windows["left"], self.windows["right"]
-        return left.rows_seen, right.rows_seen, self.clock.left, self.clock.right, self.stats.late_rows
-
     # -- ordinals and counts -------------------------------------------------------------------------------------------
 
     def _give_ordinals(self, left: int, right: int) -> dict[Side, int]:
         """Give the newest rows of both sides ordinals, and return the first of each; of a self-join to both windows."""
+        self.changes += 1
         one, two = self.windows["left"], self.windows["right"]
         first: dict[Side, int] = {"left": one.rows_seen, "right": two.rows_seen}
         one.rows_seen += left

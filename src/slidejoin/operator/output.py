@@ -167,7 +167,10 @@ class PairOutput:
         if self.plan.config.output == "positions":
             step = self._limit.most_rows(POSITION_BYTES)
             for start in range(0, left.size, step):
-                columns = [_positions(ordinals[start : start + step]) for ordinals in (left, right)]
+                columns = [
+                    _positions(ordinals[start : start + step], lacking=side in layout.lacking)
+                    for side, ordinals in (("left", left), ("right", right))
+                ]
                 yield pa.Table.from_arrays(columns, schema=layout.schema)
             return
         names = {side: layout.names(side) for side in SIDES}
@@ -336,9 +339,9 @@ class PairOutput:
         return kept
 
 
-def _positions(ordinals: NDArray[np.int64]) -> pa.Array[Any]:
-    """Return ordinals, (n,) int64, as a column that is NULL where they are -1."""
-    if not ordinals.size or int(ordinals.min()) >= 0:
+def _positions(ordinals: NDArray[np.int64], *, lacking: bool) -> pa.Array[Any]:
+    """Return ordinals, (n,) int64, as a column that is NULL where they are -1, if rows may be `lacking`."""
+    if not lacking or not ordinals.size or int(ordinals.min()) >= 0:
         return array_of(ordinals)
     marks = buffer_of(np.packbits(ordinals >= 0, bitorder="little"))
     return pa.Array.from_buffers(pa.int64(), ordinals.size, [marks, buffer_of(ordinals)])

@@ -18,10 +18,7 @@ SMALL_CHANGE = 1 << 26
 """Bytes of idle arrays, in any number."""
 
 CHECKED = 16
-"""Of smaller arrays every so many that are taken, it is checked whether too many are idle."""
-
-LARGE = 1 << 20
-"""Bytes of an array that is worth this check each time."""
+"""After so many arrays that are taken, or as many bytes as may be idle, it is checked whether too many are idle."""
 
 SMALLEST = 1 << 10
 """Items below which arrays are simply allocated, which is fast."""
@@ -76,7 +73,7 @@ class ArrayPool:
         self.kept = kept
         # By their sizes. Taking and returning are atomic list operations, so any thread may do both.
         self._idle: dict[int, list[_Whole]] = {}
-        self._taken = 0
+        self._taken = self._bytes = 0
 
     def take(self, size: int) -> NDArray[Any]:
         """Return an array of (size,) items with any content, its first one at the begin of a cache line.
@@ -91,9 +88,11 @@ class ArrayPool:
             whole = home.pop() if home else self._larger(rounded)
         except IndexError:  # another thread was faster
             whole = self._larger(rounded)
-        self._taken += 1
-        if (self._taken % CHECKED == 0 or whole.array.nbytes >= LARGE) and self.nbytes > SMALL_CHANGE:
-            self._let_go()
+        self._taken, self._bytes = self._taken + 1, self._bytes + whole.array.nbytes
+        if self._taken % CHECKED == 0 or self._bytes > SMALL_CHANGE:
+            self._bytes = 0
+            if self.nbytes > SMALL_CHANGE:
+                self._let_go()
         lent: NDArray[Any] = np.asarray(_Loan(whole))[:size]
         return lent
 

@@ -126,6 +126,8 @@ class FusedCells(FusedPush):
         self.work[COUNTING] = self._counting
         self.expected = 0
         """Pairs of the last push, an estimate for the next one."""
+        self.counted: int | None = None
+        """Matches of the last push, if the kernel counted all; of a join that outputs counts."""
         self._accepted: AcceptedCells | None = None
 
     @staticmethod
@@ -285,6 +287,7 @@ class FusedCells(FusedPush):
         self.expected = pairs
         start = perf_counter()
         if self._counting:
+            self.counted = pairs
             marks = room[1].view(np.bool_)[: room[0].size]
             out = self._counts(room[0], columns, arrivals, marks)
         elif self._join_type is not None:

@@ -72,7 +72,8 @@ class SmallPushSide:
         self._role, self._work = role, work
         self._slots = self._pool = np.empty(0, np.uint32)
         self._index: Index | None = None
-        self._table: BandCells | None = None
+        self.table: BandCells | None = None
+        """The table that the last `look` saw."""
         self._ring = np.empty(0, np.int64)
         self._chunk: Chunk | None = None
         self._first = 0
@@ -93,8 +94,8 @@ class SmallPushSide:
         """Set all addresses that a push of these rows needs; return False if it does not fit."""
         words, at, window, payload = self._words, self._at, self.window, self.payload
         if window.index is not self._index:
-            self._index, self._table = window.index, cell_table(window.index)
-        cells, seen = self._table, window.rows_seen
+            self._index, self.table = window.index, cell_table(window.index)
+        cells, seen = self.table, window.rows_seen
         if cells is None or cells.wide or cells.is_full(seen + rows):
             return False
         if cells.slots is not self._slots or cells.pool is not self._pool:
@@ -118,11 +119,6 @@ class SmallPushSide:
             for one in wanted:
                 words[one] = address
         return True
-
-    def inserted(self, rows: int) -> None:
-        """Count the rows that the kernel has inserted into the table that `look` saw."""
-        if self._table is not None:
-            self._table.inserted(rows)
 
     def finds(self) -> bool:
         """Set the addresses of the records by ordinal; return False if columns may have NULLs."""

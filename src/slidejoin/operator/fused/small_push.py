@@ -183,8 +183,9 @@ class SmallPush:
                 side.payload.wrote(rows)
         if pairs < 0:
             return self._go_on(batch, first)
-        left.inserted(batch.left_rows)
-        right.inserted(batch.right_rows)
+        for table, rows in ((left.table, batch.left_rows), (right.table, batch.right_rows)):
+            if table is not None:  # it was there when the push was accepted
+                table.inserted(rows)
         self._cells.expected, block = pairs, self._block
         if block is None:
             return self._joined(batch, first, pairs)
