@@ -258,6 +258,22 @@ def test_left_rows_from_before_the_right_schema() -> None:
     assert alone.finish().to_pylist() == [{"v": at, "n": 0, "total": None} for at in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("column", [pa.int64(), pa.float64()], ids=str)
+def test_a_limit_of_memory_counts_sums_beside_the_rows(column: pa.DataType) -> None:
+    right = pa.schema([("k", pa.int64()), ("v", column)])
+    join = sj.StreamJoin(
+        on="l.k <= r.k", window=sj.CountWindow(3000), schemas=(SCHEMA, right), memory_limit=1_500_000,
+        output=sj.Aggregate(n="count", total="sum(r.v)", low="min(r.v)"), algorithm="bi_sort",
+    )  # fmt: skip
+    rows = pa.table({"k": range(400), "v": range(400)})
+    answered = 0
+    with pytest.raises(sj.MemoryLimitError, match="memory_limit is 1500000 bytes"):  # noqa: PT012 - until it is full
+        while True:
+            answered += join.push(rows, rows.cast(right)).num_rows
+            assert join.stats.window_bytes <= 1_500_000
+    assert answered
+
+
 def test_explain_tells_what_is_put_out() -> None:
     join = join_of(n="count", low="min(r.v)")
     assert "output: Aggregate(n='count(*)', low='min(r.v)') of each left row, as the row leaves" in join.explain()

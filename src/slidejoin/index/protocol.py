@@ -177,6 +177,10 @@ class Index(ABC):
         """Return reductions of the rows that probes have; None of an index that cannot but list them."""
         return None
 
+    def reductions_growth(self, channels: Sequence[Channel], rows: int) -> int:  # noqa: ARG002 - see sorted runs
+        """Return by how many bytes reductions in these channels make it grow at most, with so many more rows."""
+        return 0
+
     def takes_order(self, *, counts: bool, only_counts: bool) -> bool:  # noqa: ARG002 - see the overriding ones
         """Tell whether a batch is better processed in the order of the probes' own keys, if these are `Prepared`."""
         return False

@@ -25,7 +25,7 @@ from slidejoin.index.sorted_runs.answers import (
     write_ascending,
     write_few,
 )
-from slidejoin.index.sorted_runs.growth import runs_growth
+from slidejoin.index.sorted_runs.growth import runs_growth, summaries_most
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.leaving_run import LeavingRun
 from slidejoin.index.sorted_runs.levels import best_levels
@@ -329,6 +329,15 @@ class BiSortIndex(Index):
             runs = self._in_parts(runs, int(probes.seen_from[0]), int(probes.seen_from[-1]), workers)
         parts = parts_of(probes, workers)
         return reduced_rows(parts, [self._reached(part, runs) for part in parts], self._values, workers)
+
+    def reductions_growth(self, channels: Sequence[Channel], rows: int) -> int:
+        """Return by how many bytes summaries, values and parts grow at most, see `Index`."""
+        runs = self.runs
+        held, spanned = sum(run.size for run in runs), sum(run.rows for run in runs)
+        others = sum(channel.how != "sum" for channel in channels)
+        known = [one.nbytes for one in (self._values, *self._leaving_runs) if one is not None]
+        known += [one.nbytes for run in runs for one in (run.summaries, run.values) if one is not None]
+        return max(summaries_most(held + rows, spanned + rows, self.dims, len(channels), others) - sum(known), 0)
 
     def _in_parts(self, runs: list[Run], first: int, whole: int, workers: Workers) -> list[Run]:
         """Return all runs, the oldest in parts: each probe sees the rows from `whole` on, none those before `first`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.kernels.common.vectors import LOW_32
+from slidejoin.kernels.sorted_runs.summarising import PLACES, ROWS_SHIFT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.sorted_runs.run import Run
 
-__all__ = ["runs_growth"]
+__all__ = ["runs_growth", "summaries_most"]
 
 A_NUMBER = 8
 
@@ -35,6 +36,20 @@ def runs_growth(runs: Sequence[Run], dims: int, rows: int, keys: NDArray[np.int6
         far = bool(ends) and max(high for _, high in ends) - min(low for low, _ in ends) >= LOW_32
     narrow = rows + sum(run.size for run in known if run.wide is None)
     return rows * A_NUMBER * (1 + dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
+
+
+def summaries_most(rows: int, spanned: int, dims: int, channels: int, others: int) -> int:
+    """Return the bytes that reductions of runs with so many rows take at most, whose ordinals span so many.
+
+    Of the `channels`, `others` are such that nothing may be subtracted in them. Rows of runs that leave may be there
+    twice, in parts.
+    """
+    blocks = -(-rows // PLACES) + 1
+    table = max(blocks.bit_length(), 1) * blocks * others
+    records = (rows + 1) * (channels + others) + rows * channels
+    parts = rows * (3 + dims) + SMALL_CHANGE
+    by_ordinal = channels * (spanned + 2 * (1 << ROWS_SHIFT))
+    return A_NUMBER * (2 * (table + records) + parts + by_ordinal)
 
 
 SMALL_CHANGE = 256

@@ -60,6 +60,8 @@ class ValuesByOrdinal:
 
     def follow(self, stretches: Sequence[tuple[int, int]], values: ValuesOf) -> None:
         """Look up what is new in stretches of rows, first ordinals and numbers of rows, ascending; forget others."""
+        if not self.channels:
+            return
         known, needed = len(self._blocks), set[int]()
         for base, rows in stretches:
             first, end = max(base, self._end), base + rows

@@ -212,6 +212,10 @@ class AggregateSearch:
                 self._take(one, states)
         return True
 
+    def growth(self, rows: int) -> int:
+        """Return by how many bytes so many more right rows make what the index reduces grow at most."""
+        return self._parts.windows["right"].index.reductions_growth(self._channels(), rows) if self._open else 0
+
     def _reduced(self, ask: Callable[[list[Channel]], Reduced | None]) -> Reduced | None:
         """Ask again while values need further channels."""
         while True:

@@ -50,6 +50,10 @@ class AggregateAnswers:
         """Bytes of what was folded."""
         return sum(one.nbytes for one in self._folded)
 
+    def growth(self, rows: int) -> int:
+        """Return by how many bytes so many right rows make answers grow at most, beside the windows."""
+        return 0 if self._search is None else self._search.growth(rows)
+
     @property
     def most_rows(self) -> int:
         """Left rows that are answered at once at most."""

@@ -99,6 +99,10 @@ class NearestAnswers:
         """Bytes of what was folded."""
         return self._right.nbytes + self._folded.counts.nbytes + self._folded.right.nbytes
 
+    def growth(self, rows: int) -> int:  # noqa: ARG002 - see `AggregateAnswers`
+        """Return by how many bytes so many right rows make answers grow at most, beside the windows."""
+        return 0
+
     @property
     def most_rows(self) -> int:
         """Left rows that are answered at once at most."""

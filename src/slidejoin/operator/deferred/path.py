@@ -225,7 +225,9 @@ class DeferredPath:
 
     def growth(self, rows: Mapping[Side, int]) -> int:
         """Return by how many bytes so many rows of each side make it grow at most, unless rows fold."""
-        return self._departures.growth(rows) + rows["left"] * self._waiting.since.itemsize
+        right = rows["left" if self._parts.plan.config.self_join else "right"]
+        waiting = rows["left"] * self._waiting.since.itemsize
+        return self._departures.growth(rows) + waiting + self._answers.growth(right)
 
 
 def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:
