@@ -11,6 +11,7 @@ import pytest
 
 from slidejoin.spark.job.workers import compile_ahead
 from tests.spark.killing import (
+    ASOF,
     CLUSTER,
     COUNT,
     FULL,
@@ -87,7 +88,7 @@ def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, maste
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("window", [TIME, COUNT, MANY, FULL, SCATTERED])
+@pytest.mark.parametrize("window", [TIME, COUNT, MANY, FULL, SCATTERED, ASOF])
 def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     one = job(LONG, window)
     one.finish(attempts=1)
@@ -100,7 +101,7 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     ("window", "kind"),
     [
         *((TIME, kind) for kind in ("worker", "executor", "driver")),
-        *((window, kind) for window in (COUNT, MANY, FULL, SCATTERED) for kind in ("worker", "driver")),
+        *((window, kind) for window in (COUNT, MANY, FULL, SCATTERED, ASOF) for kind in ("worker", "driver")),
     ],
 )
 def test_killed_at_random_moments(job: Any, window: str, kind: str, seed: int) -> None:

@@ -265,7 +265,8 @@ def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
     changed = []
     for place, segment in enumerate(segments):
         if any(not np.array_equal(segment.layouts[role], layout.numbers()) for role, layout in layouts.items()):
-            segments[place] = build_segment(plan, stream, segment.payload, segment.entry, layouts)
+            built = build_segment(plan, stream, segment.payload, segment.entry, layouts)
+            segments[place] = replace(built, matched=segment.matched)
             changed.append(segments[place])
     return changed
 
