@@ -80,13 +80,18 @@ def streams(batches: int, rows: int = 24, seed: int = 7) -> list[dict[str, list[
     return made
 
 
-def rows_expected(batches: list[dict[str, list[Row]]], window: str = TIME) -> list[tuple[Any, ...]]:
-    """Whole result rows as the law has them, sorted: both rows, and of a time window the later time."""
+def rows_expected(
+    batches: list[dict[str, list[Row]]], window: str = TIME, *, idle: bool = True
+) -> list[tuple[Any, ...]]:
+    """Whole result rows as the law has them, sorted: both rows, and of a time window the later time.
+
+    With `idle` a last micro-batch without rows has advanced the watermark.
+    """
     if window == MANY:
         return sorted(((*one, *two, *three, at) for one, two, three, at in combined(batches)), key=repr)
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
     if window in {FULL, SCATTERED, ASOF}:
-        return sorted(full_rows(batches, rows, window), key=repr)
+        return sorted(full_rows([*batches, {}] if idle else batches, rows, window), key=repr)
     pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
     found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
     times = [() if window == COUNT else (max(l[3] or 0, r[3] or 0),) for l, r in found]  # noqa: E741 - the sides' names
@@ -96,11 +101,11 @@ def rows_expected(batches: list[dict[str, list[Row]]], window: str = TIME) -> li
 def full_rows(
     batches: list[dict[str, list[Row]]], rows: dict[str, dict[int, Row]], window: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a full join, or nearest matches; at last comes a micro-batch without rows, as Spark has it."""
+    """Yield the rows of a full join, or nearest matches."""
     length, clock = LENGTH * SECOND, Clock(LATENESS * SECOND)
     how, keep = ("left", Nearest("ts", "ts", "nearest", 2)) if window == ASOF else ("full", None)
     oracle = Oracle(LAW, TimeScope(length * 1000, length * 1000, "ts", "ts"), how, keep=keep)
-    for batch in [*batches, {}]:
+    for batch in batches:
         given = {side: [oracle_row(row) for row in batch.get(side, [])] for side in ("left", "right")}
         low = None if clock.watermark is None else clock.watermark * 1000
         for left, right in oracle.micro_batch(given["left"], given["right"], low):

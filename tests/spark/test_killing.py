@@ -60,8 +60,14 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 
 def same_rows(one: Job) -> None:
-    """Compare with what the law gives; nightly, one undisturbed run is compared with it too."""
+    """Compare with what the law gives; nightly, one undisturbed run is compared with it too.
+
+    If the driver is killed between the last micro-batch of rows and the one without rows that only advances the
+    watermark, Spark does not make up for that one before rows come again.
+    """
     got, want = one.rows(), rows_expected(streams(one.batches), one.window)
+    if len(got) < len(want) and any("killed driver" in told for told in one.told):
+        want = rows_expected(streams(one.batches), one.window, idle=False)
     assert len(got) == len(want), one.report()
     assert got == want, one.report()
 

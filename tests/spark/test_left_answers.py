@@ -106,7 +106,7 @@ def at(query: Query, watermark_ms: int, batch: Batch = None) -> list[Answer]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @given(batches=streams(), rule=rules(), self_join=st.booleans(), one_store=st.booleans(), restart=st.integers(0, 7))
-@settings(max_examples=9)
+@settings(max_examples=14)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     layout: tuple[str, int],
@@ -140,7 +140,7 @@ def test_agrees_with_the_law(
     right=st.integers(1, 5),
     slide=st.sampled_from([1, 1, 2]),
 )
-@settings(max_examples=6)
+@settings(max_examples=10)
 def test_count_windows_agree_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     layout: tuple[str, int],
@@ -270,6 +270,22 @@ def test_another_rule_is_another_join(tmp_path: Path) -> None:
     query.spec = wired(tmp_path, ("hash", 1), keep=sj.Nearest("l.ts", "r.ts", k=2))
     with pytest.raises(StateError, match=r'keep was "Nearest.*k=1.*" and is now .*k=2'):
         query.micro_batch({"left": [(2, 1, "ann", SECOND)], "right": []})
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ({"keep": sj.Nearest("l.ts", "r.ts")}, {"keep": sj.Nearest("a.ts", "b.ts"), "aliases": ("a", "b")}),
+        ({"output": sj.Aggregate(n="sum(r.x)")}, {"output": sj.Aggregate(n="sum(b.x)"), "aliases": ("a", "b")}),
+    ],
+    ids=["keep", "output"],
+)
+def test_other_names_for_the_sides_make_no_other_join(tmp_path: Path, rules: tuple[dict[str, Any], ...]) -> None:
+    window, found = sj.TimeWindow("10 seconds", on="ts"), []
+    for rule in rules:
+        one, two = rule.get("aliases", ("l", "r"))
+        found.append(wire(tmp_path, f"{one}.x = {two}.x", window, "hash", 1, **rule).described())
+    assert found[0] == found[1]
 
 
 def test_a_sum_that_does_not_fit_is_an_error(tmp_path: Path) -> None:

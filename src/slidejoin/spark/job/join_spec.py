@@ -14,6 +14,7 @@ from slidejoin.plan.deferred import bind_rule
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.sides import SIDES
+from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import UNMATCHED
 from slidejoin.spec.window import NANOSECONDS, CountWindow, Span, TimeWindow
 
@@ -235,20 +236,35 @@ class SparkJoinSpec:
     def described(self) -> dict[str, Any]:
         """Return everything that must be the same for a state to be reused, as plain JSON values."""
         config = self.config
-        # Left out by default, so that states say the same as before there were these options.
-        rules = {} if config.keep is None else {"keep": repr(config.keep)}
-        return rules | {
+        return _kept(config) | {
             "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
             "window": window_to_state(config.window),
             "order_by": self.order_by,
             "how": self.how,
-            "output": config.output if config.aggregate is None else repr(config.aggregate),
+            "output": _output(config),
             "self_join": config.self_join,
             "left columns": _columns(self.left),
             "right columns": _columns(self.right),
             "strategy": str(self.strategy),
             "partitions": len(self.buckets),
         }
+
+
+def _kept(config: JoinSpec) -> dict[str, str]:
+    """Return the nearest matches as text; left out by default, so that states say the same as before there were any."""
+    if config.keep is None:
+        return {}
+    left, right = config.keep.names(config.aliases)
+    return {"keep": repr(replace(config.keep, left_column=f"l.{left}", right_column=f"r.{right}"))}
+
+
+def _output(config: JoinSpec) -> str:
+    """Return the output as text, with the same names for the sides in any case."""
+    if config.aggregate is None:
+        return config.output
+    columns = [(one.name, one.function, one.column_name(config.aliases)) for one in config.aggregate.functions]
+    texts = {name: function if column is None else f"{function}(r.{column})" for name, function, column in columns}
+    return repr(Aggregate(**texts))
 
 
 def window_to_state(window: Window) -> str:
