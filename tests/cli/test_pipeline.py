@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slidejoin import Aggregate, Nearest
+from slidejoin.cli import pipeline
 from slidejoin.cli.job import Job, Session
 from slidejoin.cli.jobfile import read_job_text
 from slidejoin.cli.pipeline import brief, planned_batches
@@ -54,6 +56,27 @@ def test_batches_are_not_known_otherwise(old: str, new: str, five_files: Path):
 def test_batches_are_not_known_after_a_restart(five_files: Path):
     (five_files / "checkpoint" / "offsets").mkdir(parents=True)
     assert planned_batches(job(five_files)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        ('keep = { left = "l.x", right = "r.x", k = 2 }', {"keep": Nearest("l.x", "r.x", k=2)}),
+        ('output = { n = "count", s = "sum(r.x)" }', {"output": Aggregate(n="count", s="sum(r.x)")}),
+        ('late = "emit"', {"late": "emit"}),
+    ],
+)
+def test_the_join_gets_what_the_file_says(
+    written: str, given: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    got: dict[str, object] = {}
+    monkeypatch.setattr("slidejoin.spark.stream_join", lambda *_, **options: got.update(options))
+    monkeypatch.setattr("slidejoin.spark.explain_join", lambda *_, **options: got.update(explained=options))
+    made = job(tmp_path, JOB.replace('self_join = "a",', f'self_join = "a", {written},'))
+    pipeline.result_of(made, {"a": None})
+    pipeline.explained(made, {"a": None})
+    explained = got.pop("explained")
+    assert explained == got == {**got, "keep": None, "output": "pairs", "late": "drop", **given}
 
 
 @pytest.mark.parametrize(

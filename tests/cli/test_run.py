@@ -182,6 +182,25 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     assert "Spark's log: " in again.err
 
 
+def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")
+    text = text.replace(
+        "[join]", '[join]\nhow = "left"\nkeep = { left = "l.cents", right = "r.cents", direction = "forward" }'
+    )
+    explained = slidejoin("explain", job(tmp_path, text))
+    assert "output: the nearest pair of each left row by abs(l.cents - r.cents), forward" in explained.out
+    ran = slidejoin("run", job(tmp_path, text))
+    assert (ran.status, ran.err) == (0, "")
+    table = pq.read_table(tmp_path / "out")
+    assert sorted(zip(table["id"].to_pylist(), table["cents_right"].to_pylist(), strict=True)) == [
+        (0, 150),
+        (1, 200),
+        (2, None),
+        (3, None),
+    ]
+
+
 def test_a_running_job_is_stopped_in_good_order(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     slidejoin.start("run", job(tmp_path, JOB.replace("[spark]", 'trigger = "200 ms"\n[spark]')), "--json")

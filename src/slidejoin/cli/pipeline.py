@@ -131,6 +131,8 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             strategy=join.strategy,
             spread=join.spread,
             partitions=join.partitions,
+            late=join.late,
+            keep=join.keep,
         )
     except (SlideJoinError, ValueError, NotImplementedError) as error:
         msg = f"join: {error}"
