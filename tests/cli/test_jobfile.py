@@ -125,8 +125,10 @@ def test_nearest_matches_and_aggregates(written: str, keep: Nearest | None, outp
     assert (join.keep, join.output) == (keep, output)
 
 
-def test_late_rows_may_be_put_out():
-    assert read(replaced('right = "quotes"', 'right = "quotes"\nlate = "emit"')).join.late == "emit"
+def test_late_rows_may_be_put_out_in_folders_of_their_own():
+    text = replaced('right = "quotes"', 'right = "quotes"\nlate = "emit"')
+    job = read(text.replace('path = "out"', 'path = "out"\npartition_by = ["late_side"]'))
+    assert (job.join.late, job.sink.partition_by) == ("emit", ("late_side",))
 
 
 def test_what_is_not_said_has_a_default():
@@ -399,6 +401,16 @@ WRONG = [
         'format = "parquet"\npath = "out"',
         'format = "noop"\npath = "out"',
         "sink.path: the format noop writes no files; remove the key.",
+    ),
+    (
+        'format = "parquet"\npath = "out"',
+        'format = "noop"\npartition_by = ["late_side"]',
+        "sink.partition_by: the format noop writes no files; remove the key.",
+    ),
+    (
+        'path = "out"\n',
+        'path = "out"\npartition_by = "late_side"\n',
+        "sink.partition_by: got 'late_side', expected a list of columns of the result such as [\"late_side\"].",
     ),
     (
         'format = "parquet"\npath = "out"',

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from slidejoin.cli.session import cores_of, defaults, spark_session
 from slidejoin.errors import SlideJoinError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 JOB = """
@@ -77,6 +78,33 @@ def test_the_join_gets_what_the_file_says(
     pipeline.explained(made, {"a": None})
     explained = got.pop("explained")
     assert explained == got == {**got, "keep": None, "output": "pairs", "late": "drop", **given}
+
+
+class Written:
+    """A streaming result, and its writer, that note what the writer is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, tuple[object, ...]] = {}
+        self.writeStream = self
+
+    def __getattr__(self, name: str) -> Callable[..., Written]:
+        def tell(*values: object, **_: object) -> Written:
+            self.told[name] = values
+            return self
+
+        return tell
+
+
+def test_files_of_a_stream_may_have_folders_of_their_own(tmp_path: Path):
+    result: Any = Written()
+    pipeline.writer_of(
+        job(tmp_path, JOB.replace('path = "out"', 'path = "out", partition_by = ["late_side", "k"]')), result
+    )
+    assert result.told["partitionBy"] == ("late_side", "k")
+    plain: Any = Written()
+    pipeline.writer_of(job(tmp_path), plain)
+    assert "partitionBy" not in plain.told
+    assert plain.told["format"] == ("parquet",)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_changes_of_different_attempts_fit_together(tmp_path: Path) -> None:
     query = Query(
         wired(tmp_path, ("cell", 2), keep=sj.Nearest("l.ts", "r.ts", "nearest", k=2), how="left"), LATENESS * SECOND
     )
-    checkpoint = copy.deepcopy(query.state)
+    checkpoint, answered = copy.deepcopy(query.state), 0
     for number in range(9):
         batch: dict[str, list[Row]] = {"left": [], "right": []}
         for place in range(24):
@@ -180,6 +180,7 @@ def test_changes_of_different_attempts_fit_together(tmp_path: Path) -> None:
             batch["left" if place % 2 else "right"].append(row)
         low = None if query.clock.watermark is None else query.clock.watermark * 1000
         expected = law(oracle, batch, low)
+        answered += len(expected)
         if number in {3, 6}:
             query.state = copy.deepcopy(checkpoint)
             shutil.rmtree(tmp_path)
@@ -191,7 +192,7 @@ def test_changes_of_different_attempts_fit_together(tmp_path: Path) -> None:
         for bucket, after in attempts[number % 2].state.items():
             apply_changes(changes(query.state[bucket].store, after.store), checkpoint[bucket].store)
         query = attempts[0]
-    assert expected
+    assert answered > 20
 
 
 @pytest.mark.parametrize("output", [{"keep": sj.Nearest("l.ts", "r.ts")}, {"output": sj.Aggregate(n="count")}], ids=str)

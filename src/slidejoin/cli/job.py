@@ -71,6 +71,7 @@ class Sink:
     checkpoint: str | None = None
     interval: Span | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ KEEP_KEYS = ("left", "right", "direction", "k")
 TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
 COUNT_KEYS = ("rows", "slide", "order_by")
 WINDOW_KEYS = ("kind", "left", "right", *TIME_KEYS, *COUNT_KEYS)
-SINK_KEYS = ("format", "path", "checkpoint", "trigger", "options")
+SINK_KEYS = ("format", "path", "partition_by", "checkpoint", "trigger", "options")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
@@ -262,8 +262,9 @@ def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
     path = checkpoint = interval = None
     if kind in FILE_SINKS:
         path = _located(table.text("path", "a folder for the results"), base)
-    elif "path" in table:
-        msg = f"{table.at('path')}: the format {kind} writes no files; remove the key."
+    elif "path" in table or "partition_by" in table:
+        key = "path" if "path" in table else "partition_by"
+        msg = f"{table.at(key)}: the format {kind} writes no files; remove the key."
         raise ConfigError(msg)
     if not stream and ("checkpoint" in table or "trigger" in table):
         key = "checkpoint" if "checkpoint" in table else "trigger"
@@ -278,7 +279,8 @@ def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
         except ConfigError as error:
             hint = nearest(trigger, ["available_now"])
             raise table.wrong("trigger", f'"available_now" or {A_LENGTH}', hint) from error
-    return Sink(kind, path, checkpoint, interval, table.options("options"))
+    folders = table.texts("partition_by", 'a list of columns of the result such as ["late_side"]') or ()
+    return Sink(kind, path, checkpoint, interval, table.options("options"), folders)
 
 
 def _session(file: TomlTable) -> Session:

@@ -145,6 +145,8 @@ def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
     writer = result.writeStream.format(sink.format).outputMode("append").options(**sink.options)
     if sink.path is not None:
         writer = writer.option("path", sink.path)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
     if sink.checkpoint is not None:
         writer = writer.option("checkpointLocation", sink.checkpoint)
     if sink.interval is None:
