@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinOperator"]
 
-CROWDING_DUE = 1 << 14
+CROWDING_DUE = 1 << 17
 """Rows between two checks whether keys crowd in an index."""
 
 
@@ -357,8 +357,7 @@ class JoinOperator:
                 left.index.name, rows=rows, pairs=self.stats.pairs, pushes=self._pushes,
                 window=left.payload.rows + right.payload.rows, spilled=sum(spilled) if spilled else None,
             )  # fmt: skip
-            movable = not any(window.stretched() or window.hashed for window in self.windows.values())
-            if better is not None and movable:
+            if better is not None and not any(window.stretched() or window.hashed for window in self.windows.values()):
                 self._change_to(self.plan.index_terms(better))
         if self._crowding_due is not None and rows >= self._crowding_due:
             self._crowding_due = rows + CROWDING_DUE
