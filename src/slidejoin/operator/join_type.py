@@ -34,7 +34,7 @@ from slidejoin.kernels.candidates.joining import (
     join_rows,
 )
 from slidejoin.kernels.candidates.matched import put_between
-from slidejoin.operator.output import JoinedRows
+from slidejoin.operator.output import JoinedRows, PositionsBlock
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.sides import SIDES
@@ -58,8 +58,8 @@ __all__ = ["JoinTypeOutput", "Joined", "marked_sides"]
 
 NO_ROWS = np.empty(0, np.int64)
 
-FEW = 1 << 11
-"""Output rows up to which new memory is there sooner than that of the pool."""
+FEW, BLOCK_PLACES = 1 << 11, 1 << 12
+"""Positions of one push that are slices of a table made before, and of that table: each keeps up to 64 KiB alive."""
 
 MISSING = -1
 """Stands for the ordinal of the row that an output row does not have."""
@@ -117,6 +117,10 @@ class JoinTypeOutput:
         self._leaving: list[tuple[int, Side, int, int]] = []
         if isinstance(window, CountWindow):
             self._leaving = [(SIDES.index(side), side, window.size(side), window.slide) for side in self.sides]
+        # What few output rows are written into: a table for each push would take longer than its rows.
+        self._block: PositionsBlock | None = None
+        if self._ways is not None and plan.config.output == "positions":
+            self._block = PositionsBlock(plan.layout.schema, 0)
         # Of each side so many rows more may leave than come.
         self._slides = sum(slide for *_, slide in self._leaving)
 
@@ -204,8 +208,14 @@ class JoinTypeOutput:
             outside = first[side] - size
             words[LEAVING + number] = outside - outside % slide if outside > 0 else 0
             rows += counts[side].size
-        room = np.empty(2 * rows, np.int64) if rows <= FEW else self._memory.take(2 * rows)
-        out, known = (room[:rows], room[rows:]), np.empty((2, (rows >> 3) + 1), np.uint8)
+        block = self._block
+        if rows > FEW or block is None:
+            block, room = None, self._memory.take(2 * rows)
+            out, known = room.reshape(2, rows), np.empty((2, (rows >> 3) + 1), np.uint8)
+        else:
+            if not block.takes(rows):
+                block = self._block = PositionsBlock(self._plan.layout.schema, BLOCK_PLACES)
+            out, known = block.room(rows)
         done = join_rows(
             *self._views["left"].view, *self._views["right"].view, *pairs, arrivals.left_rank, arrivals.right_rank,
             one, two, ways, *out, *known,
@@ -218,7 +228,8 @@ class JoinTypeOutput:
         }
         self._joined = Joined(before.pairs + found, unmatched)
         missing = rights, lefts if words[KEPT_PAIRS] == EVERY_PAIR else done
-        return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing)
+        table = None if block is None else block.wrote(done)
+        return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing, table)
 
     def tables(self, output: PairOutput, found: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
         """Yield the output tables of a slice within the limit.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
-__all__ = ["Candidates", "JoinedRows", "PairOutput"]
+__all__ = ["Candidates", "JoinedRows", "PairOutput", "PositionsBlock"]
 
 T = TypeVar("T")
 
@@ -87,12 +87,52 @@ class JoinedRows(NamedTuple):
         Arrow's bits of the ordinals that are not missing, of left and of right ones; None where nobody made them.
     missing : tuple of two int
         With bits: how many are missing.
+    table : pyarrow.Table, optional
+        The rows, where they lie in a block of positions.
     """
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     known: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
     missing: tuple[int, int] = (0, 0)
+    table: pa.Table | None = None
+
+
+class PositionsBlock:
+    """A table of positions with room for the output rows of many pushes, some of which are missing.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of two columns of int64.
+    places : int
+        Rows.
+    """
+
+    def __init__(self, schema: pa.Schema, places: int) -> None:
+        self._ordinals, self._known = np.empty((2, places), np.int64), np.empty((2, (places >> 3) + 1), np.uint8)
+        columns = [
+            # How many are NULL is counted in slices, once they are written.
+            pa.Array.from_buffers(pa.int64(), places, [buffer_of(bits), buffer_of(ordinals)], -1)
+            for ordinals, bits in zip(self._ordinals, self._known, strict=True)
+        ]
+        self._table = pa.Table.from_arrays(columns, schema=schema)
+        self._places, self._used = places, 0
+
+    def takes(self, rows: int) -> bool:
+        """Tell whether there is room for so many more rows."""
+        return self._used + rows <= self._places
+
+    def room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Return memory for so many rows: their ordinals (2, rows) int64 and Arrow's bits (2, rows / 8) uint8."""
+        begin = self._used
+        return self._ordinals[:, begin : begin + rows], self._known[:, begin >> 3 : (begin + rows >> 3) + 1]
+
+    def wrote(self, rows: int) -> pa.Table:
+        """Return so many rows that were written, as a table. The next ones begin at another byte of bits."""
+        begin = self._used
+        self._used = begin + rows + 7 & ~7
+        return self._table.slice(begin, rows)
 
 
 class PairOutput:
@@ -149,7 +189,9 @@ class PairOutput:
 
     def joined(self, rows: JoinedRows) -> pa.Table:
         """Return the output rows of a join that is not inner."""
-        left, right, known, missing = rows
+        left, right, known, missing, table = rows
+        if table is not None:
+            return table
         if known is None or self.plan.config.output != "positions" or left.size > self._limit.most_rows(POSITION_BYTES):
             return self.table(left, right)
         columns: list[pa.Array[Any]] = []

@@ -227,8 +227,16 @@ def join_rows(
     if ways[U64(KEPT_PAIRS)] == FIRST_PAIRS:
         return take_first(left_marks, left_blocks, left_block, left, out_left, out_right)
     new_left, new_right, slide = ways[U64(ORDINALS)], ways[U64(ORDINALS + 1)], ways[U64(SLIDE_BY)]
-    mark_rows(left_marks, left_blocks, left_block, left if left_blocks.size > 0 else left[:0])
-    mark_rows(right_marks, right_blocks, right_block, right if right_blocks.size > 0 else right[:0])
+    if left_blocks.size > 0 and right_blocks.size > 0:
+        # Both at once: where neighbours set bits of one word, a side waits for its last store while the other goes on.
+        for pair in range(left.size):
+            one, two = int(left[U64(pair)]), int(right[U64(pair)])
+            left_marks[word_of(left_blocks, left_block, one)] |= bit_of(one)
+            right_marks[word_of(right_blocks, right_block, two)] |= bit_of(two)
+    elif left_blocks.size > 0:
+        mark_rows(left_marks, left_blocks, left_block, left)
+    else:
+        mark_rows(right_marks, right_blocks, right_block, right)
     first_left, first_right = ways[U64(LEAVING)], ways[U64(LEAVING + 1)]
     stop_left = displaced(first_left, new_left + left_counts.size, ways[U64(SIZES)], slide)
     stop_right = displaced(first_right, new_right + right_counts.size, ways[U64(SIZES + 1)], slide)
