@@ -1,4 +1,4 @@
-"""A small push in two kernel calls: order the rows; then store, insert, probe, weave and gather, in one thread.
+"""A small push in two kernel calls of one thread: find columns and order rows; then store, insert, probe and gather.
 
 Each of these steps takes a microsecond in a push of a few rows, and each call from Python as much again. The parameters
 of all steps are in two arrays of addresses and numbers: the work of a push (`kernels.fused.work`), and the columns of a
@@ -34,6 +34,7 @@ from slidejoin.kernels.fused.work import (
 from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.rows.copying import copy_8, copy_16, copy_32, copy_64
+from slidejoin.kernels.rows.exported import LISTED, find_values
 from slidejoin.kernels.rows.records import gather_rows
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BY",
+    "EXPORTED",
     "GATHERED",
     "HELD",
     "KEPT",
     "KEY",
     "LEFT_SIDE",
+    "LISTS",
     "MOST_COLUMNS",
     "OF_COLUMN",
     "ORDERED",
@@ -73,6 +76,8 @@ MOST_COLUMNS, OF_COLUMN = 16, 3
 
 (
     ROWS,  # how many rows come
+    EXPORTED,  # address of their batch, see `kernels.rows.exported`
+    LISTS,  # address of the list of its columns that are read, and how many there are
     KEY,  # address of their keys
     BY,  # address of what they are ordered by
     RANKS,  # address of the room for their ranks
@@ -88,7 +93,7 @@ MOST_COLUMNS, OF_COLUMN = 16, 3
     GATHERED,  # of each column that is taken out: its offset, its width, and where it goes (address)
     PACK,  # how composite keys are packed, see `kernels.fused.packing`; zeros where keys are a column as it is
     SIDE,  # words of a side
-) = offsets(*[1] * 12, MOST_COLUMNS * OF_COLUMN, MOST_COLUMNS * OF_COLUMN, PACKING)
+) = offsets(1, 1, 2, *[1] * 11, MOST_COLUMNS * OF_COLUMN, MOST_COLUMNS * OF_COLUMN, PACKING)
 """What each side has."""
 
 LEFT_SIDE, RIGHT_SIDE, BOTH = offsets(SIDE, SIDE)
@@ -136,14 +141,23 @@ def _gather(small: NDArray[np.int64], at: int, ordinals: NDArray[np.int64], size
         gather_rows(ring, small[U64(at + SHIFTED)], units - 1, small[U64(at + STRIDE)], ordinals, columns, sizes)
 
 
+@inlined
+def _read(small: NDArray[np.int64], at: int) -> bool:
+    """Find the columns of one side's rows."""
+    listed = i64_at(small[U64(at + LISTS)], LISTED * small[U64(at + LISTS + 1)]).reshape(-1, LISTED)
+    return bool(small[U64(at + ROWS)] == 0 or find_values(small[U64(at + EXPORTED)], listed, small))
+
+
 @kernel(OUT_I64, returns=types.boolean)
 def order_small(small: NDArray[np.int64]) -> bool:
-    """Write the RANKS of a small push, and its composite keys; return False if it is to be taken in another way.
+    """Find the columns of a small push, and write its RANKS and composite keys.
 
-    That is so if sort values do not ascend on both sides, or a value has no room in a composite key. small (SMALL,)
-    int64, see above. O(rows).
+    Return False if it is to be taken in another way: if a column has NULLs, if sort values do not ascend on both sides,
+    or a value has no room in a composite key. small (SMALL,) int64, see above. O(rows).
     """
     lefts, rights = small[LEFT_SIDE + ROWS], small[RIGHT_SIDE + ROWS]
+    if not (_read(small, LEFT_SIDE) and _read(small, RIGHT_SIDE)):
+        return False
     if small[LEFT_SIDE + PACK + PART_COUNT] > 0 and not (
         pack_side(small, LEFT_SIDE + PACK, lefts) and pack_side(small, RIGHT_SIDE + PACK, rights)
     ):

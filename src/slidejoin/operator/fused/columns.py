@@ -11,9 +11,11 @@ from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     BY,
+    EXPORTED,
     HELD,
     KEPT,
     LEFT_SIDE,
+    LISTS,
     OF_COLUMN,
     RECORD,
     RIGHT_SIDE,
@@ -24,10 +26,14 @@ from slidejoin.kernels.fused.small_push import (
     STRIDE,
     UNITS,
 )
+from slidejoin.kernels.rows.exported import LISTED
 from slidejoin.rows.arrow_buffers import buffer_of
+from slidejoin.rows.exported_batch import ExportedBatch
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import BandCells
     from slidejoin.index.protocol import Index
@@ -36,13 +42,13 @@ if TYPE_CHECKING:
     from slidejoin.rows.chunk import Chunk
     from slidejoin.sides import Side
 
-__all__ = ["AT", "ColumnAddresses", "ResultBlock", "SmallPushSide"]
+__all__ = ["AT", "ListedColumns", "ResultBlock", "SmallPushSide"]
 
 AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
 """Where the fields of a side begin, see `slidejoin.kernels.fused.small_push`."""
 
-ColumnAddresses: TypeAlias = "list[tuple[int, int, tuple[int, ...]]]"
-"""Columns that are read: the place of each, the bytes of a value, and where its address is stored."""
+ListedColumns: TypeAlias = "NDArray[np.int64]"
+"""(n, LISTED) columns that are read: the place of each, the bytes of a value, and where its address is stored."""
 
 
 class SmallPushSide:
@@ -57,7 +63,7 @@ class SmallPushSide:
         plan, window = parts.plan, parts.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
         schema = plan.taken_schema(side)
-        # For each column that is read: its place, the bytes of a value, and where its address is stored.
+        # For each column that is read, by its place: the bytes of a value, and where its address is stored.
         self._places: dict[int, tuple[int, list[int]]] = {}
         for at, name in keys.items():
             self._want(schema, name, at)
@@ -68,6 +74,10 @@ class SmallPushSide:
             words[self._at + at + 1], words[self._at + at + 2] = offset, column.dtype.itemsize
         words[self._at + KEPT], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
         self.columns = self.ordered(None)
+        self._listed: ListedColumns | None = None
+        self.batch: pa.RecordBatch | None = None
+        self.exported = ExportedBatch()
+        words[self._at + EXPORTED] = self.exported.address
         # The table that the other side's probes search, and the words of the work with its addresses.
         self._role, self._work = role, work
         self._slots = self._pool = np.empty(0, np.uint32)
@@ -83,15 +93,18 @@ class SmallPushSide:
         _, wanted = self._places.setdefault(place, (schema.field(place).type.bit_width // 8, []))
         wanted.append(self._at + at)
 
-    def ordered(self, by: int | None) -> ColumnAddresses:
-        """Return the columns to read, with the one in place `by` that rows are sorted by; see `look`."""
-        found = {place: (width, list(ats)) for place, (width, ats) in self._places.items()}
+    def ordered(self, by: int | None) -> ListedColumns:
+        """Return the list of columns to read, with the one in place `by` that rows are sorted by; see `look`."""
+        found = [(place, width, at) for place, (width, ats) in self._places.items() for at in ats]
         if by is not None:
-            found.setdefault(by, (8, []))[1].append(self._at + BY)
-        return [(place, width, tuple(ats)) for place, (width, ats) in found.items()]
+            found.append((by, 8, self._at + BY))
+        return np.array(found, np.int64).reshape(-1, LISTED)
 
-    def look(self, table: pa.Table, rows: int, columns: ColumnAddresses) -> bool:
-        """Set all addresses that a push of these rows needs; return False if it does not fit."""
+    def look(self, table: pa.Table, rows: int, listed: ListedColumns) -> bool:
+        """Set all addresses that a push of these rows needs but those of its columns; return False if it does not fit.
+
+        The `batch` with the `listed` columns is left to be exported, for `order_small`; None if there are no rows.
+        """
         words, at, window, payload = self._words, self._at, self.window, self.payload
         if window.index is not self._index:
             self._index, self.table = window.index, cell_table(window.index)
@@ -107,17 +120,13 @@ class SmallPushSide:
         chunk, batches = payload.room(rows), table.to_batches()
         if chunk is None or len(batches) != 1:
             return False
+        self.batch = batches[0]
+        if listed is not self._listed:
+            self._listed = listed
+            words[at + LISTS], words[at + LISTS + 1] = address_of(listed), listed.shape[0]
         if chunk is not self._chunk:
             self._chunk, self._first = chunk, payload.directory.address(chunk)
         words[at + RECORD] = self._first + seen * words[at + STRIDE]
-        batch = batches[0]
-        for place, width, wanted in columns:
-            column = batch.column(place)
-            if column.null_count:
-                return False
-            address = column.buffers()[1].address + column.offset * width  # type: ignore[union-attr]  # values are never left out
-            for one in wanted:
-                words[one] = address
         return True
 
     def finds(self) -> bool:

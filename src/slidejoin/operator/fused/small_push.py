@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slidejoin.operator.fused.cells import FusedCells
-    from slidejoin.operator.fused.columns import ColumnAddresses
+    from slidejoin.operator.fused.columns import ListedColumns
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
@@ -99,7 +99,7 @@ class SmallPush:
         self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
         self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
         self._block = ResultBlock(plan.layout.schema, self._dtypes, 1) if self._inner else None
-        self._columns: dict[str | None, tuple[ColumnAddresses, ColumnAddresses] | None] = {
+        self._columns: dict[str | None, tuple[ListedColumns, ListedColumns] | None] = {
             None: (self._left.columns, self._right.columns)
         }
         self._most_rows = min(MOST_ROWS, slice_rows(plan, 0, {}))
@@ -154,14 +154,23 @@ class SmallPush:
             columns
             and left.look(tables["left"], batch.left_rows, columns[0])
             and right.look(tables["right"], batch.right_rows, columns[1])
+            and (not self._gathers or (left.finds() and right.finds()))
         ):
-            return False
-        if self._gathers and not (left.finds() and right.finds()):
+            left.batch = right.batch = None
             return False
         self._words[ORDERED] = by is not None
-        return bool(order_small(self._small))
+        # Released at once: the tables keep their memory, whose addresses are written by then.
+        try:
+            for side in (left, right):
+                if side.batch is not None:
+                    side.exported.export(side.batch)
+            return bool(order_small(self._small))
+        finally:
+            left.exported.release()
+            right.exported.release()
+            left.batch = right.batch = None
 
-    def _look_up(self, batch: PushBatch) -> tuple[ColumnAddresses, ColumnAddresses] | None:
+    def _look_up(self, batch: PushBatch) -> tuple[ListedColumns, ListedColumns] | None:
         """Return which columns are read in pushes that are sorted by one; None if these do not fit."""
         found, name = None, batch.order_by
         if name is not None:
