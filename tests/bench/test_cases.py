@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from slidejoin.bench import CASES, baselines, latency, machine, run_case, throughput, verify
+import slidejoin as sj
+from slidejoin.bench import CASES, baselines, latency, left_answers, machine, run_case, throughput, verify
 from slidejoin.bench.baselines import Baseline
 from slidejoin.bench.machine import MemorySpeed
 from slidejoin.bench.multi import SHAPES, MultiReport
@@ -164,6 +165,17 @@ def test_every_type_of_join_beside_the_inner_one() -> None:
     assert rows["left"] == rows["inner"] + rows["left_anti"]
     assert rows["full"] > rows["left"] > rows["left_semi"] > rows["left_anti"] > 0
     assert "| 64 | left_semi |" in report.text()
+    assert [one.name.partition(" ")[0] for one in report.answers] == ["nearest", "Polars", "count", "count,"]
+    assert all(one.push == 64 and (one.rows_per_second or 0) > 0 for one in report.answers)
+    assert "| 64 | nearest match, backward, by key | " in report.text()
+    assert " times Polars |" in report.text()
+
+
+def test_matches_that_polars_does_not_find_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = sj.Nearest("l.at", "r.at", "forward")
+    monkeypatch.setattr(left_answers, "Nearest", lambda *_: keep)
+    with pytest.raises(SlideJoinError, match="of 32 nearest matches differ from those of Polars"):
+        left_answers.measured_nearest(Workload.of("band", window=512, push=64, threads=1), 4)
 
 
 def test_many_streams_beside_duckdb() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slidejoin import CountWindow, TimeWindow
+from slidejoin import Aggregate, CountWindow, Nearest, TimeWindow
 from slidejoin.cli.job import Job, Session, Sink, Source
 from slidejoin.cli.jobfile import read_job, read_job_text
 from slidejoin.errors import ConfigError
@@ -108,6 +108,29 @@ def test_everything_in_a_file_is_read():
     assert job.stream
 
 
+@pytest.mark.parametrize(
+    ("written", "keep", "output"),
+    [
+        ('keep = { left = "l.start", right = "r.ts" }', Nearest("l.start", "r.ts"), "pairs"),
+        (
+            'keep = { left = "l.fare", right = "r.price", direction = "nearest", k = 3 }',
+            Nearest("l.fare", "r.price", "nearest", 3),
+            "pairs",
+        ),
+        ('output = { n = "count", high = "max(r.price)" }', None, Aggregate(n="count", high="max(r.price)")),
+    ],
+)
+def test_nearest_matches_and_aggregates(written: str, keep: Nearest | None, output: object):
+    join = read(replaced('right = "quotes"', f'right = "quotes"\n{written}')).join
+    assert (join.keep, join.output) == (keep, output)
+
+
+def test_late_rows_may_be_put_out_in_folders_of_their_own():
+    text = replaced('right = "quotes"', 'right = "quotes"\nlate = "emit"')
+    job = read(text.replace('path = "out"', 'path = "out"\npartition_by = ["late_side"]'))
+    assert (job.join.late, job.sink.partition_by) == ("emit", ("late_side",))
+
+
 def test_what_is_not_said_has_a_default():
     job = read("""
         sources.a = { format = "parquet", path = "~/a" }
@@ -116,6 +139,7 @@ def test_what_is_not_said_has_a_default():
     """)
     join = job.join
     assert (join.how, join.output, join.select, join.suffix) == ("inner", "pairs", None, "_right")
+    assert (join.keep, join.late) == (None, "drop")
     assert (join.aliases, join.strategy, join.partitions) == (("l", "r"), "auto", None)
     assert join.self_join
     assert join.window == TimeWindow(timedelta(minutes=1), on="ts", lateness="0 seconds")
@@ -236,6 +260,52 @@ WRONG = [
     ),
     (
         'right = "quotes"',
+        'right = "quotes"\noutput = { n = 1 }',
+        (
+            'join.output: got a table, expected "pairs", "count", or a table of functions such as '
+            '{ n = "count", total = "sum(r.x)" }.'
+        ),
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\noutput = { n = "median(r.price)" }',
+        (
+            "join.output: Aggregate n='median(r.price)' is none of count, sum, min, max, mean; write 'count' or "
+            "'sum(r.qty)'."
+        ),
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nkeep = "l.ts"',
+        'join.keep: got \'l.ts\', expected a table such as { left = "l.ts", right = "r.ts" }.',
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nkeep = { left = "l.start" }',
+        'join.keep.right: missing; expected a right column such as "r.ts".',
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nkeep = { left = "start", right = "r.ts" }',
+        "join.keep: Nearest left_column must be a left column, written l.name; got 'start'",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nkeep = { left = "l.start", right = "r.ts", direction = "back" }',
+        "join.keep.direction: got 'back', expected one of backward, forward, nearest.",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nkeep = { left = "l.start", right = "r.ts", n = 2 }',
+        "join.keep.n: unknown key; the keys here are left, right, direction, k.",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nlate = "keep"',
+        "join.late: got 'keep', expected one of drop, emit.",
+    ),
+    (
+        'right = "quotes"',
         'right = "quotes"\naliases = ["t"]',
         'join.aliases: got [\'t\'] (a list), expected two names such as ["l", "r"].',
     ),
@@ -331,6 +401,16 @@ WRONG = [
         'format = "parquet"\npath = "out"',
         'format = "noop"\npath = "out"',
         "sink.path: the format noop writes no files; remove the key.",
+    ),
+    (
+        'format = "parquet"\npath = "out"',
+        'format = "noop"\npartition_by = ["late_side"]',
+        "sink.partition_by: the format noop writes no files; remove the key.",
+    ),
+    (
+        'path = "out"\n',
+        'path = "out"\npartition_by = "late_side"\n',
+        "sink.partition_by: got 'late_side', expected a list of columns of the result such as [\"late_side\"].",
     ),
     (
         'format = "parquet"\npath = "out"',

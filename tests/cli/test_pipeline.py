@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from slidejoin import Aggregate, Nearest
+from slidejoin.cli import pipeline
 from slidejoin.cli.job import Job, Session
 from slidejoin.cli.jobfile import read_job_text
 from slidejoin.cli.pipeline import brief, planned_batches
@@ -12,6 +14,7 @@ from slidejoin.cli.session import cores_of, defaults, spark_session
 from slidejoin.errors import SlideJoinError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 JOB = """
@@ -54,6 +57,54 @@ def test_batches_are_not_known_otherwise(old: str, new: str, five_files: Path):
 def test_batches_are_not_known_after_a_restart(five_files: Path):
     (five_files / "checkpoint" / "offsets").mkdir(parents=True)
     assert planned_batches(job(five_files)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        ('keep = { left = "l.x", right = "r.x", k = 2 }', {"keep": Nearest("l.x", "r.x", k=2)}),
+        ('output = { n = "count", s = "sum(r.x)" }', {"output": Aggregate(n="count", s="sum(r.x)")}),
+        ('late = "emit"', {"late": "emit"}),
+    ],
+)
+def test_the_join_gets_what_the_file_says(
+    written: str, given: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    got: dict[str, object] = {}
+    monkeypatch.setattr("slidejoin.spark.stream_join", lambda *_, **options: got.update(options))
+    monkeypatch.setattr("slidejoin.spark.explain_join", lambda *_, **options: got.update(explained=options))
+    made = job(tmp_path, JOB.replace('self_join = "a",', f'self_join = "a", {written},'))
+    pipeline.result_of(made, {"a": None})
+    pipeline.explained(made, {"a": None})
+    explained = got.pop("explained")
+    assert explained == got == {**got, "keep": None, "output": "pairs", "late": "drop", **given}
+
+
+class Written:
+    """A streaming result, and its writer, that note what the writer is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, tuple[object, ...]] = {}
+        self.writeStream = self
+
+    def __getattr__(self, name: str) -> Callable[..., Written]:
+        def tell(*values: object, **_: object) -> Written:
+            self.told[name] = values
+            return self
+
+        return tell
+
+
+def test_files_of_a_stream_may_have_folders_of_their_own(tmp_path: Path):
+    result: Any = Written()
+    pipeline.writer_of(
+        job(tmp_path, JOB.replace('path = "out"', 'path = "out", partition_by = ["late_side", "k"]')), result
+    )
+    assert result.told["partitionBy"] == ("late_side", "k")
+    plain: Any = Written()
+    pipeline.writer_of(job(tmp_path), plain)
+    assert "partitionBy" not in plain.told
+    assert plain.told["format"] == ("parquet",)
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,42 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     assert "Spark's log: " in again.err
 
 
+def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")
+    text = text.replace(
+        "[join]", '[join]\nhow = "left"\nkeep = { left = "l.cents", right = "r.cents", direction = "forward" }'
+    )
+    explained = slidejoin("explain", job(tmp_path, text))
+    assert "output: the nearest pair of each left row by abs(l.cents - r.cents), forward" in explained.out
+    ran = slidejoin("run", job(tmp_path, text))
+    assert (ran.status, ran.err) == (0, "")
+    table = pq.read_table(tmp_path / "out")
+    assert sorted(zip(table["id"].to_pylist(), table["cents_right"].to_pylist(), strict=True)) == [
+        (0, 150),
+        (1, 200),
+        (2, None),
+        (3, None),
+    ]
+
+
+def test_late_rows_have_folders_of_their_own(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")
+    text = text.replace("[join]", '[join]\nlate = "emit"').replace(
+        'path = "out"', 'path = "out"\npartition_by = ["late_side"]'
+    )
+    text = text.replace('path = "trips"', 'path = "trips"\ncolumns = ["id", "cents", "IF(id = 3, NULL, ts) AS ts"]')
+    ran = slidejoin("run", job(tmp_path, text))
+    assert (ran.status, ran.err) == (0, "")
+    late = pq.read_table(tmp_path / "out" / "late_side=left", partitioning=None)
+    assert late.select(["id", "cents_right", "match_time"]).to_pylist() == [
+        {"id": 3, "cents_right": None, "match_time": None}
+    ]
+    pairs = pq.read_table(tmp_path / "out" / "late_side=__HIVE_DEFAULT_PARTITION__", partitioning=None)
+    assert pairs.sort_by("id")["id"].to_pylist() == [0, 1, 1]
+
+
 def test_a_running_job_is_stopped_in_good_order(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     slidejoin.start("run", job(tmp_path, JOB.replace("[spark]", 'trigger = "200 ms"\n[spark]')), "--json")

@@ -81,7 +81,7 @@ def open_join(rows_a_side: int = 60) -> tuple[sj.StreamJoin, Any, pa.Table]:
 
 def chunks_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let engines hold so few candidates at once."""
-    options = {"merge": True, "limit": TableLimit(rows, 1 << 60), "algorithm": None}
+    options = module.JoinOperator.__init__.__kwdefaults__ | {"limit": TableLimit(rows, 1 << 60)}
     monkeypatch.setattr(module.JoinOperator.__init__, "__kwdefaults__", options)
 
 

@@ -60,7 +60,7 @@ def stream(name: str, rows: range) -> pa.Table:
 
 
 def limited(patch: pytest.MonkeyPatch, limit: TableLimit = SMALL) -> None:
-    options = {"merge": True, "limit": limit, "algorithm": None}
+    options = operator.JoinOperator.__init__.__kwdefaults__ | {"limit": limit}
     patch.setattr(operator.JoinOperator.__init__, "__kwdefaults__", options)
 
 

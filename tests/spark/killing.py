@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.parquet as pq
 
-from tests.oracle import CountScope, Oracle, TimeScope
+from tests.oracle import CountScope, Nearest, Oracle, TimeScope
 from tests.spark.feeds import SCHEMA, SECOND, Clock, Feed, Row, expected, oracle_row
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ BEHIND, LATE, FIRST_LATE = 8, 30, 3
 that many, from that micro-batch on, one that is late whichever watermark Spark goes on with. That is an earlier one
 after a kill between the log of a source and that of the query: the next micro-batch has two files of each side."""
 
-TIME, COUNT, MANY, FULL, SCATTERED = "time", "count", "many", "full", "scattered"
+TIME, COUNT, MANY, FULL, SCATTERED, ASOF = "time", "count", "many", "full", "scattered", "asof"
 """What the window of a job's query counts. The third is a join of three streams over time, the third being the left
-rows once more; the last two are full joins over time, whose rows have their partners in one bucket, or in several."""
+rows once more; the next two are full joins over time, whose rows have their partners in one bucket, or in several; the
+last one outputs the two nearest matches of each left row."""
 
 EQUAL = "l.x = r.x AND r.x = m.x"
 
@@ -79,29 +80,40 @@ def streams(batches: int, rows: int = 24, seed: int = 7) -> list[dict[str, list[
     return made
 
 
-def rows_expected(batches: list[dict[str, list[Row]]], window: str = TIME) -> list[tuple[Any, ...]]:
-    """Whole result rows as the law has them, sorted: both rows, and of a time window the later time."""
+def rows_expected(
+    batches: list[dict[str, list[Row]]], window: str = TIME, *, idle: bool = True
+) -> list[tuple[Any, ...]]:
+    """Whole result rows as the law has them, sorted: both rows, and of a time window the later time.
+
+    With `idle` a last micro-batch without rows has advanced the watermark.
+    """
     if window == MANY:
         return sorted(((*one, *two, *three, at) for one, two, three, at in combined(batches)), key=repr)
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
-    if window in {FULL, SCATTERED}:
-        return sorted(full_rows(batches, rows), key=repr)
+    if window in {FULL, SCATTERED, ASOF}:
+        return sorted(full_rows([*batches, {}] if idle else batches, rows, window), key=repr)
     pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
     found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
     times = [() if window == COUNT else (max(l[3] or 0, r[3] or 0),) for l, r in found]  # noqa: E741 - the sides' names
     return sorted(((*one, *two, *at) for (one, two), at in zip(found, times, strict=True)), key=repr)
 
 
-def full_rows(batches: list[dict[str, list[Row]]], rows: dict[str, dict[int, Row]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a full join; at last comes a micro-batch without rows, as Spark has it."""
+def full_rows(
+    batches: list[dict[str, list[Row]]], rows: dict[str, dict[int, Row]], window: str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a full join, or nearest matches."""
     length, clock = LENGTH * SECOND, Clock(LATENESS * SECOND)
-    oracle = Oracle(LAW, TimeScope(length * 1000, length * 1000, "ts", "ts"), "full")
-    for batch in [*batches, {}]:
+    how, keep = ("left", Nearest("ts", "ts", "nearest", 2)) if window == ASOF else ("full", None)
+    oracle = Oracle(LAW, TimeScope(length * 1000, length * 1000, "ts", "ts"), how, keep=keep)
+    for batch in batches:
         given = {side: [oracle_row(row) for row in batch.get(side, [])] for side in ("left", "right")}
         low = None if clock.watermark is None else clock.watermark * 1000
         for left, right in oracle.micro_batch(given["left"], given["right"], low):
             one = rows["left"][left["id"]] if left else (None,) * 4
             two = rows["right"][right["id"]] if right else (None,) * 4
+            if keep is not None:
+                yield (*one, *two, (one[3] or 0) + length)
+                continue
             yield (*one, *two, max(one[3] or 0, two[3] or 0) + (0 if left and right else length))
         if batch:
             clock.advance(batch)
@@ -394,6 +406,9 @@ def query(spark: SparkSession, folder: Path, window: str = TIME) -> StreamingQue
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="cell", partitions=2)
     elif window == SCATTERED:
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="grid", partitions=4)
+    elif window == ASOF:
+        keep = sj.Nearest("l.ts", "r.ts", "nearest", k=2)
+        joined = stream_join(left, right, on=ON, window=times, keep=keep, how="left", strategy="cell", partitions=2)
     else:
         joined = stream_join(left, right, on=ON, window=times, strategy="cell", partitions=2)
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))

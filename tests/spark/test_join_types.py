@@ -279,6 +279,22 @@ def test_partners_that_a_filter_refuses_are_none_after_a_restart_too(tmp_path: P
     ]
 
 
+@pytest.mark.parametrize(
+    "options", [{"how": "left"}, {"keep": sj.Nearest("l.id", "r.id"), "how": "left"}], ids=["outer", "nearest"]
+)
+def test_keys_that_need_more_room_with_each_micro_batch(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Segments of the state are sorted anew then; which of their rows have matched stays."""
+    window, on = sj.TimeWindow("100 seconds", on="ts"), "l.x = r.x AND l.id BETWEEN r.id - 5 AND r.id + 5"
+    query = Query(wire(tmp_path, on, window, "hash", 1, **options))
+    for number in range(6):
+        key, second = 10 ** (3 * number), (number + 1) * SECOND
+        query.micro_batch({"left": [(key + 1, key, "ann", second)], "right": [(key, key, "bob", second)]})
+    query.micro_batch({"left": [(9, 9, "ann", 7 * SECOND)], "right": []})
+    found = told(query.rows) + at(query, 1_000_000)
+    expected = [(10 ** (3 * number) + 1, 10 ** (3 * number)) for number in range(6)]
+    assert sorted((row[:2] for row in found), key=repr) == sorted([*expected, (9, None)], key=repr)
+
+
 @pytest.mark.parametrize("layout", SCATTERED, ids=str)
 def test_semi_joins_need_all_partners_in_one_bucket(tmp_path: Path, layout: tuple[str, int, int]) -> None:
     strategy, partitions, spread = layout

@@ -24,7 +24,7 @@ CASES = {
     "equi": "the same for equality",
     "less": "the same for a one-sided range, l.k < r.k - distance",
     "inequality": "SPO-Join's figures: two inequalities, beside the paper's baselines and auto",
-    "types": "outer, semi and anti joins in rows a second, beside the inner join",
+    "types": "outer, semi, anti and as-of joins and aggregates, beside the inner join, Polars and counts",
     "topologies": "SplitJoin's and CellJoin's figures: joins over 1 and 2 cores, more of them simulated",
     "latency": "times of single pushes, beside the machine's own jitter",
     "overload": "latency and rows a second over the offered load, through a Feed and pushing each put alone",

@@ -1,6 +1,7 @@
 """The case ``types``: joins of each type on the same pushes, in turns, beside the inner join.
 
-Another kind of join belongs to `KINDS`: a function that makes it.
+Another kind of join belongs to `KINDS`: a function that makes it. Nearest matches and aggregates have rows, and joins
+to be compared with, of their own, see `slidejoin.bench.left_answers`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.api.stream_join import StreamJoin
+from slidejoin.bench.left_answers import measured_aggregates, measured_nearest
 from slidejoin.bench.report import Report, millions
 from slidejoin.bench.workload import Workload, at_least
 from slidejoin.errors import SlideJoinError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from slidejoin.bench.comparison import Comparison
+    from slidejoin.bench.left_answers import AnswerResult
     from slidejoin.spec.join_options import JoinType
 
 __all__ = ["KINDS", "TypesReport", "run"]
@@ -30,6 +33,9 @@ SMALL_PUSH = 256
 
 PUSHES = 100
 """Pushes of each join that are measured by default."""
+
+ANSWER_PUSHES = 40
+"""The same of nearest matches and aggregates, which take longer."""
 
 
 def _join(load: Workload, comparison: Comparison, how: JoinType) -> StreamJoin:
@@ -80,11 +86,12 @@ class TypeResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypesReport(Report):
-    """Rows a second of each type of join."""
+    """Rows a second of each type of join, and of nearest matches and aggregates."""
 
     options: Workload
     comparison: Comparison
     results: tuple[TypeResult, ...]
+    answers: tuple[AnswerResult, ...]
 
     def lines(self) -> Iterator[str]:
         """Return the measurements as lines of text."""
@@ -98,6 +105,12 @@ class TypesReport(Report):
                 f"| {one.push:,} | {one.name} | {millions(one.rows_per_second)} | {one.ratio:.2f} | "
                 f"{one.output_rows:,} |"
             )
+        yield ""
+        yield "| rows a push | left rows answered as they leave | rows/s | beside |"
+        yield "| ---: | --- | ---: | ---: |"
+        for answer in self.answers:
+            speed = "" if answer.rows_per_second is None else millions(answer.rows_per_second)
+            yield f"| {answer.push:,} | {answer.name} | {speed} | {answer.beside} |"
 
 
 def run(*, push: int | None = None, rows: int | None = None, **options: Any) -> TypesReport:
@@ -108,14 +121,14 @@ def run(*, push: int | None = None, rows: int | None = None, **options: Any) -> 
     push : int, optional
         Rows of a push; 2^15, and besides 256, by default.
     rows : int, optional
-        To be measured for each size of a push; 100 pushes by default.
+        To be measured for each size of a push; 100 pushes by default, 40 of nearest matches and aggregates.
     **options
         Of `Workload`; the output is positions.
 
     Raises
     ------
     SlideJoinError
-        If two joins found other pairs, or rows are missing in the output of one.
+        If two joins, or a join and Polars, found other pairs, or rows are missing in the output of one.
     ConfigError
         For impossible options.
     """
@@ -129,7 +142,11 @@ def run(*, push: int | None = None, rows: int | None = None, **options: Any) -> 
         sized = Workload.of("band", **options, push=size)
         pushes = PUSHES if rows is None else -(-rows // size)
         results += _measured(sized, comparison, pushes)
-    return TypesReport(case="types", options=load, comparison=comparison, results=tuple(results))
+    pushes = ANSWER_PUSHES if rows is None else -(-rows // load.push)
+    answers = measured_nearest(load, pushes) + measured_aggregates(load, pushes)
+    return TypesReport(
+        case="types", options=load, comparison=comparison, results=tuple(results), answers=tuple(answers)
+    )
 
 
 def _measured(load: Workload, comparison: Comparison, pushes: int) -> list[TypeResult]:

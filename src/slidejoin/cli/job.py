@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slidejoin.spec.join_options import JoinType, StrategyName
+    from slidejoin.spec.aggregate import Aggregate
+    from slidejoin.spec.join_options import JoinType, Late, StrategyName
+    from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.window import Span, Window
 
 JobOutput: TypeAlias = Literal["pairs", "count"]
@@ -43,7 +45,7 @@ class Join:
     on: str
     window: Window
     how: JoinType = "inner"
-    output: JobOutput = "pairs"
+    output: JobOutput | Aggregate = "pairs"
     select: tuple[str, ...] | None = None
     suffix: str = "_right"
     aliases: tuple[str, str] = ("l", "r")
@@ -51,6 +53,8 @@ class Join:
     spread: int = 1
     partitions: int | None = None
     order_by: str | None = None
+    keep: Nearest | None = None
+    late: Late = "drop"
 
     @property
     def self_join(self) -> bool:
@@ -67,6 +71,7 @@ class Sink:
     checkpoint: str | None = None
     interval: Span | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slidejoin.cli.job import JOB_OUTPUTS, Job, Join, Session, Sink, Source
+from slidejoin.cli.job import JOB_OUTPUTS, Job, JobOutput, Join, Session, Sink, Source
 from slidejoin.cli.tables import TomlTable
 from slidejoin.errors import ArgumentError, ConfigError, nearest
-from slidejoin.spec.join_options import JOIN_TYPES, STRATEGIES
+from slidejoin.sides import SIDES
+from slidejoin.spec.aggregate import Aggregate
+from slidejoin.spec.join_options import JOIN_TYPES, LATE, STRATEGIES
+from slidejoin.spec.nearest import DIRECTIONS, Nearest
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
@@ -25,12 +28,13 @@ SINK_FORMATS = (*FILE_SINKS, "console", "noop")
 SOURCE_KEYS = ("format", "path", "stream", "schema", "columns", "where", "options", "max_files_per_trigger")
 JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
-    *("strategy", "spread", "partitions"),
+    *("keep", "late", "strategy", "spread", "partitions"),
 )
+KEEP_KEYS = ("left", "right", "direction", "k")
 TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
 COUNT_KEYS = ("rows", "slide", "order_by")
 WINDOW_KEYS = ("kind", "left", "right", *TIME_KEYS, *COUNT_KEYS)
-SINK_KEYS = ("format", "path", "checkpoint", "trigger", "options")
+SINK_KEYS = ("format", "path", "partition_by", "checkpoint", "trigger", "options")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
@@ -141,14 +145,45 @@ def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
         window=window,
         order_by=order_by,
         how=table.choice("how", JOIN_TYPES, "inner"),
-        output=table.choice("output", JOB_OUTPUTS, "pairs"),
+        output=_output(table, aliases[1]),
         select=table.texts("select", f'a list of columns such as ["{aliases[0]}.id", "{aliases[1]}.id"]'),
         suffix=table.optional_text("suffix", 'text such as "_right"') or "_right",
         aliases=(aliases[0], aliases[1]),
         strategy=table.choice("strategy", STRATEGIES, "auto"),
         spread=table.count("spread") or 1,
         partitions=table.count("partitions"),
+        keep=_keep(table, (aliases[0], aliases[1])),
+        late=table.choice("late", LATE, "drop"),
     )
+
+
+def _output(table: TomlTable, alias: str) -> JobOutput | Aggregate:
+    """Return what the result has: rows of a kind, or, given as a table of functions, aggregates."""
+    example = f'{{ n = "count", total = "sum({alias}.x)" }}'
+    functions = table.functions("output", f'"pairs", "count", or a table of functions such as {example}')
+    if functions is None:
+        return table.choice("output", JOB_OUTPUTS, "pairs")
+    try:
+        return Aggregate(**functions)
+    except ArgumentError as error:
+        msg = f"{table.at('output')}: {error}"
+        raise ConfigError(msg) from error
+
+
+def _keep(table: TomlTable, aliases: tuple[str, str]) -> Nearest | None:
+    if "keep" not in table:
+        return None
+    own = table.table("keep", KEEP_KEYS, f'a table such as {{ left = "{aliases[0]}.ts", right = "{aliases[1]}.ts" }}')
+    one, two = (
+        own.text(side, f'a {side} column such as "{alias}.ts"') for side, alias in zip(SIDES, aliases, strict=True)
+    )
+    try:
+        keep = Nearest(one, two, own.choice("direction", DIRECTIONS, "backward"), own.count("k") or 1)
+        keep.names(aliases)
+    except ArgumentError as error:
+        msg = f"{table.at('keep')}: {error}"
+        raise ConfigError(msg) from error
+    return keep
 
 
 def _named(table: TomlTable, key: str, sources: Mapping[str, Source]) -> str:
@@ -227,8 +262,9 @@ def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
     path = checkpoint = interval = None
     if kind in FILE_SINKS:
         path = _located(table.text("path", "a folder for the results"), base)
-    elif "path" in table:
-        msg = f"{table.at('path')}: the format {kind} writes no files; remove the key."
+    elif "path" in table or "partition_by" in table:
+        key = "path" if "path" in table else "partition_by"
+        msg = f"{table.at(key)}: the format {kind} writes no files; remove the key."
         raise ConfigError(msg)
     if not stream and ("checkpoint" in table or "trigger" in table):
         key = "checkpoint" if "checkpoint" in table else "trigger"
@@ -243,7 +279,8 @@ def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
         except ConfigError as error:
             hint = nearest(trigger, ["available_now"])
             raise table.wrong("trigger", f'"available_now" or {A_LENGTH}', hint) from error
-    return Sink(kind, path, checkpoint, interval, table.options("options"))
+    folders = table.texts("partition_by", 'a list of columns of the result such as ["late_side"]') or ()
+    return Sink(kind, path, checkpoint, interval, table.options("options"), folders)
 
 
 def _session(file: TomlTable) -> Session:

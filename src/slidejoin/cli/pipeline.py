@@ -131,6 +131,8 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             strategy=join.strategy,
             spread=join.spread,
             partitions=join.partitions,
+            late=join.late,
+            keep=join.keep,
         )
     except (SlideJoinError, ValueError, NotImplementedError) as error:
         msg = f"join: {error}"
@@ -143,6 +145,8 @@ def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
     writer = result.writeStream.format(sink.format).outputMode("append").options(**sink.options)
     if sink.path is not None:
         writer = writer.option("path", sink.path)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
     if sink.checkpoint is not None:
         writer = writer.option("checkpointLocation", sink.checkpoint)
     if sink.interval is None:

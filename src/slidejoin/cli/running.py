@@ -178,6 +178,8 @@ def _write(job: Job, result: DataFrame, *, json: bool) -> None:
             shown.show(int(job.sink.options.get("numRows", 20)), truncate=False)
         return
     writer = result.write.format(job.sink.format).options(**job.sink.options)
+    if job.sink.partition_by:
+        writer = writer.partitionBy(*job.sink.partition_by)
     if job.sink.path is None:
         writer.mode("overwrite").save()
     else:

@@ -118,6 +118,16 @@ class TomlTable:
             raise self.wrong(key, expected)
         return tuple(value)
 
+    def functions(self, key: str, expected: str) -> dict[str, str] | None:
+        """Return a table of texts by their names, or None if the key has no table."""
+        value = self._values.get(key)
+        if not isinstance(value, dict):
+            return None
+        found = {name: item for name, item in value.items() if isinstance(item, str)}
+        if len(found) < max(len(value), 1):
+            raise self.wrong(key, expected)
+        return found
+
     def options(self, key: str) -> dict[str, str]:
         """Return a table of plain values as texts, the way Spark takes options; empty without the key."""
         value = self._values.get(key, {})

@@ -14,6 +14,7 @@ import numpy as np
 
 from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.operator.counts import CountTables
+from slidejoin.operator.deferred.asked import AskedPath
 from slidejoin.operator.deferred.path import DeferredPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinOperator"]
 
-CROWDING_DUE = 1 << 14
+CROWDING_DUE = 1 << 17
 """Rows between two checks whether keys crowd in an index."""
 
 
@@ -73,6 +74,9 @@ class JoinOperator:
         Another index than the plan's: the Spark pipeline keeps sealed parts of sorted runs as files.
     late : KeptLateRows, optional
         Where late rows are kept, if they are.
+    asked : bool, default False
+        Whether nearest matches and aggregates are put out when the caller asks for them, which knows which rows leave:
+        a bucket of the Spark pipeline does.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class JoinOperator:
         limit: TableLimit = TABLE,
         algorithm: str | None = None,
         late: KeptLateRows | None = None,
+        asked: bool = False,
     ) -> None:
         self.plan = plan
         name = algorithm or plan.algorithm
@@ -123,10 +128,12 @@ class JoinOperator:
         fuses = at_once and self.topology.fuses
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
-        self.deferred = None if at_once else DeferredPath(parts)
-        """The path of nearest matches and aggregates; None if pairs are put out as they are found."""
+        self.deferred = None if at_once or asked else DeferredPath(parts)
+        """The path of nearest matches and aggregates as rows leave; None if pairs are put out as they are found."""
+        self.asked = AskedPath(parts) if asked and not at_once else None
+        """The path of nearest matches and aggregates that the caller asks for; None if it does not."""
         pairs = GeneralPath(parts)
-        self.general, self._output = pairs if self.deferred is None else self.deferred, pairs.output
+        self.general, self._output = self.deferred or self.asked or pairs, pairs.output
         self._advisor = IndexAdvisor(plan)
         self._advisor.open &= algorithm is None and at_once
         # Both indexes exist until the new one is done.
@@ -350,8 +357,7 @@ class JoinOperator:
                 left.index.name, rows=rows, pairs=self.stats.pairs, pushes=self._pushes,
                 window=left.payload.rows + right.payload.rows, spilled=sum(spilled) if spilled else None,
             )  # fmt: skip
-            movable = not any(window.stretched() or window.hashed for window in self.windows.values())
-            if better is not None and movable:
+            if better is not None and not any(window.stretched() or window.hashed for window in self.windows.values()):
                 self._change_to(self.plan.index_terms(better))
         if self._crowding_due is not None and rows >= self._crowding_due:
             self._crowding_due = rows + CROWDING_DUE

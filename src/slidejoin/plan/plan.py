@@ -19,7 +19,7 @@ from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.plain_layout import PlainLayout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
-from slidejoin.plan.window_term import WindowTerm, bind_scope, first_seen
+from slidejoin.plan.window_term import CountScope, WindowTerm, bind_scope, first_seen
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
@@ -347,7 +347,8 @@ def make_plan(
     bound = bind(config.on, left, right, coded=coded)
     scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
-    if scope is not None:
+    # Of left rows that are answered as they leave, intervals of ordinals say what a count window holds.
+    if scope is not None and not (rule is not None and isinstance(scope, CountScope)):
         numbered.append((WindowTerm(scope), -1))
     if not numbered:
         numbered.append((EverythingTerm(), -1))

@@ -33,6 +33,7 @@ __all__ = [
     "TimeScope",
     "WindowTerm",
     "bind_scope",
+    "displacing",
     "family_of",
     "first_seen",
     "saturating_add",
@@ -221,6 +222,19 @@ def first_seen(window: CountWindow, stored: Side, arrived: NDArray[np.int64]) ->
     np.maximum(outside, 0, out=outside)
     # A division by 1 takes as long as any other: 3 ns a row.
     return outside if window.slide == 1 else outside // window.slide * window.slide
+
+
+def displacing(window: CountWindow, side: Side, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which row of a side displaces each row of it, or that row's block, (n,) both: ordinals.
+
+    Examples
+    --------
+    >>> displacing(CountWindow(3, slide=2), "left", np.arange(5))
+    array([4, 4, 6, 6, 8])
+    """
+    # The last row of the block leaves the last `size` rows with it.
+    last = ordinals if window.slide == 1 else (ordinals // window.slide + 1) * window.slide - 1
+    return last + window.size(side)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,8 +140,10 @@ class BiSortIndex(Index):
         asked = self.options.buffer_size
         size = asked or (BUFFER_SIZE if rows <= BUFFER_SIZE // SHARED else SHARED * BUFFER_SIZE)
         size = min(size, self._limit(live_rows) // 2)
+        if rows > size // (2 if asked else SHARED) or self.dims or not self.merge:
+            return None
         self._line_up()
-        if rows > size // (2 if asked else SHARED) or self.dims or not (self.merge and self._exact):
+        if not self._exact:
             return None
         buffer = self._buffer
         if buffer is not None:

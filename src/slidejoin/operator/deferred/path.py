@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.sides import Side
 
-__all__ = ["DeferredPath"]
+__all__ = ["DeferredPath", "answers_of", "insert_rows"]
 
 FOLDED_FROM = 2
 """Right rows are folded once the window holds so many times the rows that it needs at even rates."""
@@ -61,9 +61,7 @@ class DeferredPath:
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
         self._parts, self._windows = parts, parts.windows
-        self._answers: NearestAnswers | AggregateAnswers = (
-            NearestAnswers(parts) if isinstance(plan.rule, NearestRule) else AggregateAnswers(parts)
-        )
+        self._answers = answers_of(parts)
         window = plan.config.window
         self._counted = window if isinstance(window, CountWindow) else None
         departures = departures_of(plan, ("left",))
@@ -89,11 +87,9 @@ class DeferredPath:
         self._forget()
 
     def _insert(self, part: Push, first: dict[Side, int]) -> None:
-        source: Side = "left" if self._parts.plan.config.self_join else "right"
-        with self._parts.stats.step("insert"):
-            self._windows["left"].append(part.tables["left"], part.times["left"], first["left"])
-            self._windows["right"].append(part.tables[source], part.times[source], first["right"])
-            if self._counted is not None:
+        insert_rows(self._parts, part, first)
+        if self._counted is not None:
+            with self._parts.stats.step("insert"):
                 rank = part.arrivals.left_rank
                 before = first["right"] + rank
                 if not self._parts.plan.config.self_join:
@@ -228,6 +224,19 @@ class DeferredPath:
         right = rows["left" if self._parts.plan.config.self_join else "right"]
         waiting = rows["left"] * self._waiting.since.itemsize
         return self._departures.growth(rows) + waiting + self._answers.growth(right)
+
+
+def answers_of(parts: JoinParts) -> NearestAnswers | AggregateAnswers:
+    """Return what answers the left rows of a join."""
+    return NearestAnswers(parts) if isinstance(parts.plan.rule, NearestRule) else AggregateAnswers(parts)
+
+
+def insert_rows(parts: JoinParts, part: Push, first: dict[Side, int]) -> None:
+    """Insert the rows of a slice with ordinals from `first` on."""
+    source: Side = "left" if parts.plan.config.self_join else "right"
+    with parts.stats.step("insert"):
+        parts.windows["left"].append(part.tables["left"], part.times["left"], first["left"])
+        parts.windows["right"].append(part.tables[source], part.times[source], first["right"])
 
 
 def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -131,15 +131,15 @@ class FusedRuns(FusedPush):
         chains = {side: chain for side in SIDES if (chain := run_chain(windows[side].index)) is not None}
         if not chains or not 0 < batch.rows <= self._largest or self._seen() < self._rests_until:
             return False
-        keys = self._places.keys(batch.columns)
-        if not keys:
-            return False
         buffers: dict[Side, InsertionBuffer] = {}
         for side, chain in chains.items():
-            buffer = chain.buffer(keys[side].size, windows[side].rows_seen, windows[side].payload.rows)
-            if buffer is None or not buffer.fits(keys[side]):
+            buffer = chain.buffer(batch.rows_of(side), windows[side].rows_seen, windows[side].payload.rows)
+            if buffer is None:
                 return False
             buffers[side] = buffer
+        keys = self._places.keys(batch.columns)
+        if not keys or not all(buffer.fits(keys[side]) for side, buffer in buffers.items()):
+            return False
         rising, by = self._rising(batch)
         if rising:
             self._accepted = AcceptedRuns(keys, chains, buffers, self._arrange(batch, by))

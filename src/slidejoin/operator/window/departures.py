@@ -19,7 +19,7 @@ import numpy as np
 
 from slidejoin.operator.ingest.arrival import NO_TIME, Clock
 from slidejoin.operator.window.aging_rows import ROW_BYTES, AgingRows
-from slidejoin.plan.window_term import TimeScope, saturating_add
+from slidejoin.plan.window_term import TimeScope, displacing, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spec.window import CountWindow
 
@@ -170,9 +170,7 @@ class CountDepartures(Departures):
             begin = window.first(side, first[side])
             ordinals = np.arange(begin, window.first(side, first[side] + rank.size))
             ordinals = begin + wanted(side, ordinals)
-            # The last row of the block leaves the last `size` rows with this one of its side.
-            last = ordinals if window.slide == 1 else (ordinals // window.slide + 1) * window.slide - 1
-            found[side] = rank[last + window.size(side) - first[side]], ordinals
+            found[side] = rank[displacing(window, side, ordinals) - first[side]], ordinals
         return Departed.of(found)
 
     def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:

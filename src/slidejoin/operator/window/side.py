@@ -229,12 +229,16 @@ class SideWindow:
         self.layout = layout
         self.index = self._new_index(self.index.name)
 
-    def attach(self, table: pa.Table, part: SealedPart, time_max: int | None) -> None:
-        """Take rows whose keys were sealed before; their ordinals follow those that are here."""
+    def attach(self, table: pa.Table, part: SealedPart | None, time_max: int | None) -> None:
+        """Take rows whose keys were sealed before; their ordinals follow those that are here.
+
+        Rows that are not looked for have no keys.
+        """
         if not self.shared:
             self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + table.num_rows)
-        self.index.attach(part, self.rows_seen, self.payload.rows)
-        self.rows_seen += part.rows
+        if part is not None:
+            self.index.attach(part, self.rows_seen, self.payload.rows)
+        self.rows_seen += table.num_rows
 
     # -- leaving -------------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,11 @@ class BucketWindow:
         """Return the roles of a stream in which it is known which rows have matched."""
         return [role for role in roles_of(self.plan, stream) if role in self.spec.matched]
 
+    @property
+    def due_here(self) -> bool:
+        """Whether some row of a segment may depart now."""
+        return any(self.due.among(entry) for entries in self.manifest.entries.values() for entry in entries)
+
     def load(self, stream: Side) -> list[Segment]:
         """Return the segments of one stream, with one layout of keys."""
         segments = [self._segment(stream, entry) for entry in self.manifest.entries[stream]]
@@ -125,17 +130,18 @@ class BucketWindow:
             layouts = layouts_of(operator, stream)
             segment = build_segment(self.plan, stream, payload, entry, layouts)
             entries.append(entry)
-            segment = self._settled(stream, replace(segment, matched=known))
+            segment = self._settled(stream, replace(segment, matched=known), new=True)
             self.cache.write(segment)
             every = [*segments, segment]
             merge_small(self.plan, stream, every, self.state, self.manifest, self.cache, oldest, layouts)
 
-    def _settled(self, stream: Side, segment: Segment) -> Segment:
-        """Store which rows of a segment have matched, and when the first of the others departs."""
-        if not segment.matched:
+    def _settled(self, stream: Side, segment: Segment, *, new: bool = False) -> Segment:
+        """Store which rows of a segment have matched, and when the first departs that has still to be output."""
+        entry, payload, spec = segment.entry, segment.payload, self.spec
+        if segment.matched:
+            entry = self.state.update_matched(entry, stream, segment.matched)
+        elif not spec.deferred or not (new or self.due.among(entry)):
             return segment
-        entry = self.state.update_matched(segment.entry, stream, segment.matched)
-        payload, spec = segment.payload, self.spec
         pending = pending_of(spec, self.plan, stream, payload, segment.matched, self.due)
         return replace(segment, entry=self._replace(stream, segment.entry, replace(entry, pending=pending)))
 

@@ -19,6 +19,7 @@ from slidejoin.spark.bucket.bucket_matches import BucketMatches
 from slidejoin.spark.bucket.bucket_window import BucketWindow
 from slidejoin.spark.bucket.counts import at_home, partial_frame
 from slidejoin.spark.bucket.late_output import LateOutput
+from slidejoin.spark.bucket.left_answers import answer_frames, arriving, due_ordinals, oldest_needed
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
 from slidejoin.spark.bucket.scattered_rows import pair_frame
@@ -42,17 +43,19 @@ from slidejoin.spark.state.segments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
     import pandas as pd
     import pyarrow as pa
 
+    from slidejoin.operator.ingest.ingest import Push
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.bucket.micro_batch import MicroBatch
+    from slidejoin.spark.bucket.unmatched_rows import DueRows
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.bucket_state import Manifest
-    from slidejoin.spark.state.segments import Segment
+    from slidejoin.spark.state.segments import Entry, Segment
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["join_bucket"]
@@ -105,15 +108,16 @@ def join_bucket(
     arrived = judged(spec, arrived, manifest, figures)
     yield from late.frames(arrived)
     due = due_rows(spec, plan, manifest, arrived)
-    watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
     before = set(manifest.ids)
     cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
     window = BucketWindow(spec, plan, state, manifest, cache, due, figures)
-    gone = window.expire(oldest_of(plan, arrived.before))
+    # Rows that are answered as they depart have not been answered yet.
+    gone = [] if spec.deferred else window.expire(oldest_of(plan, arrived.before))
     room.check(manifest)
     room.check_columns(arrived.rows, {stream: stored_schema(plan, stream) for stream in streams_of(plan)})
-    oldest = oldest_of(plan, arrived.after)
-    if not any(table.num_rows for table in arrived.rows.values()):
+    came = any(table.num_rows for table in arrived.rows.values())
+    if not came and not (spec.deferred and window.due_here):
+        oldest = oldest_needed(spec, plan, arrived, due, None) if spec.deferred else oldest_of(plan, arrived.after)
         gone += window.expire(oldest)
         yield from window.departing(gone)
         for stream in streams_of(plan):
@@ -121,19 +125,9 @@ def join_bucket(
         step = "state"
     else:
         yield from window.departing(gone)
-        operator = _operator(plan)
-        now = figures.since("state", now)
-        kept = {stream: window.load(stream) for stream in streams_of(plan)}
+        figures.since("state", now)
+        gone += yield from _in_window(spec, bucket, window, arrived, figures)
         now = perf_counter()
-        loaded = _loaded(operator, kept)
-        figures.since("load", now)
-        matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
-        yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
-        now = perf_counter()
-        # Rows that these have displaced from a count window.
-        gone += window.expire(oldest)
-        for stream, segments in kept.items():
-            yield from window.keep(stream, operator, segments, loaded[stream], matched, oldest.get(stream))
         # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
         cache.keep_only({*manifest.ids, *before})
         step = "keep"
@@ -146,11 +140,41 @@ def join_bucket(
     figures.since(step, now)
 
 
+def _in_window(
+    spec: SparkJoinSpec, bucket: int, window: BucketWindow, arrived: MicroBatch, figures: Figures
+) -> Generator[pd.DataFrame, None, list[tuple[Side, Entry]]]:
+    """Join the rows that have arrived with the segments, keep them, and return the segments that leave."""
+    plan, due = window.plan, window.due
+    watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
+    operator = _operator(plan)
+    kept = {stream: window.load(stream) for stream in streams_of(plan)}
+    now = perf_counter()
+    loaded = _loaded(operator, kept)
+    figures.since("load", now)
+    matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
+    if spec.deferred:
+        yield from _answered(spec, operator, arrived.rows, watermark, kept["left"], due, figures)
+        oldest = oldest_needed(spec, plan, arrived, due, operator)
+    else:
+        yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
+        oldest = oldest_of(plan, arrived.after)
+    now = perf_counter()
+    # Rows that these have displaced from a count window.
+    gone = window.expire(oldest)
+    for stream, segments in kept.items():
+        yield from window.keep(stream, operator, segments, loaded[stream], matched, oldest.get(stream))
+    figures.since("keep", now)
+    return gone
+
+
 def _static(
     spec: SparkJoinSpec, plan: Plan, bucket: int, rows: dict[Side, pa.Table], figures: Figures
 ) -> Iterator[pd.DataFrame]:
     """Join static frames: nothing is late, and rows without a partner come at the end."""
     operator = _operator(plan)
+    if spec.deferred:
+        yield from _answered(spec, operator, rows, None, [], EVERYTHING, figures)
+        return
     matched = BucketMatches(spec, {stream: [] for stream in streams_of(plan)}, rows) if spec.matched else None
     yield from _joined(spec, bucket, operator, rows, None, figures, matched)
     if matched is None:
@@ -179,7 +203,7 @@ def _state(
 
 
 def _operator(plan: Plan) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing.algorithm)
+    return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing.algorithm, asked=plan.rule is not None)
 
 
 def _loaded(operator: JoinOperator, kept: dict[Side, list[Segment]]) -> dict[Side, int]:
@@ -199,13 +223,7 @@ def _joined(
     matched: BucketMatches | None,
 ) -> Iterator[pd.DataFrame]:
     """Push the rows by their event times, left first on ties, or as they are numbered; late ones are dropped."""
-    scope = scope_of(operator.plan)
-    by = {}
-    for side, table in rows.items():
-        columns = by_name(table)
-        by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
-    rows = rows if matched is None else matched.arriving(rows)
-    push = operator.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
+    push = _prepared(operator, rows if matched is None else matched.arriving(rows), watermark)
     counted = 0
     for table in operator.push_iter(push, watermark, own_clock=False):
         now, lines = perf_counter(), table
@@ -229,6 +247,41 @@ def _joined(
     figures.joined(operator.stats)
     if spec.homes and matched is None:
         figures.pairs = counted  # the operator's are those of all copies
+
+
+def _prepared(operator: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None) -> Push:
+    """Put rows in the order of their event times, left first on ties, or of their numbers; late ones are dropped."""
+    scope = scope_of(operator.plan)
+    by = {}
+    for side, table in rows.items():
+        columns = by_name(table)
+        by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
+    return operator.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
+
+
+def _answered(
+    spec: SparkJoinSpec,
+    operator: JoinOperator,
+    rows: dict[Side, pa.Table],
+    watermark: int | None,
+    segments: Sequence[Segment],
+    due: DueRows,
+    figures: Figures,
+) -> Iterator[pd.DataFrame]:
+    """Take the rows, and answer the left ones that depart; the first rows of the operator are those of `segments`."""
+    push = _prepared(operator, arriving(spec, operator.plan, rows), watermark)
+    # Without a watermark no row expires: it is the bucket that knows which are still needed.
+    for _ in operator.push_iter(push, None, own_clock=False):
+        pass
+    now = perf_counter()
+    departing = due_ordinals(spec, operator, segments, due)
+    now = figures.since("departing", now)
+    for frame in answer_frames(spec, operator, departing):
+        now = perf_counter()
+        yield frame
+        figures.since("send", now)
+    figures.joined(operator.stats)
+    figures.unmatched += operator.stats.unmatched_left
 
 
 def _set_timer(spec: SparkJoinSpec, plan: Plan, variables: Variables, manifest: Manifest, fired: int | None) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.late_rows import without_late
-from slidejoin.spark.job.join_spec import BATCH, NUMBERS, PLACE, TICKS_A_MILLISECOND
+from slidejoin.spark.job.join_spec import BATCH, NUMBERS, OVER, PLACE, TICKS_A_MILLISECOND
 from slidejoin.spark.route.pack import CODES, NOTHING
 from slidejoin.spark.route.sequencing import Totals, told
 from slidejoin.spark.state.blocks import open_block
@@ -75,8 +75,9 @@ def _timed(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: in
         for code, block in zip(frame["side"], frame["block"], strict=True):
             if code in SIDE_OF_CODE:
                 blocks[SIDE_OF_CODE[code]].append(bytes(block))
-    if spec.matched:
-        # Whatever the order in which they come: which rows have matched is kept in the order of the rows.
+    if spec.matched or spec.deferred:
+        # Whatever the order in which they come: which rows have matched is kept in the order of the rows, and answers
+        # follow from it.
         blocks = {side: sorted(found) for side, found in blocks.items()}
     batches = {side: [open_block(block, spec.packed(side)) for block in found] for side, found in blocks.items()}
     marks = marks_of(watermark_ms)
@@ -118,7 +119,7 @@ def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes,
 
 def _opened(spec: SparkJoinSpec, side: Side) -> pa.Schema:
     """Return the schema of that side's rows but for what is still to be added."""
-    return pa.schema([field for field in spec.schema(side) if field.name not in {BATCH, PLACE}])
+    return pa.schema([field for field in spec.schema(side) if field.name not in {BATCH, PLACE, OVER}])
 
 
 def _tables(spec: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.state.bucket_state import Manifest
     from slidejoin.spark.state.segments import Entry
 
-__all__ = ["EVERYTHING", "DueRows", "due_rows", "next_timer", "pending_of", "unmatched_frames"]
+__all__ = ["EVERYTHING", "DueRows", "due_in", "due_rows", "next_timer", "pending_of", "unmatched_frames"]
 
 LATEST_TIMER = (1 << 63) - 1
 
@@ -82,12 +82,9 @@ def unmatched_frames(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a segment that depart without a partner, or what a bucket knows of those that do."""
     for role in roles_of(plan, stream):
-        if role not in spec.unmatched or role not in due.before:
+        if role not in spec.unmatched:
             continue
-        ticks, _ = scope_of(plan).ticks(role, by_name(payload))
-        chosen = _concerned(spec, role, payload, matched[role]) & (ticks < due.before[role])
-        if role in due.since:
-            chosen &= ticks >= due.since[role]
+        chosen, ticks = due_in(spec, plan, role, payload, due, matched[role])
         if not chosen.any():
             continue
         known = chosen & matched[role]
@@ -103,6 +100,27 @@ def unmatched_frames(
             yield to_frame(part)
 
 
+def due_in(
+    spec: SparkJoinSpec,
+    plan: Plan,
+    role: Side,
+    payload: pa.Table,
+    due: DueRows,
+    matched: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return of which rows in a role a bucket says something now, as they depart, and the times, or ordinals, of all.
+
+    Both are (n,). Rows that have `matched` are of no concern, where that is known.
+    """
+    ticks, _ = scope_of(plan).ticks(role, by_name(payload))
+    if role not in due.before:
+        return np.zeros(ticks.size, np.bool_), ticks
+    chosen = _concerned(spec, role, payload, matched) & (ticks < due.before[role])
+    if role in due.since:
+        chosen &= ticks >= due.since[role]
+    return chosen, ticks
+
+
 def pending_of(
     spec: SparkJoinSpec,
     plan: Plan,
@@ -111,13 +129,13 @@ def pending_of(
     matched: Mapping[Side, NDArray[np.bool_]],
     due: DueRows,
 ) -> tuple[int | None, int | None]:
-    """Return `Entry.pending` of a segment whose rows that depart have been output."""
+    """Return `Entry.pending` of a segment whose rows that depart have been output, or answered."""
     found: dict[Side, int | None] = {"left": None, "right": None}
     for role in roles_of(plan, stream):
-        if role not in spec.unmatched:
+        if role not in spec.departing:
             continue
         ticks, _ = scope_of(plan).ticks(role, by_name(payload))
-        waits = _concerned(spec, role, payload, matched[role])
+        waits = _concerned(spec, role, payload, matched.get(role))
         if role in due.before:
             waits &= ticks >= due.before[role]
         if waits.any():
@@ -139,9 +157,11 @@ def next_timer(plan: Plan, manifest: Manifest) -> int | None:
     return timer if timer <= LATEST_TIMER else None
 
 
-def _concerned(spec: SparkJoinSpec, role: Side, payload: pa.Table, matched: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _concerned(
+    spec: SparkJoinSpec, role: Side, payload: pa.Table, matched: NDArray[np.bool_] | None
+) -> NDArray[np.bool_]:
     """Return for which rows a bucket says something when they depart."""
-    chosen: NDArray[np.bool_] = ~matched
+    chosen: NDArray[np.bool_] = np.ones(payload.num_rows, np.bool_) if matched is None else ~matched
     if spec.scattered:
         # At home, that it has no partner; elsewhere, that it has one.
         chosen = chosen == np.asarray(payload.column(AT_HOME))

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.plan.deferred import AggregateRule
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And
 from slidejoin.sides import SIDES
@@ -42,6 +44,7 @@ from slidejoin.spark.job.join_spec import (
     AT_HOME,
     HIDDEN,
     MATCHED,
+    OVER,
     PLACE,
     ROW_ID,
     SparkJoinSpec,
@@ -56,7 +59,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
+    from slidejoin.plan.deferred import BoundAggregate
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.driver.binding import BoundJoin
@@ -144,13 +149,17 @@ def wired(
     places = list(range(ahead, ahead + shown))
     if config.output == "count":
         names, places = ["side", *names, "match_count"], [0, *places, ahead + len(columns)]
+    if plan.rule is not None and plan.rule.fields is not None:
+        places += [len(columns) + place for place in range(len(plan.rule.fields))]
+        names += [field.name for field in plan.rule.fields]
     if config.late == "emit" and LATE_SIDE in names:
         msg = (
             f"late='emit' adds a column {LATE_SIDE!r}, and an input has one too; rename that one or leave it out with "
             "select="
         )
         raise PredicateError(msg)
-    if MATCHED[bound.how]:
+    matched = () if config.deferred else MATCHED[bound.how]
+    if matched:
         names = [out for _, _, out in bound.columns]
         places = [] if bound.how in ONE_SIDED else [at[side, name] for side, name, _ in bound.columns]
     if MATCH_TIME in names and isinstance(window, TimeWindow):
@@ -160,11 +169,9 @@ def wired(
         )
         raise PredicateError(msg)
     times = [(side, window.on(side)) for side in SIDES] if isinstance(window, TimeWindow) else []
-    helpers = (
-        []
-        if MATCHED[bound.how]
-        else [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
-    )
+    if config.deferred:
+        times = [("left", OVER)]
+    helpers = [] if matched else [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
     return SparkJoinSpec(
         # Buckets drop late rows once these are output.
         config=replace(config, late="drop"),
@@ -185,7 +192,7 @@ def wired(
         emits_late=config.late == "emit",
         how=bound.how,
         columns=tuple((side, name) for side, name, _ in bound.columns),
-        row_places={side: at[side, PLACE] for side in MATCHED[bound.how]},
+        row_places={side: at[side, PLACE] for side in matched},
         scattered=bound.scattered,
     )
 
@@ -205,10 +212,19 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) 
         kinds[out] = frames.get(side, frames["left"]).schema[name].dataType
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
+    if isinstance(plan.rule, AggregateRule):
+        kinds |= {one.name: _aggregate_type(one, frames.get("right", frames["left"])) for one in plan.rule.functions}
     fields = [StructField(name, kinds[name]) for name in spec.names]
     fields += [] if spec.numbered else [StructField(MATCH_TIME, TimestampType())]
     fields += [StructField(LATE_SIDE, StringType())] if spec.emits_late else []
     return StructType(fields)
+
+
+def _aggregate_type(one: BoundAggregate, right: DataFrame) -> DataType:
+    """Return the type of an aggregate for Spark: the smallest and the largest value have that of their column."""
+    if one.function in ("min", "max") and one.column is not None:
+        return right.schema[one.column].dataType
+    return from_arrow_type(one.kind)
 
 
 def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
@@ -287,10 +303,13 @@ def bucketed(
 
 
 def _predicate(config: JoinSpec) -> str:
-    """Return the predicate as the user gave it, without the roles that are appended in a self-join."""
-    on = config.on
-    if config.self_join and isinstance(on, And):
-        parts = on.parts[: -len(SIDES)]
+    """Return the predicate as the user gave it, without the roles of a self-join and the condition of nearest matches.
+
+    Both are appended to it.
+    """
+    on, appended = config.on, len(SIDES) * config.self_join + (config.keep is not None)
+    if appended and isinstance(on, And):
+        parts = on.parts[:-appended]
         on = And(parts) if len(parts) > 1 else parts[0]
     return to_sql(on, config.aliases)
 

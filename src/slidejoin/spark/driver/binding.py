@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
+from slidejoin.plan.deferred import bind_rule, with_condition
 from slidejoin.plan.explanation import warn_without_index
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate.expression.expr import And, Column
@@ -19,6 +20,8 @@ from slidejoin.spark.job.join_spec import (
     LEFT_ROLE,
     MATCHED,
     NUMBERS,
+    OVER,
+    OVER_TYPE,
     PLACE,
     RIGHT_ROLE,
     ROW_ID,
@@ -93,33 +96,30 @@ def bound_to(
         For a strategy that does not suit the predicate or the join type.
     """
     left, right = (schema_of(frames.get(side, frames["left"])) for side in SIDES)
-    plan = plan_join(config, left, right)
+    how, rule = config.how, bind_rule(config, left, right) if config.deferred else None
+    if rule is not None:
+        # The rule says whether left rows without a pair are output.
+        config = replace(config, on=with_condition(config.on, rule), how="inner")
+    plan = plan_join(config, left, right, rule=rule)
     bound = plan.bound
     if not plan.branches:
         warn_without_index(config, bound)
-    chosen = choose_strategy(strategy, bound, buckets, spread)
-    helpers: list[str] = []
-    hidden: list[pa.Field[Any]] = []
-    numbers = None
-    if isinstance(window, TimeWindow):
-        helpers = [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
-    else:
-        numbers = NUMBERS
-        hidden += [pa.field(name, pa.int64()) for name in NUMBERS]
+    chosen = strategy_for(config, choose_strategy(strategy, bound, buckets, spread), strategy, bound, buckets)
+    numbers, hidden, helpers = _of_window(config, window)
     on = config.on
     if config.self_join:
         parts = on.parts if isinstance(on, And) else (on,)
         on = And((*parts, Column("left", LEFT_ROLE), Column("right", RIGHT_ROLE)))
         hidden += [pa.field(LEFT_ROLE, pa.bool_()), pa.field(RIGHT_ROLE, pa.bool_())]
     if MATCHED[config.how]:
-        chosen = strategy_for(config, chosen, strategy, bound, buckets)
         columns = plan.layout.columns
         return _bound_for_rows(
             replace(config, on=on), (left, right), chosen, columns, hidden, numbers, helpers, buckets
         )
     select = config.select
     if select is None:
-        sides = zip(config.aliases, (left, right), strict=True)
+        shown = (left,) if config.aggregate is not None else (left, right)
+        sides = zip(config.aliases, shown, strict=False)
         select = tuple(f"{alias}.{name}" for alias, schema in sides for name in schema.names)
     if config.output == "count" and (config.self_join or chosen.copies):
         chosen = chosen.for_counts(self_join=config.self_join)
@@ -128,29 +128,43 @@ def bound_to(
         helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
     select = (*select, *(name for name in helpers if name not in select))
     schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    plan = plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers)
-    return BoundJoin(plan, chosen, (left, right))
+    plan = plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers, rule=rule)
+    return BoundJoin(plan, chosen, (left, right), how)
+
+
+def _of_window(config: JoinSpec, window: Window) -> tuple[tuple[str, str] | None, list[pa.Field[Any]], list[str]]:
+    """Return the columns of numbers in a count window, the hidden columns, and what the match time is made of."""
+    if not isinstance(window, TimeWindow):
+        return NUMBERS, [pa.field(name, pa.int64()) for name in NUMBERS], []
+    if config.deferred:
+        return None, [pa.field(OVER, OVER_TYPE)], [f"{config.aliases[0]}.{OVER}"]
+    return None, [], [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
 
 
 def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPredicate, buckets: int) -> Strategy:
-    """Return the strategy for a join type that has to know which rows match.
+    """Return the strategy for a join that has to know which rows match, or answers left rows from all of their pairs.
 
     Raises
     ------
     SparkJoinError
-        If the first partner of a row could be found in several buckets, and only that one may be output.
+        If the partners of a left row could be found in several buckets, and all of them have to be known in one.
     """
     chosen = chosen.for_sides(MATCHED[config.how], self_join=config.self_join)
-    if config.how != "left_semi" or chosen.whole("left", buckets):
+    if not (config.deferred or config.how == "left_semi") or chosen.whole("left", buckets):
         return chosen
+    what = "how='left_semi'" if not config.deferred else "keep=" if config.keep is not None else "output=Aggregate"
     if asked == "auto" and chosen.spread == 1:
         one = choose_strategy("broadcast", bound, buckets)
-        return replace(one, why=f"{chosen.why}; but how='left_semi' needs all partners of a left row in one bucket")
+        return replace(one, why=f"{chosen.why}; but {what} needs all partners of a left row in one bucket")
     spread, without = (f" and spread={chosen.spread}", "leave out spread, or ") if chosen.spread > 1 else ("", "")
+    does = (
+        "answers a left row once, from all of its partners"
+        if config.deferred
+        else "outputs a left row with its first partner"
+    )
     msg = (
-        f"how='left_semi' outputs a left row with its first partner, but with strategy={chosen.name!r}{spread} on "
-        f"{buckets} buckets several of these may find one; {without}use strategy='broadcast', which has all "
-        "partners of a left row in one bucket"
+        f"{what} {does}, but with strategy={chosen.name!r}{spread} on {buckets} buckets several of these may find "
+        f"one; {without}use strategy='broadcast', which has all partners of a left row in one bucket"
     )
     raise SparkJoinError(msg)
 

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
+    from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.window import Window
 
 __all__ = ["JoinExplanation", "explain_join"]
@@ -54,6 +56,7 @@ OF_TWO: dict[str, object] = {
     "strategy": "auto",
     "spread": 1,
     "late": "drop",
+    "keep": None,
     "sample": None,
 }
 """Arguments that only a join of two has, with their defaults."""
@@ -82,7 +85,8 @@ class JoinExplanation:
     plan : str
         The plan of every bucket.
     known : str
-        Of joins other than inner ones, where it is known which rows have a partner.
+        Of joins other than inner ones, where it is known which rows have a partner; of nearest matches and aggregates,
+        where left rows are answered.
     """
 
     strategy: str
@@ -150,7 +154,7 @@ def explain_join(
     window: Window,
     order_by: str | None = None,
     how: JoinType = "inner",
-    output: Output = "pairs",
+    output: Output | Aggregate = "pairs",
     select: Iterable[str] | None = None,
     suffix: str = "_right",
     self_join: bool = False,
@@ -159,6 +163,7 @@ def explain_join(
     spread: int = 1,
     partitions: int | None = None,
     late: Late = "drop",
+    keep: Nearest | None = None,
     sample: object = None,
 ) -> JoinExplanation: ...
 
@@ -171,7 +176,7 @@ def explain_join(
     window: Window | Mapping[str, Window],
     order_by: str | None = None,
     how: JoinType = "inner",
-    output: Output = "pairs",
+    output: Output | Aggregate = "pairs",
     select: Iterable[str] | None = None,
     suffix: str = "_right",
     self_join: bool = False,
@@ -180,6 +185,7 @@ def explain_join(
     spread: int = 1,
     partitions: int | None = None,
     late: Late = "drop",
+    keep: Nearest | None = None,
     sample: object = None,
 ) -> JoinExplanation | StreamsExplanation:
     """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
@@ -191,6 +197,8 @@ def explain_join(
         `partitions` are those of `multi_join`, and there are no others.
     late : {"drop", "emit"}
         As for `stream_join`; rows that are sent only to be judged are not among the loads.
+    keep : Nearest, optional
+        As for `stream_join`.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
         or a static DataFrame; two of them, left and right, unless it is a self-join. The first 100,000 rows of each are
@@ -213,7 +221,7 @@ def explain_join(
     """
     if isinstance(left, Mapping):
         given = {"right": right, "how": how, "suffix": suffix, "self_join": self_join, "aliases": aliases}
-        _check_alone(given | {"strategy": strategy, "spread": spread, "late": late, "sample": sample})
+        _check_alone(given | {"strategy": strategy, "spread": spread, "late": late, "keep": keep, "sample": sample})
         return explained_streams(
             wired_streams(
                 left, on=on, window=window, order_by=order_by, output=output, select=select, partitions=partitions
@@ -225,6 +233,7 @@ def explain_join(
     _, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions, late=late,
+        keep=keep,
     )  # fmt: skip
     chosen, buckets = spec.strategy, len(spec.buckets)
     sides: tuple[Side, ...] = ("left",) if self_join else SIDES
@@ -263,6 +272,8 @@ def explain_join(
 
 def _known(spec: SparkJoinSpec) -> str:
     """Return in words where it is known which rows of a join have a partner; nothing for inner joins."""
+    if spec.deferred:
+        return "left rows: answered as they leave, in the one bucket that has all partners of a row"
     if spec.how == "left_semi":
         return "left rows with a partner: known in the one bucket that has all partners of a row"
     if not spec.unmatched:
@@ -327,7 +338,7 @@ def _plan_text(plan: Plan, how: JoinType) -> str:
     left, right = (
         pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
     )
-    shown = plan_join(replace(config, select=tuple(names)), left, right)
+    shown = plan_join(replace(config, select=tuple(names)), left, right, rule=plan.rule)
     if shown.branches:
         # Why an embedded join would take another index says nothing about sealed parts.
         told = shown.explain(shown.sealing).replace("inner join on", f"{how} join on").splitlines()
@@ -337,6 +348,7 @@ def _plan_text(plan: Plan, how: JoinType) -> str:
         [
             f"{how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
+            *([] if plan.rule is None else [f"output: {plan.rule.label}"]),
             f"index: {ALGORITHMS[shown.sealing.algorithm]}",
             *terms,
             *warnings,

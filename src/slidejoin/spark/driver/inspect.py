@@ -37,11 +37,11 @@ SEQUENCER = frozenset({"join", "totals"})
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-FIRST = ("on", "streams", "window", "order_by", "how", "output", "self_join", "strategy", "partitions")
+FIRST = ("on", "streams", "window", "order_by", "how", "keep", "output", "self_join", "strategy", "partitions")
 """The first items of the description of a join."""
 
 _NAMES = "|".join(sorted(HIDDEN))
-OF_OURS = re.compile(rf"(?: AND )?[lr]\.(?:{_NAMES})\b|(?:^|, )(?:{_NAMES}) \w+")
+OF_OURS = re.compile(rf"(?: AND )?[lr]\.(?:{_NAMES})\b|(?:^|, )(?:{_NAMES}) \w+(?:\[[^\]]*\])?")
 """In a predicate, and in a list of columns, the columns that a join adds itself, which come last."""
 
 
@@ -301,6 +301,8 @@ def _for_people(described: Mapping[str, Any]) -> dict[str, Any]:
     >>> columns = "id int64, ts timestamp[us, tz=UTC], __slidejoin_as_left bool"
     >>> _for_people({"left columns": columns, "on": on, "window": window})
     {'on': 'l.id < r.id', 'window': '1 hour 30 minutes on ts', 'left columns': 'id int64, ts timestamp[us, tz=UTC]'}
+    >>> _for_people({"left columns": "ts timestamp[us, tz=UTC], __slidejoin_over timestamp[us, tz=UTC]"})
+    {'left columns': 'ts timestamp[us, tz=UTC]'}
     """
     plain = dict(described)
     for name, value in plain.items():

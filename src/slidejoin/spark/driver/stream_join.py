@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
+    from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.window import Window
 
 __all__ = ["stream_join", "wired_join"]
@@ -54,7 +56,7 @@ def stream_join(
     window: Window,
     order_by: str | None = None,
     how: JoinType = "inner",
-    output: Output = "pairs",
+    output: Output | Aggregate = "pairs",
     select: Iterable[str] | None = None,
     suffix: str = "_right",
     self_join: bool = False,
@@ -63,6 +65,7 @@ def stream_join(
     spread: int = 1,
     partitions: int | None = None,
     late: Late = "drop",
+    keep: Nearest | None = None,
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
 
@@ -81,9 +84,10 @@ def stream_join(
     how : {"inner", "left", "right", "full", "left_semi", "left_anti"}
         The join type: pairs alone; with the rows of a side, or of both, that have no partner, and NULLs for the other
         side; or left rows alone that have a partner, each once, or that have none.
-    output : {"pairs", "count"}
+    output : {"pairs", "count"} or Aggregate
         One row for each pair; or one row for each input row with the number of pairs that it produced, which with
-        ``grid``, ``broadcast``, a spread or a self-join by ``cell`` takes one more exchange.
+        ``grid``, ``broadcast``, a spread or a self-join by ``cell`` takes one more exchange; or one row for each left
+        row, as it leaves, with aggregates over the right rows of its pairs.
     select, suffix, self_join, aliases
         As for `slidejoin.StreamJoin`.
     strategy : {"auto", "hash", "cell", "grid", "broadcast"}
@@ -100,14 +104,17 @@ def stream_join(
         once, with the columns of their side, NULLs for the other side, their event time as ``match_time``, and their
         side, ``left`` or ``right``, in the last column ``late_side``, which is NULL in pairs. For ``output="pairs"`` of
         an inner join.
+    keep : Nearest, optional
+        Of the pairs of each left row only the nearest ones are output, as the row leaves: an as-of join. `how` is
+        ``inner`` or ``left``.
 
     Returns
     -------
     pyspark.sql.DataFrame
         The result's columns and, of a time window, behind them ``match_time``, the later of the pair's two event times
-        (of a count: the row's own; of a row without a partner: its own plus the length of its side; of a semi-join:
-        that of the first pair), marked as event time: windowed aggregations and further joins can follow. A streaming
-        result is written in append mode.
+        (of a count: the row's own; of a row without a partner, of nearest matches and of aggregates: the row's own, the
+        left one's, plus the length of its side; of a semi-join: that of the first pair), marked as event time: windowed
+        aggregations and further joins can follow. A streaming result is written in append mode.
 
     Raises
     ------
@@ -128,6 +135,10 @@ def stream_join(
 
     A row without a partner is output at the end of the first micro-batch whose watermark, as it began, is above the
     row's event time plus the length of its side; of a count window, that displaces it; of static frames, at their end.
+    Nearest matches and aggregates of a left row are output at that moment too. All pairs of such a row have to be found
+    in one bucket: ``hash``, ``cell`` and ``broadcast`` do that, ``grid`` and a spread are refused. Of two right rows at
+    one distance the one that arrived later is nearer; rows of one micro-batch and one event time arrive in the order of
+    their values, column by column.
 
     With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
     nothing is late.
@@ -150,6 +161,7 @@ def stream_join(
     frames, plan, spec = wired_join(
         left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions, late=late,
+        keep=keep,
     )  # fmt: skip
     session, streaming = left.sparkSession, left.isStreaming
     check_python(session)
@@ -183,7 +195,7 @@ def wired_join(
     window: Window,
     order_by: str | None,
     how: JoinType,
-    output: Output,
+    output: Output | Aggregate,
     select: Iterable[str] | None,
     suffix: str,
     self_join: bool,
@@ -192,22 +204,19 @@ def wired_join(
     spread: int,
     partitions: int | None,
     late: Late = "drop",
+    keep: Nearest | None = None,
 ) -> tuple[dict[Side, DataFrame], Plan, SparkJoinSpec]:
     """Check the arguments of `stream_join`; return the frames, the plan of each bucket and the spec for its tasks."""
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, threads=1, late=late,
+        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep,
     )  # fmt: skip
-    if config.late == "emit" and (config.output != "pairs" or config.how != "inner"):
+    if config.late == "emit" and (config.output != "pairs" or config.how != "inner" or config.deferred):
+        output = config.output if config.aggregate is None else config.aggregate
+        kept = "" if config.keep is None else f", keep={config.keep!r}"
         msg = (
-            f"late='emit' is for output='pairs' of an inner join on Spark; got output={config.output!r}, "
-            f"how={config.how!r}. Leave late out: late rows are counted, see slidejoin.spark.watch"
-        )
-        raise SparkJoinError(msg)
-    if config.aggregate is not None:
-        msg = (
-            f"output={config.aggregate!r} is for the embedded StreamJoin; on Spark use output='count', or "
-            "output='pairs' and group its rows by match_time and the left columns"
+            f"late='emit' is for output='pairs' of an inner join on Spark; got output={output!r}, "
+            f"how={config.how!r}{kept}. Leave late out: late rows are counted, see slidejoin.spark.watch"
         )
         raise SparkJoinError(msg)
     if config.output == "positions":

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.plan.deferred import bind_rule
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
 from slidejoin.sides import SIDES
+from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import UNMATCHED
 from slidejoin.spec.window import NANOSECONDS, CountWindow, Span, TimeWindow
 
@@ -36,6 +38,8 @@ __all__ = [
     "MATCHED",
     "NO_LATE_HOME",
     "NUMBERS",
+    "OVER",
+    "OVER_TYPE",
     "PLACE",
     "RIGHT_ROLE",
     "ROLES",
@@ -62,6 +66,11 @@ BATCH = "__slidejoin_batch"
 PLACE = "__slidejoin_place"
 """Of joins other than inner ones: a row's place among those that a bucket has in this micro-batch."""
 
+OVER = "__slidejoin_over"
+"""Of nearest matches and aggregates over time: when a left row is over, which is the match time of its answer."""
+
+OVER_TYPE = pa.timestamp("us", tz="UTC")
+
 NUMBERS = ("__slidejoin_ordinal", "__slidejoin_seen")
 """In a count window: a row's place on its side, and how many rows of the other side had arrived before it."""
 
@@ -71,9 +80,9 @@ LATE_HOME = "__slidejoin_late_home"
 NO_LATE_HOME, JUDGED_ONLY = 0, 2
 """A copy that is joined and judged elsewhere; one that can match nothing and is only judged."""
 
-HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, BATCH, PLACE, LATE_HOME, *NUMBERS})
+HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, BATCH, PLACE, OVER, LATE_HOME, *NUMBERS})
 
-ADDED_LATER = frozenset({BATCH, PLACE, *NUMBERS})
+ADDED_LATER = frozenset({BATCH, PLACE, OVER, *NUMBERS})
 """Those of them that rows get after they have been packed."""
 
 MATCHED: dict[JoinType, tuple[Side, ...]] = UNMATCHED | {"left_semi": ("left",)}
@@ -90,7 +99,8 @@ class SparkJoinSpec:
     Attributes
     ----------
     config : JoinSpec
-        The inner join of each bucket, with one thread; `select` names every output column of the operator.
+        The inner join of each bucket, with one thread; `select` names every output column of the operator. Of nearest
+        matches, `on` has what their direction asks of a pair.
     left, right : pyarrow.Schema
         Of the packed rows: only columns that are compared or output.
     strategy : Strategy
@@ -157,12 +167,22 @@ class SparkJoinSpec:
     @property
     def matched(self) -> tuple[Side, ...]:
         """Sides of whose rows each bucket keeps whether they have matched."""
-        return MATCHED[self.how]
+        return () if self.deferred else MATCHED[self.how]
 
     @property
     def unmatched(self) -> tuple[Side, ...]:
         """Sides whose rows are output if they have found no partner."""
-        return UNMATCHED[self.how]
+        return ("left",) if self.config.aggregate is not None else UNMATCHED[self.how]
+
+    @property
+    def deferred(self) -> bool:
+        """Whether left rows are answered once, as they leave: with their nearest matches, or aggregates of all."""
+        return self.config.deferred
+
+    @property
+    def departing(self) -> tuple[Side, ...]:
+        """Sides whose rows may have to be output as they leave."""
+        return ("left",) if self.deferred else self.unmatched
 
     @property
     def blocks(self) -> bool:
@@ -172,7 +192,7 @@ class SparkJoinSpec:
     @property
     def has_timers(self) -> bool:
         """Whether rows are output at a time of their own, by which a bucket may have to be called."""
-        return self.streaming and not self.numbered and bool(self.unmatched)
+        return self.streaming and not self.numbered and bool(self.departing)
 
     @property
     def numbered(self) -> bool:
@@ -216,18 +236,35 @@ class SparkJoinSpec:
     def described(self) -> dict[str, Any]:
         """Return everything that must be the same for a state to be reused, as plain JSON values."""
         config = self.config
-        return {
+        return _kept(config) | {
             "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
             "window": window_to_state(config.window),
             "order_by": self.order_by,
             "how": self.how,
-            "output": config.output,
+            "output": _output(config),
             "self_join": config.self_join,
             "left columns": _columns(self.left),
             "right columns": _columns(self.right),
             "strategy": str(self.strategy),
             "partitions": len(self.buckets),
         }
+
+
+def _kept(config: JoinSpec) -> dict[str, str]:
+    """Return the nearest matches as text; left out by default, so that states say the same as before there were any."""
+    if config.keep is None:
+        return {}
+    left, right = config.keep.names(config.aliases)
+    return {"keep": repr(replace(config.keep, left_column=f"l.{left}", right_column=f"r.{right}"))}
+
+
+def _output(config: JoinSpec) -> str:
+    """Return the output as text, with the same names for the sides in any case."""
+    if config.aggregate is None:
+        return config.output
+    columns = [(one.name, one.function, one.column_name(config.aliases)) for one in config.aggregate.functions]
+    texts = {name: function if column is None else f"{function}(r.{column})" for name, function, column in columns}
+    return repr(Aggregate(**texts))
 
 
 def window_to_state(window: Window) -> str:
@@ -293,4 +330,6 @@ def _columns(schema: pa.Schema) -> str:
 def plan_of(spec: SparkJoinSpec) -> Plan:
     """Bind the join to its schemas, once in each process."""
     numbers = NUMBERS if spec.numbered else None
-    return plan_join(spec.config, spec.left, spec.right, numbers=numbers, everything=bool(spec.matched))
+    # The rule says whether left rows without a pair are output; the join of a bucket is inner.
+    rule = bind_rule(replace(spec.config, how=spec.how), spec.left, spec.right) if spec.deferred else None
+    return plan_join(spec.config, spec.left, spec.right, numbers=numbers, rule=rule, everything=bool(spec.matched))

@@ -88,8 +88,8 @@ class JoinProgress:
     seconds : dict of str to float
         Time of all buckets together by step, in part spent at the same time: ``receive`` (waiting for blocks and
         opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``, the join's own
-        steps as in `slidejoin.Stats`, ``frames`` (result rows made ready), ``send`` (Spark takes them), ``keep`` (new
-        segments into state and cache).
+        steps as in `slidejoin.Stats`, ``departing`` (which left rows are to be answered), ``frames`` (result rows made
+        ready), ``send`` (Spark takes them), ``keep`` (new segments into state and cache).
     slowest_bucket : float
         Seconds of the bucket that took longest.
     batch_seconds : float

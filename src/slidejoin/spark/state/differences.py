@@ -20,6 +20,7 @@ WHAT_TO_DO = {
     "order_by": "set order_by={was!r}",
     "output": "set output={was!r}",
     "how": "set how={was!r}",
+    "keep": "set keep={was}",
 }
 
 

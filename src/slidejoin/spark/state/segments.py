@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from slidejoin.index.sealed import mapped, sealed
 from slidejoin.operator.window.row_keys import term_keys
+from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
-from slidejoin.spark.job.join_spec import PLACE
+from slidejoin.spark.job.join_spec import OVER, OVER_TYPE, PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ __all__ = [
     "align",
     "build_segment",
     "earliest",
+    "indexed_roles",
     "layouts_of",
     "live_rows",
     "load_segments",
@@ -43,6 +45,7 @@ __all__ = [
     "newest_rows",
     "oldest_in_role",
     "oldest_of",
+    "over_of",
     "roles_of",
     "scope_of",
     "stored_schema",
@@ -75,8 +78,8 @@ class Entry:
         Checksum of which of its rows have matched, see `slidejoin.spark.state.matched_bits`; None in joins that need
         not know.
     pending : tuple of (int or None)
-        For each role, left first, the smallest time, or ordinal, of those of its rows that may have to be output when
-        it is over; None if there are none.
+        For each role, left first, the smallest time, or ordinal, of those of its rows that may have to be output, or
+        answered, when it is over; None if there are none.
     """
 
     id: str
@@ -91,7 +94,9 @@ class Entry:
     def to_json(self) -> list[Any]:
         """Return the entry as plain JSON values."""
         plain = [self.id, self.rows, self.size, self.level, self.time_max, self.stored]
-        return plain if self.matched is None else [*plain, self.matched, list(self.pending)]
+        if self.matched is None and self.pending == (None, None):
+            return plain
+        return [*plain, self.matched, list(self.pending)]
 
     @staticmethod
     def from_json(plain: list[Any]) -> Entry:
@@ -161,6 +166,11 @@ def roles_of(plan: Plan, stream: Side) -> tuple[Side, ...]:
     return ("left", "right") if plan.config.self_join else (stream,)
 
 
+def indexed_roles(plan: Plan, stream: Side) -> tuple[Side, ...]:
+    """Return those of them in which rows are looked for: left rows that are answered as they leave are not."""
+    return tuple(role for role in roles_of(plan, stream) if role == "right" or plan.rule is None)
+
+
 def new_id() -> str:
     """Return an id that no attempt has used."""
     return uuid.uuid4().hex
@@ -177,13 +187,14 @@ def scope_of(plan: Plan) -> Scope:
 def stored_schema(plan: Plan, stream: Side) -> pa.Schema:
     """Return the schema of the rows of one stream in the state, without columns that only arriving rows need.
 
-    Counts are output with the columns of the arriving row; of earlier rows only compared columns are needed.
+    Counts are output with the columns of the arriving row; of earlier rows only compared columns are needed. Rows that
+    are answered as they leave need all.
     """
     scope, bound = scope_of(plan), plan.bound
     needed = set(plan.kept_schema(stream).names)
     if plan.config.output == "count":
         needed = {name for role in roles_of(plan, stream) for name in (*bound.columns(role), *scope.columns(role))}
-    passing = {*scope.probing, PLACE}
+    passing = {PLACE, OVER} if plan.rule is not None else {PLACE, *scope.probing}
     return pa.schema([field for field in plan.kept_schema(stream) if field.name in needed.difference(passing)])
 
 
@@ -202,7 +213,14 @@ def oldest_of(plan: Plan, marks: dict[Side, int] | None) -> dict[Side, int]:
 
 def oldest_in_role(plan: Plan, marks: Mapping[Side, int] | None) -> dict[Side, int]:
     """Return the same for each role, which differ in a self-join."""
-    return {} if marks is None else {role: scope_of(plan).oldest(role, marks[role]) for role in SIDES}
+    if marks is None:
+        return {}
+    scope = scope_of(plan)
+    oldest = {role: scope.oldest(role, marks[role]) for role in SIDES}
+    if plan.rule is not None and isinstance(scope, TimeScope):
+        # Left rows are answered as they leave, from all right rows in scope.
+        oldest["right"] -= scope.length("left")
+    return oldest
 
 
 def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
@@ -219,7 +237,7 @@ def build_segment(
     They are laid out as `layouts` say, where given and where these have room for them.
     """
     parts, numbers = {}, {}
-    for role in roles_of(plan, stream):
+    for role in indexed_roles(plan, stream):
         keys = term_keys(plan, role, payload)
         layout = None if layouts is None else layouts[role]
         if layout is None or not layout.fits(keys):
@@ -233,7 +251,7 @@ def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
     if not plan.laid_out(plan.sealing) or not segments:
         return []
     layouts = {}
-    for role in roles_of(plan, stream):
+    for role in indexed_roles(plan, stream):
         found = [segment.layouts[role] for segment in segments]
         if all(np.array_equal(found[0], other) for other in found[1:]):
             layouts[role] = plan.key_layout_of(role, found[0])
@@ -247,7 +265,8 @@ def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
     changed = []
     for place, segment in enumerate(segments):
         if any(not np.array_equal(segment.layouts[role], layout.numbers()) for role, layout in layouts.items()):
-            segments[place] = build_segment(plan, stream, segment.payload, segment.entry, layouts)
+            built = build_segment(plan, stream, segment.payload, segment.entry, layouts)
+            segments[place] = replace(built, matched=segment.matched)
             changed.append(segments[place])
     return changed
 
@@ -257,33 +276,43 @@ def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segme
     plan = operator.plan
     kept = plan.kept_schema(stream)
     if segments:
-        for role in roles_of(plan, stream):
+        for role in indexed_roles(plan, stream):
             operator.windows[role].begin(plan.key_layout_of(role, segments[0].layouts[role]))
     first = 0
     for segment in segments:
-        rows = _completed(segment.payload, kept, first)
+        rows = _completed(plan, stream, segment.payload, kept, first)
         first += rows.num_rows
         for role in roles_of(plan, stream):
-            operator.windows[role].attach(rows, segment.parts[role], segment.entry.time_max)
+            operator.windows[role].attach(rows, segment.parts.get(role), segment.entry.time_max)
 
 
 def layouts_of(operator: JoinOperator, stream: Side) -> dict[Side, KeyLayout]:
     """Return how an operator lays out the keys of one stream's rows."""
-    return {role: operator.windows[role].layout for role in roles_of(operator.plan, stream)}
+    return {role: operator.windows[role].layout for role in indexed_roles(operator.plan, stream)}
 
 
-def _completed(payload: pa.Table, schema: pa.Schema, first: int) -> pa.Table:
-    """Return stored rows with their places, from `first` on, where a join needs these.
+def _completed(plan: Plan, stream: Side, payload: pa.Table, schema: pa.Schema, first: int) -> pa.Table:
+    """Return stored rows with their places, from `first` on, and the times at which they are over, where needed.
 
     The columns that only arriving rows need are NULL; they are not read.
     """
     if payload.schema.equals(schema):
         return payload
-    columns = {field.name: pa.nulls(payload.num_rows, field.type) for field in schema if field.name != PLACE}
+    added = {PLACE, OVER}
+    columns = {field.name: pa.nulls(payload.num_rows, field.type) for field in schema if field.name not in added}
     if PLACE in schema.names:
         columns[PLACE] = pa.array(np.arange(first, first + payload.num_rows))
+    if OVER in schema.names:
+        columns[OVER] = over_of(plan, stream, payload)
     columns |= dict(zip(payload.column_names, payload.columns, strict=True))
     return pa.table(columns, schema=schema)
+
+
+def over_of(plan: Plan, stream: Side, payload: pa.Table) -> pa.Array[Any]:
+    """Return the times at which left rows of a time window are over: their event times plus the length of the side."""
+    scope = scope_of(plan)
+    ticks, _ = scope.ticks(stream, by_name(payload))
+    return pa.array(saturating_add(ticks, scope.length("left"))).cast(OVER_TYPE)
 
 
 def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> tuple[pa.Table, NDArray[np.int64]]:

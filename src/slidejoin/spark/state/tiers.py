@@ -77,10 +77,9 @@ def merge_small(
         level = merged[0].entry.level + 1
         entry = state.write(payload, stream, level, time_max(plan, stream, payload))
         if matched:
-            # Rows that were dropped have been output already, so none of them is the first that is to come.
-            entry = replace(
-                state.update_matched(entry, stream, matched), pending=earliest(one.entry.pending for one in merged)
-            )
+            entry = state.update_matched(entry, stream, matched)
+        # Rows that were dropped have been output already, so none of them is the first that is to come.
+        entry = replace(entry, pending=earliest(one.entry.pending for one in merged))
         segment = replace(build_segment(plan, stream, payload, entry, layouts), matched=matched)
         segments.append(segment)
         entries.append(entry)
