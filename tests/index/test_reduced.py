@@ -80,7 +80,7 @@ def chains(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.nojit
-@examples(60)
+@examples(400)
 @given(drawn=chains())
 def test_any_chain_of_runs(drawn: dict[str, Any]) -> None:
     rng, dims, window = np.random.default_rng(drawn["seed"]), drawn["dims"], drawn["window"]

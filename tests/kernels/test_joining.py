@@ -74,7 +74,7 @@ def expected(drawn: Pushed, pairs: list[list[tuple[int, int]]], marked: list[set
 
 
 @pytest.mark.nojit
-@examples(60)
+@examples(400)
 @given(drawn=pushes())
 def test_rows_of_a_push(drawn: Pushed) -> None:
     rng, first, sizes, slide = np.random.default_rng(drawn["seed"]), drawn["first"], drawn["sizes"], drawn["slide"]
