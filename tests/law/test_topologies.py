@@ -166,26 +166,38 @@ ON = {
 }
 
 
-@pytest.mark.parametrize("topology", OF_MANY_ROWS, ids=repr)
-@pytest.mark.parametrize("on", ON)
-def test_pushes_of_all_sizes(topology: Topology, on: str) -> None:
-    windows = (sj.CountWindow(left=301, right=500, slide=3), sj.TimeWindow(200, on="ts", lateness=3))
+LARGE_WINDOWS = {
+    "count": sj.CountWindow(left=301, right=500, slide=3),
+    "time": sj.TimeWindow(200, on="ts", lateness=3),
+}
+SIZED = [
+    # By day each topology has each predicate once, over rows or over time.
+    pytest.param(
+        topology, on, window, id=f"{topology!r}-{on}-{name}", marks=() if (i + j + k) % 2 else pytest.mark.nightly
+    )
+    for i, topology in enumerate(OF_MANY_ROWS)
+    for j, on in enumerate(ON)
+    for k, (name, window) in enumerate(LARGE_WINDOWS.items())
+]
+
+
+@pytest.mark.parametrize(("topology", "on", "window"), SIZED)
+def test_pushes_of_all_sizes(topology: Topology, on: str, window: sj.CountWindow | sj.TimeWindow) -> None:
     order = promised(topology)[-1] if "strict" not in promised(topology) else "strict"
-    for window in windows:
-        rng, at, pairs = np.random.default_rng(7), 0, 0
-        joins = [
-            sj.StreamJoin(on=ON[on], window=window, order=order, output="positions", topology=one, threads=2)
-            for one in (topology, "shared")
-        ]
-        for rows in (1, 7, 100, 5_000, 1, 999, 3):
-            left, right = batches(rows, at, rng)
-            at += rows
-            one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
-            pairs += two.num_rows
-            if order == "none":
-                one, two = (table.sort_by([("left", "ascending"), ("right", "ascending")]) for table in (one, two))
-            assert one.equals(two)
-        assert pairs > 1000
+    rng, at, pairs = np.random.default_rng(7), 0, 0
+    joins = [
+        sj.StreamJoin(on=ON[on], window=window, order=order, output="positions", topology=one, threads=2)
+        for one in (topology, "shared")
+    ]
+    for rows in (1, 7, 100, 5_000, 1, 999, 3):
+        left, right = batches(rows, at, rng)
+        at += rows
+        one, two = (join.push(left=left, right=right, order_by="ts") for join in joins)
+        pairs += two.num_rows
+        if order == "none":
+            one, two = (table.sort_by([("left", "ascending"), ("right", "ascending")]) for table in (one, two))
+        assert one.equals(two)
+    assert pairs > 1000
 
 
 @pytest.mark.parametrize("topology", ALL, ids=repr)
