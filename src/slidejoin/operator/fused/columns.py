@@ -75,7 +75,6 @@ class SmallPushSide:
         words[self._at + KEPT], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
         self.columns = self.ordered(None)
         self._listed: ListedColumns | None = None
-        self.batch: pa.RecordBatch | None = None
         self.exported = ExportedBatch()
         words[self._at + EXPORTED] = self.exported.address
         # The table that the other side's probes search, and the words of the work with its addresses.
@@ -103,7 +102,7 @@ class SmallPushSide:
     def look(self, table: pa.Table, rows: int, listed: ListedColumns) -> bool:
         """Set all addresses that a push of these rows needs but those of its columns; return False if it does not fit.
 
-        The `batch` with the `listed` columns is left to be exported, for `order_small`; None if there are no rows.
+        The batch with the `listed` columns is exported for `order_small`; the caller releases it in any case.
         """
         words, at, window, payload = self._words, self._at, self.window, self.payload
         if window.index is not self._index:
@@ -120,7 +119,7 @@ class SmallPushSide:
         chunk, batches = payload.room(rows), table.to_batches()
         if chunk is None or len(batches) != 1:
             return False
-        self.batch = batches[0]
+        self.exported.export(batches[0])
         if listed is not self._listed:
             self._listed = listed
             words[at + LISTS], words[at + LISTS + 1] = address_of(listed), listed.shape[0]

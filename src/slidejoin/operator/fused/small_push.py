@@ -150,25 +150,19 @@ class SmallPush:
             return False
         columns = self._columns[by] if by in self._columns else self._look_up(batch)
         left, right, tables = self._left, self._right, batch.tables
-        if not (
-            columns
-            and left.look(tables["left"], batch.left_rows, columns[0])
-            and right.look(tables["right"], batch.right_rows, columns[1])
-            and (not self._gathers or (left.finds() and right.finds()))
-        ):
-            left.batch = right.batch = None
-            return False
         self._words[ORDERED] = by is not None
-        # Released at once: the tables keep their memory, whose addresses are written by then.
         try:
-            for side in (left, right):
-                if side.batch is not None:
-                    side.exported.export(side.batch)
-            return bool(order_small(self._small))
+            return bool(
+                columns
+                and left.look(tables["left"], batch.left_rows, columns[0])
+                and right.look(tables["right"], batch.right_rows, columns[1])
+                and (not self._gathers or (left.finds() and right.finds()))
+                and order_small(self._small)
+            )
         finally:
+            # The tables keep their memory, whose addresses are written by now.
             left.exported.release()
             right.exported.release()
-            left.batch = right.batch = None
 
     def _look_up(self, batch: PushBatch) -> tuple[ListedColumns, ListedColumns] | None:
         """Return which columns are read in pushes that are sorted by one; None if these do not fit."""
