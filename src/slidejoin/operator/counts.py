@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from slidejoin.rows.widths import TableLimit
     from slidejoin.sides import Side
 
-__all__ = ["CountTables"]
+__all__ = ["CountTables", "pairs_in"]
 
 LINE = 24
 """Bytes of a row without columns: the side's name with its offset, and the number of pairs."""
+
+
+def pairs_in(out: pa.Table) -> int:
+    """Return the number of pairs that an output table of counts has: its last column tells that of each row."""
+    return int(values_in(out.column(out.num_columns - 1), np.int64).sum())
 
 
 class CountTables:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.kernels.jit.interpreted import INTERPRETER
-from slidejoin.operator.counts import CountTables
+from slidejoin.operator.counts import CountTables, pairs_in
 from slidejoin.operator.deferred.asked import AskedPath
 from slidejoin.operator.deferred.path import DeferredPath
 from slidejoin.operator.fused import FusedPath
@@ -33,7 +33,6 @@ from slidejoin.operator.text_codes import TextCodes
 from slidejoin.operator.topology import make_topology
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.output_schema import PUNCTUATION, together
-from slidejoin.rows.arrow_buffers import values_in
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
@@ -282,7 +281,7 @@ class JoinOperator:
         if self.join_type is not None:
             self._count_joined(self.join_type)
         elif self._counting:
-            self.stats.pairs += int(values_in(out.column(out.num_columns - 1), np.int64).sum())
+            self.stats.pairs += pairs_in(out)
         elif self.deferred is not None:
             return  # the path counts the pairs of left rows that it answers
         elif self.plan.layout.punctuated:

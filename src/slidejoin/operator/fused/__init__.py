@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.operator.counts import pairs_in
 from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain
 from slidejoin.operator.fused.intervals import FusedIntervals
 from slidejoin.operator.fused.small_push import SmallPush
 from slidejoin.operator.fused.sorted_runs import FusedRuns
 from slidejoin.operator.join_type import JoinTypeOutput
-from slidejoin.rows.arrow_buffers import values_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,10 +75,10 @@ class FusedPath:
         return fused.run(batch, first)
 
     def counted(self, out: pa.Table) -> int:
-        """Return the number of matches of the last push, of which `out` has that of each row in its last column."""
+        """Return the number of pairs of the last push, whose output of counts is `out`."""
         cells = self._cells
         if cells is None or cells.counted is None:
-            return int(values_in(out.column(out.num_columns - 1), np.int64).sum())
+            return pairs_in(out)
         counted, cells.counted = cells.counted, None
         return counted
 

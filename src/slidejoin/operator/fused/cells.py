@@ -127,7 +127,7 @@ class FusedCells(FusedPush):
         self.expected = 0
         """Pairs of the last push, an estimate for the next one."""
         self.counted: int | None = None
-        """Matches of the last push, if the kernel counted all; of a join that outputs counts."""
+        """Pairs of the last push, if the kernel counted all of them; of a join that outputs counts."""
         self._accepted: AcceptedCells | None = None
 
     @staticmethod
