@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["AnswerResult", "measured_aggregates", "measured_nearest"]
 
 KEYS, ROWS_OF_A_KEY = 10_000, 100
-"""Keys of the nearest matches: so many, or fewer if the window had less rows of each."""
+"""Keys of the nearest matches: so many, or fewer where a window of them would have fewer rows of each."""
 
 MATCHES = 1000
 """Of each row within a window, of the counts and aggregates, in a window with enough rows."""
