@@ -4,7 +4,7 @@ Each checkout has a process of its own with the same data. They take turns of so
 other, so that a machine whose speed drifts is as fair to both. Where memory lies makes a process up to a fifth faster
 or slower for as long as it lives, so several rounds begin with new processes. Printed are medians over the rounds: of
 the times, and of each round's median ratio, above 1 this checkout is faster; and the range of these ratios. With
-``--spark`` micro-batches on a local Spark follow, a whole run a turn.
+``--spark`` micro-batches on a local Spark follow: one session of each checkout, some micro-batches a turn.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOADING = 2
 """Turns that are left out: they load kernels and fill windows."""
 
-MICRO_BATCHES = ((1000, 40), (400_000, 8))
-"""Rows of both sides in a micro-batch, and how many there are."""
+MICRO_BATCHES = ((1000, 10), (400_000, 5))
+"""Rows of both sides in a micro-batch, and how many of them are a turn."""
 
 
 def environment(checkout: Path) -> dict[str, str]:
@@ -50,9 +50,9 @@ def environment(checkout: Path) -> dict[str, str]:
 class Version:
     """The process of one checkout."""
 
-    def __init__(self, checkout: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.versions.worker"],
+    def __init__(self, checkout: Path, program: Sequence[str]) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, programs of this folder
+            [sys.executable, "-m", *program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -89,14 +89,18 @@ def report(name: str, this: float, other: float, ratios: Sequence[float]) -> Non
 def embedded(other: Path, cases: Sequence[str], rounds: int, turns: int) -> None:
     """Compare pushes of one process, and then of others."""
     for case in cases:
-        found = [one_round(other, case, turns) for _ in range(rounds)]
-        this, that, ratios = zip(*found, strict=True)
-        report(case, statistics.median(this) * 1e6, statistics.median(that) * 1e6, ratios)
+        found = []
+        for _ in range(rounds):
+            pairs = in_turns(other, ["benchmarks.versions.worker"], case, turns)
+            this, that = medians(pairs)
+            found.append((this, that, statistics.median(there / here for here, there in pairs)))
+        these, those, ratios = zip(*found, strict=True)
+        report(case, statistics.median(these) * 1e6, statistics.median(those) * 1e6, ratios)
 
 
-def one_round(other: Path, case: str, turns: int) -> tuple[float, float, float]:
-    """Return the median seconds of a push of this and of the other checkout, and their median ratio turn by turn."""
-    ours, theirs, seconds = Version(ROOT), Version(other), []
+def in_turns(other: Path, program: Sequence[str], case: str, turns: int) -> list[tuple[float, float]]:
+    """Return the seconds of this and of the other checkout, turn by turn, of a case in processes of a program."""
+    ours, theirs, seconds = Version(ROOT, program), Version(other, program), []
     for turn in range(turns + LOADING):
         order = (ours, theirs) if turn % 2 else (theirs, ours)
         answers = {version: version.turn(case) for version in order}
@@ -106,8 +110,13 @@ def one_round(other: Path, case: str, turns: int) -> tuple[float, float, float]:
             seconds.append((answers[ours][0], answers[theirs][0]))
     ours.close()
     theirs.close()
-    this, that = (statistics.median(column) for column in zip(*seconds, strict=True))
-    return this, that, statistics.median(there / here for here, there in seconds)
+    return seconds
+
+
+def medians(seconds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the median of each column."""
+    this, that = zip(*seconds, strict=True)
+    return statistics.median(this), statistics.median(that)
 
 
 def write_files(folder: Path, rows: int, files: int) -> None:
@@ -123,25 +132,14 @@ def write_files(folder: Path, rows: int, files: int) -> None:
 
 
 def on_spark(other: Path, turns: int) -> None:
-    """Compare micro-batches on a local Spark."""
-    for rows, files in MICRO_BATCHES:
-        took: list[tuple[float, float]] = []
+    """Compare micro-batches on a local Spark: one session of each checkout, some micro-batches a turn."""
+    for rows, batches in MICRO_BATCHES:
         with TemporaryDirectory() as temporary:
-            write_files(Path(temporary), rows, files)
-            for turn in range(turns):
-                found: dict[Path, float] = {}
-                for checkout in (ROOT, other) if turn % 2 else (other, ROOT):
-                    done = subprocess.run(  # noqa: S603 - this interpreter, this program
-                        [sys.executable, "-m", "benchmarks.versions.spark_job", temporary],
-                        env=environment(checkout),
-                        capture_output=True,
-                        text=True,
-                        check=True,
-                    )
-                    found[checkout] = json.loads(done.stdout.splitlines()[-1])["ms"] * 1000
-                took.append((found[ROOT], found[other]))
-        this, that = (statistics.median(column) for column in zip(*took, strict=True))
-        report(f"Spark, {rows:,} rows", this, that, [there / here for here, there in took])
+            write_files(Path(temporary), rows, batches * (turns + LOADING))
+            program = ["benchmarks.versions.spark_job", temporary, str(batches)]
+            found = in_turns(other, program, f"Spark, {rows:,} rows", turns)
+        this, that = medians(found)
+        report(f"Spark, {rows:,} rows", this * 1e6, that * 1e6, [there / here for here, there in found])
 
 
 def main() -> None:
@@ -149,9 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.versions", description=__doc__)
     parser.add_argument("other", type=Path, help="folder of the other checkout")
     parser.add_argument("--rounds", type=int, default=7, help="times that processes begin anew (default 7)")
-    parser.add_argument(
-        "--turns", type=int, default=9, help="turns of each case in a round (default 9; on Spark a third)"
-    )
+    parser.add_argument("--turns", type=int, default=9, help="turns of each case in a round (default 9)")
     parser.add_argument("--cases", default=",".join(CASES), help="names, separated by commas (default: all)")
     parser.add_argument("--spark", action="store_true", help="micro-batches on a local Spark, too")
     options = parser.parse_args()
@@ -160,7 +156,7 @@ def main() -> None:
         options.other.resolve(), [name for name in options.cases.split(",") if name], options.rounds, options.turns
     )
     if options.spark:
-        on_spark(options.other.resolve(), max(options.turns // 3, 1))
+        on_spark(options.other.resolve(), options.turns)
 
 
 if __name__ == "__main__":
