@@ -52,7 +52,7 @@ def test_waiting_changes_nothing(predicate: str, window: str, output: str, first
 
 @pytest.mark.parametrize("slide", [1, 4, 7])
 def test_trimming_keeps_ordinals_and_blocks(slide: int) -> None:
-    for count in range(1, 40):
+    for count in range(1, 24):
         waiting, known = both("l.id >= 0 AND r.id >= 0", sj.CountWindow(7, slide=slide), order="strict")
         for i in range(count):
             for join in (waiting, known):

@@ -9,28 +9,28 @@ from tests.spark.feeds import SECOND, Row
 LENGTH, LATENESS = 10 * SECOND, 5 * SECOND
 
 
-def rich_batches(idle: tuple[int, ...] = (2, 4)) -> list[dict[str, list[Row]]]:
-    """Micro-batches of rows around an advancing time.
+def rich_batches(idle: tuple[int, ...] = (2,), count: int = 4) -> list[dict[str, list[Row]]]:
+    """Micro-batches of rows around an advancing time, as few as have all of this: each takes Spark half a second.
 
     ::
 
-        batch        0        1        2        3        4        5
-        time      -30 s    -12 s     6 s      24 s     42 s     60 s
-        right         .        .     idle        .     idle       .      (micro-batches named by `idle`)
-        watermark  none     none    none    grows; rows below, at and above it in every later batch
+        batch        0        1        2        3
+        time      -12 s     6 s      24 s     42 s
+        right         .        .     idle        .      (micro-batches named by `idle`)
+        watermark  none     none      3 s      3 s  and 39 s behind the last; rows at it and below it in each
 
     Times lie up to 20 s behind; a tenth is NULL; keys repeat, some are NULL.
     """
     draw = random.Random(20130101)
     batches: list[dict[str, list[Row]]] = []
     number = 0
-    for batch in range(6):
+    for batch in range(count):
         sides: dict[str, list[Row]] = {}
         for side in ("left", "right"):
             rows: list[Row] = []
-            for _ in range(0 if side == "right" and batch in idle else 14):
+            for _ in range(0 if side == "right" and batch in idle else 20):
                 number += 1
-                at = (batch * 18 - 30) * SECOND + draw.randrange(-20, 3) * SECOND
+                at = (batch * 18 - 12) * SECOND + draw.randrange(-20, 3) * SECOND
                 x = None if draw.random() < 0.1 else draw.randrange(8)
                 rows.append((number, x, draw.choice(["ann", "bob", None]), None if draw.random() < 0.1 else at))
             sides[side] = rows

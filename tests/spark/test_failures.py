@@ -75,9 +75,9 @@ def test_stopped_in_the_middle_and_started_again(feed: Feed, spark: SparkSession
 
 def test_started_again_with_more_input(feed: Feed, spark: SparkSession, law: list[tuple[int, int]]) -> None:
     batches = busy_batches()
-    feed.add(batches[:4])
+    feed.add(batches[:2])
     finish(feed.start(join(feed), "twice"))
-    feed.add(batches[4:])
+    feed.add(batches[2:])
     finish(feed.start(join(feed), "twice"))
     assert feed.pairs("twice") == law
 

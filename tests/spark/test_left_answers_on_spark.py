@@ -183,15 +183,16 @@ def test_each_micro_batch_is_that_of_the_law_also_after_a_restart(
     def take(rows: DataFrame, batch: int) -> None:
         found[batch] = answers([row.asDict() for row in rows.collect()])
 
-    for part in (batches[2:3], batches[3:]):
+    for part in (batches[:3], batches[3:]):
         feed.add(part)
         writer = joined(feed, "asof").writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
         underway(query)
         finish(query)
     # Before the restart too, a micro-batch without rows follows the last one.
-    expected = law([*batches[2:3], {}, *batches[3:]], "asof")
-    assert [len(rows) for rows in expected if rows] == [15, 21]
+    expected = law([*batches[:3], {}, *batches[3:]], "asof")
+    assert any(expected[:4])
+    assert any(expected[4:])
     assert [rows for _, rows in sorted(found.items()) if rows] == [rows for rows in expected if rows]
 
 
