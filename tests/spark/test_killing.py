@@ -18,6 +18,7 @@ from tests.spark.killing import (
     LOCAL,
     MANY,
     SCATTERED,
+    SEMI,
     TIME,
     Cluster,
     Job,
@@ -94,7 +95,7 @@ def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, maste
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("window", [TIME, COUNT, MANY, FULL, SCATTERED, ASOF])
+@pytest.mark.parametrize("window", [TIME, COUNT, MANY, FULL, SCATTERED, ASOF, SEMI])
 def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     one = job(LONG, window)
     one.finish(attempts=1)
@@ -107,7 +108,7 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     ("window", "kind"),
     [
         *((TIME, kind) for kind in ("worker", "executor", "driver")),
-        *((window, kind) for window in (COUNT, MANY, FULL, SCATTERED, ASOF) for kind in ("worker", "driver")),
+        *((window, kind) for window in (COUNT, MANY, FULL, SCATTERED, ASOF, SEMI) for kind in ("worker", "driver")),
     ],
 )
 def test_killed_at_random_moments(job: Any, window: str, kind: str, seed: int) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.spark.bucket.first_partners import first_frames
 from slidejoin.spark.bucket.unmatched_rows import pending_of, unmatched_frames
-from slidejoin.spark.job.results import to_frame
-from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.segments import (
     align,
     build_segment,
@@ -158,10 +157,10 @@ class BucketWindow:
         for segment in segments:
             rows = segment.payload.num_rows
             for table in matched.first_matched(segment.payload, np.arange(first, first + rows)):
-                yield from map(to_frame, FRAME.cut(table))
+                yield from first_frames(self.spec, table)
             first += rows
         for table in matched.first_matched(payload, places):
-            yield from map(to_frame, FRAME.cut(table))
+            yield from first_frames(self.spec, table)
 
     def _departing_of(
         self, stream: Side, payload: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]

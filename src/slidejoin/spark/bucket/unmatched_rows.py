@@ -16,8 +16,9 @@ import pyarrow as pa
 from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
+from slidejoin.spark.bucket.exchange import IDS
 from slidejoin.spark.bucket.micro_batch import marks_of
-from slidejoin.spark.bucket.scattered_rows import IDS, known_frames
+from slidejoin.spark.bucket.scattered_rows import known_frames
 from slidejoin.spark.job.join_spec import AT_HOME, ROLES, TICKS_A_MILLISECOND
 from slidejoin.spark.job.results import rows_with_time, to_frame
 from slidejoin.spark.state.blocks import FRAME

@@ -34,6 +34,7 @@ from slidejoin.spark.bucket.tasks import (
     PARTIAL,
     SCATTERED,
     JoinTask,
+    OnceTask,
     SequenceTask,
     gather_task,
     pack_task,
@@ -273,6 +274,9 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
     out: StructType | str = PARTIAL if spec.partial else SCATTERED if spec.scattered else result
     joined = bucketed(packed, pickled, spec, _predicate(spec.config), out)
+    if spec.once:
+        once = OnceTask(pickled, spec.cache)
+        return joined.groupBy("home").transformWithStateInPandas(once, result, "Append", TIMERS)
     if spec.scattered:
         # All that concerns a row comes together in one task; its rows pass one after the other, never all at once.
         return joined.repartition("home").mapInArrow(gather_task(pickled, spec.cache), result)

@@ -63,7 +63,7 @@ class BoundJoin(NamedTuple):
     columns : tuple of (side, name, output name)
         Of joins other than inner ones, the result's columns, without the match time.
     scattered : bool
-        Whether the partners of a row that is output if it has none are found in several buckets.
+        Whether the partners of a row of which it has to be known if it has any are found in several buckets.
     """
 
     plan: Plan
@@ -155,16 +155,14 @@ def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPre
     what = "how='left_semi'" if not config.deferred else "keep=" if config.keep is not None else "output=Aggregate"
     if asked == "auto" and chosen.spread == 1:
         one = choose_strategy("broadcast", bound, buckets)
-        return replace(one, why=f"{chosen.why}; but {what} needs all partners of a left row in one bucket")
+        return replace(one, why=f"{chosen.why}; but broadcast has all partners of a left row in one bucket, for {what}")
+    if not config.deferred:
+        return chosen
     spread, without = (f" and spread={chosen.spread}", "leave out spread, or ") if chosen.spread > 1 else ("", "")
-    does = (
-        "answers a left row once, from all of its partners"
-        if config.deferred
-        else "outputs a left row with its first partner"
-    )
     msg = (
-        f"{what} {does}, but with strategy={chosen.name!r}{spread} on {buckets} buckets several of these may find "
-        f"one; {without}use strategy='broadcast', which has all partners of a left row in one bucket"
+        f"{what} answers a left row once, from all of its partners, but with strategy={chosen.name!r}{spread} on "
+        f"{buckets} buckets several of these may find one; {without}use strategy='broadcast', which has all partners "
+        "of a left row in one bucket"
     )
     raise SparkJoinError(msg)
 
@@ -185,9 +183,9 @@ def _bound_for_rows(
     places of its rows, for which a bucket keeps whether they have matched, and what else the result has of a pair.
     """
     how, alias = config.how, dict(zip(SIDES, config.aliases, strict=True))
-    scattered = not all(chosen.whole(side, buckets) for side in UNMATCHED[how])
+    scattered = not all(chosen.whole(side, buckets) for side in MATCHED[how])
     names = [PLACE]
-    if chosen.homes or scattered:
+    if chosen.homes or (scattered and UNMATCHED[how]):
         names.append(AT_HOME)
     if scattered:
         names += [ROW_ID, BATCH]

@@ -139,7 +139,7 @@ class SparkJoinSpec:
     row_places : dict from side to int
         Of the sides in `matched`: the place of `PLACE` among the operator's output columns.
     scattered : bool
-        Whether the partners of a row in `unmatched` are found in several buckets.
+        Whether the partners of a row of the sides in `matched` are found in several buckets.
     """
 
     config: JoinSpec
@@ -183,6 +183,11 @@ class SparkJoinSpec:
     def departing(self) -> tuple[Side, ...]:
         """Sides whose rows may have to be output as they leave."""
         return ("left",) if self.deferred else self.unmatched
+
+    @property
+    def once(self) -> bool:
+        """Whether left rows are output with their first partner, which several buckets may find."""
+        return self.scattered and self.how == "left_semi"
 
     @property
     def blocks(self) -> bool:
