@@ -9,7 +9,7 @@ All of it passes as blocks, as rows do before the join::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -43,16 +43,16 @@ def result_schema(spec: SparkJoinSpec) -> pa.Schema:
 
 def divided(spec: SparkJoinSpec, kind: int, rows: pa.Table, schema: pa.Schema) -> Iterator[pd.DataFrame]:
     """Yield rows as blocks, each for the home of their ids."""
-    if not rows.num_rows:
-        return
     count = len(spec.buckets)
-    numbers = np.asarray(rows.column(ROW_ID)) ^ mix(np.asarray(rows.column(BATCH)).astype(np.int64))
-    homes = bucket_of(mix(numbers), count)
-    for number in range(count):
-        own = homes == number
-        if own.any():
-            for part in FRAME.cut(rows.filter(pa.array(own))):
-                yield frame_of(spec.buckets[number], kind, block_of(part, schema))
+    for part in FRAME.cut(rows) if rows.num_rows else ():
+        numbers = np.asarray(part.column(ROW_ID)) ^ mix(np.asarray(part.column(BATCH)).astype(np.int64))
+        homes = bucket_of(mix(numbers), count)
+        order: pa.Array[Any] = pa.array(np.argsort(homes, kind="stable"))
+        ordered, sizes = part.take(order), np.bincount(homes, minlength=count)
+        starts = np.cumsum(sizes) - sizes
+        chosen = np.flatnonzero(sizes).tolist()
+        blocks = [block_of(ordered.slice(starts[number], sizes[number]), schema) for number in chosen]
+        yield _frame([spec.buckets[number] for number in chosen], kind, blocks)
 
 
 def block_of(rows: pa.Table, schema: pa.Schema) -> bytes:
@@ -63,8 +63,12 @@ def block_of(rows: pa.Table, schema: pa.Schema) -> bytes:
 
 def frame_of(home: int, kind: int, block: bytes) -> pd.DataFrame:
     """Return a block as Spark takes it."""
-    frame = pd.DataFrame([(home, kind, block)], columns=["home", "kind", "block"])
-    return frame.astype({"kind": np.int8})
+    return _frame([home], kind, [block])
+
+
+def _frame(homes: list[int], kind: int, blocks: list[bytes]) -> pd.DataFrame:
+    kinds = np.full(len(blocks), kind, np.int8)
+    return pd.DataFrame({"home": np.array(homes, np.int64), "kind": kinds, "block": blocks})
 
 
 def among(rows: pa.Table, ids: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

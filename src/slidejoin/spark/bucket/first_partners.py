@@ -101,8 +101,11 @@ def output_once(
     state = BucketState(variables, home, batch, (STREAM,))
     manifest = state.manifest(spec.described())
     room.check(manifest)
-    if np.any(np.asarray(rows.column(BATCH)) < batch):
-        rows = rows.filter(pa.array(~_known(state, manifest, rows)))
+    older = np.asarray(rows.column(BATCH)) < batch
+    if older.any():
+        again = np.zeros(older.size, np.bool_)
+        again[older] = _known(state, manifest, rows.filter(pa.array(older)))
+        rows = rows.filter(pa.array(~again))
     yield from map(to_frame, FRAME.cut(rows.drop_columns(KEPT.names)))
     _keep(state, manifest, rows.select(KEPT.names), oldest)
     state.update(manifest)
