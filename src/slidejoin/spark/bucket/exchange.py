@@ -22,11 +22,13 @@ from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.state.blocks import FRAME, canonical, to_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
-__all__ = ["IDS", "among", "block_of", "divided", "frame_of", "result_schema"]
+__all__ = ["IDS", "among", "block_of", "divided", "frame_of", "groups_of", "result_schema"]
 
 IDS = pa.schema([(ROW_ID, pa.int64()), (BATCH, pa.int64())])
 """What names a row: its place in a micro-batch, and the micro-batch."""
@@ -71,19 +73,25 @@ def _frame(homes: list[int], kind: int, blocks: list[bytes]) -> pd.DataFrame:
     return pd.DataFrame({"home": np.array(homes, np.int64), "kind": kinds, "block": blocks})
 
 
-def among(rows: pa.Table, ids: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which rows have one of these ids, (n,) bool."""
-    # Most ids are of other rows, and only few rows need be sorted to see that.
-    own, others = (np.asarray(table.column(ROW_ID)) for table in (rows, ids))
-    known = np.append(np.sort(own), -1)
-    ids = ids.filter(pa.array(known[np.searchsorted(known[:-1], others)] == others))
-    every = [np.concatenate([np.asarray(table.column(name)) for table in (rows, ids)]) for name in IDS.names]
+def groups_of(tables: Sequence[pa.Table]) -> NDArray[np.int64]:
+    """Return a number below n for each row of some tables with ids, (n,) int64: the same for rows of one id."""
+    every = [np.concatenate([np.asarray(table.column(name)) for table in tables]) for name in IDS.names]
     order = np.lexsort(every)
     changes = np.zeros(order.size, np.bool_)
     changes[1:] = np.any([np.diff(column[order]) != 0 for column in every], axis=0)
     groups = np.empty(order.size, np.int64)
     groups[order] = np.cumsum(changes)
-    has = np.zeros(order.size, np.bool_)
+    return groups
+
+
+def among(rows: pa.Table, ids: pa.Table) -> NDArray[np.bool_]:
+    """Return which rows have one of these ids, (n,) bool."""
+    # Most ids are of other rows, and only few rows need be sorted to see that.
+    own, others = (np.asarray(table.column(ROW_ID)) for table in (rows, ids))
+    known = np.append(np.sort(own), -1)
+    ids = ids.filter(pa.array(known[np.searchsorted(known[:-1], others)] == others))
+    groups = groups_of([rows, ids])
+    has = np.zeros(groups.size, np.bool_)
     has[groups[rows.num_rows :]] = True
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = has[groups[: rows.num_rows]]
+    found: NDArray[np.bool_] = has[groups[: rows.num_rows]]
     return found

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from slidejoin.plan.plan import Plan
     from slidejoin.spark.bucket.micro_batch import MicroBatch
@@ -139,7 +140,7 @@ def _each_once(rows: pa.Table) -> pa.Table:
     return rows.take(places)
 
 
-def _known(state: BucketState, manifest: Manifest, rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _known(state: BucketState, manifest: Manifest, rows: pa.Table) -> NDArray[np.bool_]:
     """Return which rows have been output in an earlier micro-batch, (n,) bool."""
     found = np.zeros(rows.num_rows, np.bool_)
     for entry in manifest.entries[STREAM]:

@@ -280,12 +280,11 @@ def _answered(
     now = perf_counter()
     departing = due_ordinals(spec, operator, segments, due)
     now = figures.since("departing", now)
-    for frame in answer_frames(spec, operator, departing):
+    for frame in answer_frames(spec, operator, departing, figures):
         now = perf_counter()
         yield frame
         figures.since("send", now)
     figures.joined(operator.stats)
-    figures.unmatched += operator.stats.unmatched_left
 
 
 def _set_timer(spec: SparkJoinSpec, plan: Plan, variables: Variables, manifest: Manifest, fired: int | None) -> None:

@@ -163,12 +163,15 @@ def _concerned(
 ) -> NDArray[np.bool_]:
     """Return for which rows a bucket says something when they depart."""
     chosen: NDArray[np.bool_] = np.ones(payload.num_rows, np.bool_) if matched is None else ~matched
-    if spec.scattered:
+    if spec.scattered and not spec.deferred:
         # At home, that it has no partner; elsewhere, that it has one.
         chosen = chosen == np.asarray(payload.column(AT_HOME))
     elif spec.config.self_join or spec.homes:
-        name = ROLES[role] if spec.config.self_join else AT_HOME
-        chosen = chosen & np.asarray(payload.column(name))
+        here = np.asarray(payload.column(ROLES[role] if spec.config.self_join else AT_HOME))
+        if spec.scattered and spec.unmatched:
+            # Answered wherever it may have pairs, and where it is at home, as there is one answer at least.
+            here = here | np.asarray(payload.column(AT_HOME))
+        chosen = chosen & here
     return chosen
 
 

@@ -139,7 +139,13 @@ class SparkJoinSpec:
     row_places : dict from side to int
         Of the sides in `matched`: the place of `PLACE` among the operator's output columns.
     scattered : bool
-        Whether the partners of a row of the sides in `matched` are found in several buckets.
+        Whether the partners of a row of the sides in `matched`, or `departing`, are found in several buckets.
+    distance : tuple of int
+        Of nearest matches from several buckets: the places of the left and the right value among the operator's output
+        columns.
+    arrival : tuple of int
+        Of nearest matches from several buckets: the places of the columns by which right rows arrived, the first of
+        which has no NULLs.
     """
 
     config: JoinSpec
@@ -163,6 +169,8 @@ class SparkJoinSpec:
     columns: tuple[tuple[Side, str], ...] = ()
     row_places: Mapping[Side, int] = field(default_factory=dict)
     scattered: bool = False
+    distance: tuple[int, ...] = ()
+    arrival: tuple[int, ...] = ()
 
     @property
     def matched(self) -> tuple[Side, ...]:
