@@ -277,7 +277,7 @@ def test_columns_that_are_not_output_decide_in_several_buckets_too(
     tmp_path: Path, select: list[str], names: list[str]
 ) -> None:
     """The values of nearest matches, and by what right rows arrived."""
-    right: list[Row] = [(number, number % 3 + 2, "bob", SECOND) for number in range(11, 41)]
+    right: list[Row] = [(number, number % 3 + 2, "abcdefg"[number % 7], SECOND) for number in range(11, 41)]
     left: list[Row] = [(number, 1, None, 2 * SECOND) for number in range(6)]
     found = {}
     for buckets in (1, 7):
