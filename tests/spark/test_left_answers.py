@@ -241,19 +241,21 @@ def test_right_rows_stay_as_long_as_a_left_row_may_meet_them(tmp_path: Path) -> 
     assert [(row["id"], row["n"]) for row in query.rows] == [(1, 1)]
 
 
-def test_nearest_of_rows_at_one_time_are_decided_by_their_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [("hash", 3, 1), ("hash", 5, 2)], ids=str)
+def test_nearest_of_rows_at_one_time_are_decided_by_their_values(tmp_path: Path, layout: Layout) -> None:
     """Not by the order in which blocks come, which is another one if a micro-batch is run again."""
     right: list[Row] = [(number, 1, "bob", SECOND) for number in range(11, 19)]
     for turn in range(4):
-        query = Query(wired(tmp_path / str(turn), ("hash", 1, 1), keep=sj.Nearest("l.ts", "r.ts")), tasks=3)
+        query = Query(wired(tmp_path / str(turn), layout, keep=sj.Nearest("l.ts", "r.ts")), tasks=3)
         query.mixes = True
         query.micro_batch({"left": [(1, 1, "ann", 2 * SECOND)], "right": right[turn:] + right[:turn]})
         assert [row[:2] for row in at(query, 100_000)] == [(1, 18)]
 
 
-def test_state_stays_bounded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [("hash", 3, 1), ("hash", 5, 2)], ids=str)
+def test_state_stays_bounded(tmp_path: Path, layout: Layout) -> None:
     """Through ten lengths of the window, whose segments are merged: values of the state, rows, timers."""
-    query = Query(wired(tmp_path, ("hash", 3, 1), keep=sj.Nearest("l.ts", "r.ts"), how="left"))
+    query = Query(wired(tmp_path, layout, keep=sj.Nearest("l.ts", "r.ts"), how="left"))
     most, answered = [0, 0, 0], 0
     for second in range(1, 60):
         rows: list[Row] = [(second, second % 4, "ann", second * SECOND), (-second, 3, "bob", second * SECOND)]
