@@ -45,10 +45,12 @@ BEHIND, LATE, FIRST_LATE = 8, 30, 3
 that many, from that micro-batch on, one that is late whichever watermark Spark goes on with. That is an earlier one
 after a kill between the log of a source and that of the query: the next micro-batch has two files of each side."""
 
-TIME, COUNT, MANY, FULL, SCATTERED, ASOF = "time", "count", "many", "full", "scattered", "asof"
+TIME, COUNT, MANY, FULL, SCATTERED, SEMI = "time", "count", "many", "full", "scattered", "semi"
+ASOF, PARTS = "asof", "parts"
 """What the window of a job's query counts. The third is a join of three streams over time, the third being the left
-rows once more; the next two are full joins over time, whose rows have their partners in one bucket, or in several; the
-last one outputs the two nearest matches of each left row."""
+rows once more; the next two are full joins over time, whose rows have their partners in one bucket, or in several; then
+comes a semi-join with partners in several buckets. The last two output the two nearest matches of each left row, which
+are in one bucket, or in several."""
 
 EQUAL = "l.x = r.x AND r.x = m.x"
 
@@ -90,7 +92,7 @@ def rows_expected(
     if window == MANY:
         return sorted(((*one, *two, *three, at) for one, two, three, at in combined(batches)), key=repr)
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
-    if window in {FULL, SCATTERED, ASOF}:
+    if window in {FULL, SCATTERED, SEMI, ASOF, PARTS}:
         return sorted(full_rows([*batches, {}] if idle else batches, rows, window), key=repr)
     pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
     found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
@@ -101,9 +103,10 @@ def rows_expected(
 def full_rows(
     batches: list[dict[str, list[Row]]], rows: dict[str, dict[int, Row]], window: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a full join, or nearest matches."""
+    """Yield the rows of a full join, nearest matches, or the left rows of a semi-join, which come without a time."""
     length, clock = LENGTH * SECOND, Clock(LATENESS * SECOND)
-    how, keep = ("left", Nearest("ts", "ts", "nearest", 2)) if window == ASOF else ("full", None)
+    keep = Nearest("ts", "ts", "nearest", 2) if window in {ASOF, PARTS} else None
+    how = "left" if keep else "left_semi" if window == SEMI else "full"
     oracle = Oracle(LAW, TimeScope(length * 1000, length * 1000, "ts", "ts"), how, keep=keep)
     for batch in batches:
         given = {side: [oracle_row(row) for row in batch.get(side, [])] for side in ("left", "right")}
@@ -111,6 +114,9 @@ def full_rows(
         for left, right in oracle.micro_batch(given["left"], given["right"], low):
             one = rows["left"][left["id"]] if left else (None,) * 4
             two = rows["right"][right["id"]] if right else (None,) * 4
+            if window == SEMI:
+                yield one
+                continue
             if keep is not None:
                 yield (*one, *two, (one[3] or 0) + length)
                 continue
@@ -406,9 +412,16 @@ def query(spark: SparkSession, folder: Path, window: str = TIME) -> StreamingQue
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="cell", partitions=2)
     elif window == SCATTERED:
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="grid", partitions=4)
-    elif window == ASOF:
-        keep = sj.Nearest("l.ts", "r.ts", "nearest", k=2)
-        joined = stream_join(left, right, on=ON, window=times, keep=keep, how="left", strategy="cell", partitions=2)
+    elif window == SEMI:
+        # Its match time depends on which of the partners come in one micro-batch.
+        semi = stream_join(left, right, on=ON, window=times, how="left_semi", strategy="grid", partitions=4)
+        joined = semi.drop("match_time")
+    elif window in {ASOF, PARTS}:
+        keep, buckets = sj.Nearest("l.ts", "r.ts", "nearest", k=2), 2 if window == ASOF else 4
+        strategy = "cell" if window == ASOF else "grid"
+        joined = stream_join(
+            left, right, on=ON, window=times, keep=keep, how="left", strategy=strategy, partitions=buckets
+        )
     else:
         joined = stream_join(left, right, on=ON, window=times, strategy="cell", partitions=2)
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from slidejoin.spark.bucket.counts import sum_counts
+from slidejoin.spark.bucket.first_partners import output_once
 from slidejoin.spark.bucket.join_bucket import join_bucket
 from slidejoin.spark.bucket.scattered_rows import gathered
 from slidejoin.spark.driver import assembly
@@ -187,6 +188,9 @@ class Query:
         self.clock = Clock(lateness)
         store: dict[tuple[str, int], Any] | None = {} if one_store else None
         self.state: dict[int, Any] = defaultdict(partial(Variables, store))
+        # Of an operator behind the buckets, if there is one.
+        of_homes: dict[tuple[str, int], Any] | None = {} if one_store else None
+        self.homes: dict[int, Any] = defaultdict(partial(Variables, of_homes))
         self.rows: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
 
@@ -219,13 +223,23 @@ class Query:
             for frame in frames:
                 self.rows += frame.to_dict("records")
         elif frames:
-            for _, group in pd.concat(frames).groupby("home"):
+            for home, group in pd.concat(frames).groupby("home"):
                 table = pa.Table.from_pandas(group, preserve_index=False)
                 if self.spec.partial:
                     self.rows += sum_counts(table).to_pylist()
+                elif self.spec.once:
+                    for frame in self._once(int(home), group):
+                        self.rows += frame.to_dict("records")
                 else:
                     for found in gathered(self.spec, iter(table.to_batches(max_chunksize=2))):
                         self.rows += found.to_pylist()
+
+    def _once(self, home: int, blocks: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        variables = self.homes[home]
+        variables.point_at(home)
+        mixed = blocks.sample(frac=1, random_state=len(blocks))
+        batch = self.number if self.spec.streaming else None
+        yield from output_once(self.spec, variables, iter([mixed[:2], mixed[2:]]), home, batch)
 
     def idle(self) -> None:
         """A micro-batch without any task in front of the buckets, as Spark has them to move the watermark."""
@@ -242,6 +256,9 @@ class Query:
                     self.state[bucket].point_at(bucket)
                     self.state[bucket].timers.removeKey((timer,))
             note_idle(variables, self.number, watermark if self.spec.has_timers else None, fired)
+        if self.spec.once:
+            for variables in {id(one.store): one for one in map(self.homes.__getitem__, self.spec.buckets)}.values():
+                note_idle(variables, self.number)
         self._output(frames)
         self.number += 1
 

@@ -203,10 +203,6 @@ def test_join_types(spark: SparkSession, static: DataFrame) -> None:
         PredicateError, "select= names 'r.x', but how='left_anti' outputs left columns only",
         static, static, how="left_anti", select=["r.x"],
     )  # fmt: skip
-    refused(
-        SparkJoinError, "with strategy='grid' on 4 buckets several of these may find one",
-        static, static, how="left_semi", strategy="grid", partitions=4,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

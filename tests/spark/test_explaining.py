@@ -69,6 +69,19 @@ def test_it_says_where_it_is_known_which_rows_have_a_partner(frame: DataFrame, o
         assert told.copies == {"left": pytest.approx(1.25), "right": pytest.approx(1.25)}
 
 
+def test_it_says_that_several_buckets_answer_a_left_row(frame: DataFrame) -> None:
+    keep = sj.Nearest("l.ts", "r.ts")
+    told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, keep=keep, strategy="grid", partitions=8)
+    assert "\nleft rows: answered as they leave, when one more exchange has put together what several" in str(told)
+    assert "slidejoin" not in str(told)
+
+
+def test_it_says_that_a_second_operator_outputs_the_rows_of_a_semi_join(frame: DataFrame) -> None:
+    told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, how="left_semi", strategy="grid", partitions=8)
+    assert "\nleft rows with a partner: output once by a second operator, which keeps the ids of those" in str(told)
+    assert "slidejoin" not in str(told)
+
+
 def test_a_grid_says_what_it_sends(frame: DataFrame) -> None:
     told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, partitions=8)
     assert "a grid sends 5.75 copies and broadcast 9" in str(told)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark import SparkJoinError
+from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spec.join_options import JoinType
 from tests.oracle import CountScope, Oracle, TimeScope
 from tests.spark.feeds import SECOND, Row, oracle_row
@@ -110,8 +110,6 @@ def law(batches: list[Batch], predicate: tuple[Any, ...], how: str, query: Query
 
 
 def wired(cache: Path, strategy: str, partitions: int, spread: int, how: str, **options: Any) -> Any:
-    if how == "left_semi" and (strategy, partitions, spread) in SCATTERED:
-        strategy, spread = {"grid": "broadcast"}.get(strategy, strategy), 1
     window = options.pop("window", None) or sj.TimeWindow(
         left=f"{LEFT_LENGTH} seconds", right=f"{RIGHT_LENGTH} seconds", on="ts"
     )
@@ -142,7 +140,33 @@ def test_agrees_with_the_law(
     one_store: bool,
     restart: int,
 ) -> None:
-    cache = tmp_path_factory.mktemp("cache")
+    check_law(tmp_path_factory.mktemp("cache"), layout, batches, how, self_join, one_store, restart)
+
+
+@pytest.mark.parametrize("layout", SCATTERED, ids=str)
+@given(batches=streams(), self_join=st.booleans(), one_store=st.booleans(), restart=st.integers(0, 7))
+@settings(max_examples=20)
+def test_semi_joins_of_several_buckets_output_a_row_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    layout: tuple[str, int, int],
+    batches: list[Batch],
+    self_join: bool,
+    one_store: bool,
+    restart: int,
+) -> None:
+    """Several buckets find partners of a row, in one micro-batch or one after the other."""
+    check_law(tmp_path_factory.mktemp("cache"), layout, batches, "left_semi", self_join, one_store, restart)
+
+
+def check_law(
+    cache: Path,
+    layout: tuple[str, int, int],
+    batches: list[Batch],
+    how: str,
+    self_join: bool,
+    one_store: bool,
+    restart: int,
+) -> None:
     spec = wired(cache, *layout, how, self_join=self_join)
     if self_join:
         batches = [None if batch is None else {"left": batch["left"]} for batch in batches]
@@ -151,7 +175,7 @@ def test_agrees_with_the_law(
     expected = law(batches, CASES[spec.strategy.name][1], how, query, self_join=self_join)
     for number, (batch, rows) in enumerate(zip(batches, expected, strict=True)):
         if number == restart:
-            shutil.rmtree(cache)
+            shutil.rmtree(cache, ignore_errors=True)
         assert step(query, batch) == rows
 
 
@@ -194,11 +218,15 @@ def test_count_windows_agree_with_the_law(
         assert step(query, mixed) == expected
 
 
-@pytest.mark.parametrize("how", ["full", "left_semi"])
-def test_changes_of_different_attempts_fit_together(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "layout"),
+    [("full", ("cell", 2, 1)), ("left_semi", ("cell", 2, 1)), ("left_semi", ("grid", 3, 1))],
+    ids=["full", "semi", "semi in several buckets"],
+)
+def test_changes_of_different_attempts_fit_together(tmp_path: Path, how: str, layout: tuple[str, int, int]) -> None:
     """The state of one attempt, to which later changes of another are applied, has the same bits for the same rows."""
     draw = random.Random(how)
-    spec = wired(tmp_path, "cell", 2, 1, how)
+    spec = wired(tmp_path, *layout, how)
     query = Query(spec, LATENESS * SECOND)
     batches: list[Batch] = []
     for number in range(8):
@@ -207,19 +235,23 @@ def test_changes_of_different_attempts_fit_together(tmp_path: Path, how: str) ->
             row: Row = (number * 40 + place, draw.randrange(5), draw.choice("ab"), (number * 3 + place % 3) * SECOND)
             batch["left" if place % 2 else "right"].append(row)
         batches.append(batch)
-    expected = law(batches, CASES["cell"][1], how, query, self_join=False)
-    checkpoint = copy.deepcopy(query.state)
+    expected = law(batches, CASES[layout[0]][1], how, query, self_join=False)
+    checkpoint = copy.deepcopy((query.state, query.homes))
     for number, (given_rows, rows) in enumerate(zip(batches, expected, strict=True)):
         if number in {3, 6}:
-            query.state = copy.deepcopy(checkpoint)
+            query.state, query.homes = copy.deepcopy(checkpoint)
             shutil.rmtree(tmp_path)
         attempts = [copy.deepcopy(query), copy.deepcopy(query)]
         for one in attempts:
             one.mixes = True
             assert step(one, given_rows) == rows
         # What counts on the node is not what the checkpoint has, every second time.
-        for bucket, after in attempts[number % 2].state.items():
-            apply_changes(changes(query.state[bucket].store, after.store), checkpoint[bucket].store)
+        chosen = attempts[number % 2]
+        for before, kept, after in zip(
+            (query.state, query.homes), checkpoint, (chosen.state, chosen.homes), strict=True
+        ):
+            for bucket, its in after.items():
+                apply_changes(changes(before[bucket].store, its.store), kept[bucket].store)
         query = attempts[0]
 
 
@@ -295,23 +327,57 @@ def test_keys_that_need_more_room_with_each_micro_batch(tmp_path: Path, options:
     assert sorted((row[:2] for row in found), key=repr) == sorted([*expected, (9, None)], key=repr)
 
 
-@pytest.mark.parametrize("layout", SCATTERED, ids=str)
-def test_semi_joins_need_all_partners_in_one_bucket(tmp_path: Path, layout: tuple[str, int, int]) -> None:
-    strategy, partitions, spread = layout
-    window = sj.TimeWindow("10 seconds", on="ts")
-    text, without = (f" and spread={spread}", "leave out spread, or ") if spread > 1 else ("", "")
-    message = (
-        f"how='left_semi' outputs a left row with its first partner, but with strategy='{strategy}'{text} on "
-        f"{partitions} buckets several of these may find one; {without}use strategy='broadcast'"
-    )
-    with pytest.raises(SparkJoinError, match=message):
-        wire(tmp_path, CASES[strategy][0], window, strategy, partitions, spread, how="left_semi")
-
-
-def test_auto_takes_a_strategy_that_serves_a_semi_join(tmp_path: Path) -> None:
+def test_auto_has_all_partners_of_a_semi_join_in_one_bucket(tmp_path: Path) -> None:
     spec = wire(tmp_path, "l.x < r.x", sj.TimeWindow("10 seconds", on="ts"), "auto", 9, how="left_semi")
     assert spec.strategy.name == "broadcast"
-    assert spec.strategy.why.endswith("but how='left_semi' needs all partners of a left row in one bucket")
+    assert not spec.once
+    assert spec.strategy.why.endswith("but broadcast has all partners of a left row in one bucket, for how='left_semi'")
+
+
+def ids_kept(query: Query) -> list[int]:
+    """How many ids each home keeps."""
+    manifests = [Manifest.from_bytes(one.manifest.kept[0], bucket) for bucket, one in query.homes.items()]
+    return [sum(entry.rows for entry in manifest.entries["ids"]) for manifest in manifests]
+
+
+def test_homes_keep_ids_until_the_rows_have_left(tmp_path: Path) -> None:
+    """One more partner, in whichever bucket, does not output a row again; segments of ids are merged and expire."""
+    query, most, rows = Query(wired(tmp_path, "grid", 5, 1, "left_semi"), one_store=True), [0, 0], 0
+    for second in range(1, 60):
+        left: list[Row] = [(second, 0, "ann", second * SECOND), (-second, 0, "bob", second * SECOND)]
+        right: list[Row] = [(1000 * second + place, 4 + place, None, second * SECOND) for place in range(6)]
+        query.rows = []
+        query.micro_batch({"left": left, "right": right})
+        rows += len(query.rows)
+        most[0] = max(most[0], sum(ids_kept(query)))
+        most[1] = max(most[1], *(len(one) for (name, _), one in query.homes[0].store.items() if name == "segments"))
+    assert rows == 2 * 59
+    assert LEFT_LENGTH * 2 <= most[0] <= 2 * (2 * LEFT_LENGTH + 4)
+    assert most[1] <= 6
+    at(query, 1_000_000, {"left": [], "right": []})
+    at(query, 1_000_000, {"left": [], "right": []})
+    assert set(ids_kept(query)) == {0}
+
+
+def test_ids_of_homes_are_checked(tmp_path: Path) -> None:
+    def refused(harm: Any, message: str) -> None:
+        query = Query(wired(tmp_path, "grid", 3, 1, "left_semi"))
+        rows: list[Row] = [(number, 0, "ann", SECOND) for number in range(40)]
+        query.micro_batch({"left": rows, "right": [(99, 4, "ann", SECOND)]})
+        assert len(query.rows) == 40
+        harm(query.homes[0])
+        partners: list[Row] = [(number, number, "ann", SECOND) for number in range(100, 108)]
+        with pytest.raises(StateError, match=message):
+            query.micro_batch({"left": [], "right": partners})
+
+    refused(lambda home: home.segments.kept.clear(), "segment 0-0-[0-9a-f]{32} of the join's state is missing")
+    refused(lambda home: home.store.clear(), "bucket 0 has no state, but micro-batch 1 must continue from the state")
+
+    def flipped(home: Any) -> None:
+        for key, (data,) in home.segments.kept.items():
+            home.segments.kept[key] = (data[:-1] + bytes([data[-1] ^ 64]),)
+
+    refused(flipped, "segment 0-0-[0-9a-f]{32} of the join's state is damaged")
 
 
 def harmed(tmp_path: Path, harm: Any) -> None:

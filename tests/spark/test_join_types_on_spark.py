@@ -39,6 +39,7 @@ JOINS: dict[str, dict[str, Any]] = {
     "scattered": {"how": "full", "strategy": "grid", "partitions": 4},
     "spread": {"how": "right", "strategy": "cell", "spread": 2, "partitions": 4},
     "semi": {"how": "left_semi", "strategy": "cell"},
+    "once": {"how": "left_semi", "strategy": "grid", "partitions": 4},
     "anti": {"how": "left_anti", "strategy": "broadcast"},
     "self": {"how": "full", "strategy": "hash", "self_join": True},
 }
@@ -150,7 +151,7 @@ def test_windowed_aggregation_follows(
     assert {start: count for start, count in got.items() if start >= 0} == counts
 
 
-@pytest.mark.parametrize("name", [pytest.param("full", marks=pytest.mark.nightly), "scattered"])
+@pytest.mark.parametrize("name", [pytest.param("full", marks=pytest.mark.nightly), "scattered", "once"])
 def test_each_micro_batch_is_that_of_the_law_also_after_a_restart(
     spark: SparkSession, tmp_path: Path, batches: list[dict[str, list[Row]]], name: str
 ) -> None:
@@ -209,6 +210,16 @@ def test_a_selection_of_columns(streams: tuple[Feed, Any, Any], spark: SparkSess
     assert result.count() == len(joined(streams[0], static=True, **JOINS["full"]).collect())
     semi = joined(streams[0], static=True, select=["l.name"], **JOINS["semi"])
     assert semi.columns == ["name", "match_time"]
+
+
+def test_homes_of_a_semi_join_are_seen_in_a_checkpoint(streams: tuple[Feed, Any, Any], spark: SparkSession) -> None:
+    """They are part of its join: the operator behind that of the buckets, which keeps the ids of the last rows."""
+    from slidejoin.spark import inspect_state
+
+    (join,) = inspect_state(spark, str(streams[0].folder / "once.checkpoint")).joins
+    assert (join.operator, join.homes, len(join.buckets), len(join.ids)) == (1, 0, 4, 4)
+    assert 0 < sum(home.rows("ids") for home in join.ids) < join.rows("left")
+    assert "\n  homes: operator 0, keep " in repr(join)
 
 
 def test_watching_counts_rows_without_a_partner(

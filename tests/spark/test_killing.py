@@ -17,7 +17,9 @@ from tests.spark.killing import (
     FULL,
     LOCAL,
     MANY,
+    PARTS,
     SCATTERED,
+    SEMI,
     TIME,
     Cluster,
     Job,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ROUNDS = int(os.environ.get("SLIDEJOIN_KILLING_ROUNDS", "5"))
+WINDOWS = [TIME, COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS]
 SHORT, LONG = 5, 8
 """Micro-batches of a job."""
 
@@ -94,7 +97,7 @@ def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, maste
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("window", [TIME, COUNT, MANY, FULL, SCATTERED, ASOF])
+@pytest.mark.parametrize("window", WINDOWS)
 def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     one = job(LONG, window)
     one.finish(attempts=1)
@@ -107,7 +110,11 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
     ("window", "kind"),
     [
         *((TIME, kind) for kind in ("worker", "executor", "driver")),
-        *((window, kind) for window in (COUNT, MANY, FULL, SCATTERED, ASOF) for kind in ("worker", "driver")),
+        *(
+            (window, kind)
+            for window in (COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS)
+            for kind in ("worker", "driver")
+        ),
     ],
 )
 def test_killed_at_random_moments(job: Any, window: str, kind: str, seed: int) -> None:

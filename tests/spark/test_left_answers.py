@@ -7,13 +7,15 @@ import random
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark import SparkJoinError
+from slidejoin.spark.bucket.scattered_rows import gathered
 from tests.oracle import Aggregates, CountScope, Instant, Nearest, Oracle, TimeScope
 from tests.spark.feeds import SECOND, Row, oracle_row
 from tests.spark.stores import Query, apply_changes, changes, wire
@@ -22,8 +24,10 @@ from tests.spark.test_join_types import CASES, LATENESS, LEFT_LENGTH, RIGHT_LENG
 if TYPE_CHECKING:
     from pathlib import Path
 
-LAYOUTS = [("hash", 3), ("cell", 3), ("broadcast", 3), ("grid", 1)]
-"""Strategy and number of buckets: all partners of a left row are in one."""
+Layout = tuple[str, int, int]
+SCATTERED: list[Layout] = [("grid", 5, 1), ("hash", 5, 2), ("cell", 5, 2)]
+LAYOUTS: list[Layout] = [("hash", 3, 1), ("cell", 3, 1), ("broadcast", 3, 1), ("grid", 1, 1), *SCATTERED]
+"""Strategy, number of buckets, spread. The last three find a row's partners in several buckets."""
 
 FUNCTIONS = {
     "n": "count",
@@ -86,7 +90,7 @@ def law(oracle: Oracle, batch: Batch, low: int | None, order_by: str | None = No
     return sorted(found, key=repr)
 
 
-def wired(cache: Path, layout: tuple[str, int], **options: Any) -> Any:
+def wired(cache: Path, layout: Layout, **options: Any) -> Any:
     window = options.pop("window", None) or sj.TimeWindow(
         left=f"{LEFT_LENGTH} seconds", right=f"{RIGHT_LENGTH} seconds", on="ts"
     )
@@ -110,7 +114,7 @@ def at(query: Query, watermark_ms: int, batch: Batch = None) -> list[Answer]:
 @settings(max_examples=14)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
-    layout: tuple[str, int],
+    layout: Layout,
     batches: list[Batch],
     rule: tuple[dict[str, Any], dict[str, Any]],
     self_join: bool,
@@ -144,7 +148,7 @@ def test_agrees_with_the_law(
 @settings(max_examples=10)
 def test_count_windows_agree_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
-    layout: tuple[str, int],
+    layout: Layout,
     batches: list[Batch],
     rule: tuple[dict[str, Any], dict[str, Any]],
     self_join: bool,
@@ -166,11 +170,12 @@ def test_count_windows_agree_with_the_law(
         assert step(query, mixed) == law(oracle, mixed, None, "id")
 
 
-def test_changes_of_different_attempts_fit_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [("cell", 2, 1), ("cell", 5, 2)], ids=str)
+def test_changes_of_different_attempts_fit_together(tmp_path: Path, layout: Layout) -> None:
     """The state of one attempt, to which later changes of another are applied, answers the same left rows alike."""
     draw, oracle = random.Random(3), Oracle(CASES["cell"][1], SCOPE, "left", keep=Nearest("ts", "ts", "nearest", 2))
     query = Query(
-        wired(tmp_path, ("cell", 2), keep=sj.Nearest("l.ts", "r.ts", "nearest", k=2), how="left"), LATENESS * SECOND
+        wired(tmp_path, layout, keep=sj.Nearest("l.ts", "r.ts", "nearest", k=2), how="left"), LATENESS * SECOND
     )
     checkpoint, answered = copy.deepcopy(query.state), 0
     for number in range(9):
@@ -197,7 +202,7 @@ def test_changes_of_different_attempts_fit_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("output", [{"keep": sj.Nearest("l.ts", "r.ts")}, {"output": sj.Aggregate(n="count")}], ids=str)
 def test_static_frames_are_answered_at_their_end(tmp_path: Path, output: dict[str, Any]) -> None:
-    query = Query(wired(tmp_path, ("hash", 2), streaming=False, **output))
+    query = Query(wired(tmp_path, ("hash", 2, 1), streaming=False, **output))
     left: list[Row] = [(1, 1, "ann", SECOND), (2, 1, "ann", 90 * SECOND), (3, None, "ann", SECOND)]
     query.micro_batch({"left": left, "right": [(11, 1, "bob", 0), (12, 1, "bob", SECOND), (13, 1, "bob", 2 * SECOND)]})
     if "keep" in output:
@@ -208,7 +213,7 @@ def test_static_frames_are_answered_at_their_end(tmp_path: Path, output: dict[st
 
 @pytest.mark.parametrize("idle", [True, False])
 def test_a_left_row_is_answered_as_soon_as_the_watermark_has_passed_its_length(tmp_path: Path, idle: bool) -> None:
-    query = Query(wired(tmp_path, ("hash", 1), keep=sj.Nearest("l.ts", "r.ts", "forward"), how="left"))
+    query = Query(wired(tmp_path, ("hash", 1, 1), keep=sj.Nearest("l.ts", "r.ts", "forward"), how="left"))
     nothing: Batch = None if idle else {"left": [], "right": []}
     query.micro_batch(
         {"left": [(1, 1, "ann", SECOND), (2, 1, "ann", SECOND + 1)], "right": [(11, 1, "bob", 2 * SECOND)]}
@@ -227,7 +232,7 @@ def test_a_left_row_is_answered_as_soon_as_the_watermark_has_passed_its_length(t
 
 def test_right_rows_stay_as_long_as_a_left_row_may_meet_them(tmp_path: Path) -> None:
     """Longer than in other joins, where a right row that the watermark has passed by its length meets no new row."""
-    query = Query(wired(tmp_path, ("hash", 1), output=sj.Aggregate(n="count")))
+    query = Query(wired(tmp_path, ("hash", 1, 1), output=sj.Aggregate(n="count")))
     query.micro_batch({"left": [(1, 1, "ann", 12 * SECOND)], "right": []})
     query.micro_batch({"left": [], "right": [(11, 1, "bob", 9 * SECOND), (12, 1, "bob", 8 * SECOND)]})
     for watermark in range(10, 19):
@@ -236,19 +241,21 @@ def test_right_rows_stay_as_long_as_a_left_row_may_meet_them(tmp_path: Path) -> 
     assert [(row["id"], row["n"]) for row in query.rows] == [(1, 1)]
 
 
-def test_nearest_of_rows_at_one_time_are_decided_by_their_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [("hash", 3, 1), ("hash", 5, 2)], ids=str)
+def test_nearest_of_rows_at_one_time_are_decided_by_their_values(tmp_path: Path, layout: Layout) -> None:
     """Not by the order in which blocks come, which is another one if a micro-batch is run again."""
     right: list[Row] = [(number, 1, "bob", SECOND) for number in range(11, 19)]
     for turn in range(4):
-        query = Query(wired(tmp_path / str(turn), ("hash", 1), keep=sj.Nearest("l.ts", "r.ts")), tasks=3)
+        query = Query(wired(tmp_path / str(turn), layout, keep=sj.Nearest("l.ts", "r.ts")), tasks=3)
         query.mixes = True
         query.micro_batch({"left": [(1, 1, "ann", 2 * SECOND)], "right": right[turn:] + right[:turn]})
         assert [row[:2] for row in at(query, 100_000)] == [(1, 18)]
 
 
-def test_state_stays_bounded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [("hash", 3, 1), ("hash", 5, 2)], ids=str)
+def test_state_stays_bounded(tmp_path: Path, layout: Layout) -> None:
     """Through ten lengths of the window, whose segments are merged: values of the state, rows, timers."""
-    query = Query(wired(tmp_path, ("hash", 3), keep=sj.Nearest("l.ts", "r.ts"), how="left"))
+    query = Query(wired(tmp_path, layout, keep=sj.Nearest("l.ts", "r.ts"), how="left"))
     most, answered = [0, 0, 0], 0
     for second in range(1, 60):
         rows: list[Row] = [(second, second % 4, "ann", second * SECOND), (-second, 3, "bob", second * SECOND)]
@@ -265,39 +272,88 @@ def test_state_stays_bounded(tmp_path: Path) -> None:
     assert sum(told["unmatched"] for told in query.figures) > 20
 
 
-@pytest.mark.parametrize(("layout", "spread"), [(("grid", 5), 1), (("hash", 5), 2), (("cell", 5), 2)], ids=str)
 @pytest.mark.parametrize(
-    ("rule", "what"),
-    [({"keep": sj.Nearest("l.ts", "r.ts")}, "keep="), ({"output": sj.Aggregate(n="count")}, "output=Aggregate")],
-    ids=["keep", "output"],
+    ("select", "names"), [(["l.id", "r.id"], ["id", "id_right"]), (["r.name", "l.id"], ["name_right", "id"])], ids=str
 )
-def test_all_partners_of_a_left_row_have_to_be_in_one_bucket(
-    tmp_path: Path, layout: tuple[str, int], spread: int, rule: dict[str, Any], what: str
+def test_columns_that_are_not_output_decide_in_several_buckets_too(
+    tmp_path: Path, select: list[str], names: list[str]
 ) -> None:
-    strategy, partitions = layout
-    text, without = (f" and spread={spread}", "leave out spread, or ") if spread > 1 else ("", "")
-    message = (
-        f"{what} answers a left row once, from all of its partners, but with strategy='{strategy}'{text} on "
-        f"{partitions} buckets several of these may find one; {without}use strategy='broadcast'"
-    )
-    with pytest.raises(SparkJoinError, match=message):
-        wire(tmp_path, CASES[strategy][0], sj.TimeWindow("10 seconds", on="ts"), strategy, partitions, spread, **rule)
+    """The values of nearest matches, and by what right rows arrived."""
+    right: list[Row] = [(number, number % 3 + 2, "abcdefg"[number % 7], SECOND) for number in range(11, 41)]
+    left: list[Row] = [(number, 1, None, 2 * SECOND) for number in range(6)]
+    found = {}
+    for buckets in (1, 7):
+        spec = wired(tmp_path / str(buckets), ("grid", buckets, 1), keep=sj.Nearest("l.ts", "r.ts", k=3), select=select)
+        assert spec.scattered == (buckets > 1)
+        query = Query(spec, tasks=2)
+        query.micro_batch({"left": left, "right": right})
+        at(query, 100_000)
+        assert list(query.rows[0]) == [*names, "match_time"]
+        found[buckets] = sorted(tuple(row.values()) for row in query.rows)
+    assert len(found[1]) == 18
+    assert found[7] == found[1]
+
+
+def test_sums_of_several_buckets_are_exact(tmp_path: Path) -> None:
+    """Also where that of one bucket has no room in its type; the sum of all is an error if it has none."""
+    most, window = 2**63 - 1, sj.TimeWindow("10 seconds", on="ts")
+    values = [most - number for number in range(8)] + [number - most for number in range(8)]
+    right: list[Row] = [(value, 4 + place, "bob", SECOND) for place, value in enumerate(values)]
+    spec = wire(tmp_path, "l.x < r.x", window, "grid", 5, output=sj.Aggregate(total="sum(r.id)"))
+    query = Query(spec)
+    query.micro_batch({"left": [(1, 1, "ann", SECOND)], "right": right})
+    at(query, 100_000)
+    assert [row["total"] for row in query.rows] == [0]
+    query = Query(spec)
+    query.micro_batch({"left": [(1, 1, "ann", SECOND)], "right": right[:8]})
+    message = f"total=sum\\(r.id\\) of a left row is {sum(values[:8])}, which does not fit its type"
+    with pytest.raises(sj.AggregateOverflowError, match=message):
+        at(query, 100_000)
+
+
+def test_an_answer_without_that_of_its_home_is_lost_state(tmp_path: Path) -> None:
+    query = Query(wired(tmp_path, ("grid", 5, 1), output=sj.Aggregate(n="count"), streaming=False))
+    right: list[Row] = [(10 + place, 4 + place, "bob", SECOND) for place in range(9)]
+    packed = [
+        batch.to_pandas()
+        for side, rows in (("left", [(1, 1, "ann", SECOND)]), ("right", right))
+        for batch in query._packed(side, rows)
+    ]
+    buckets = pd.concat(packed, ignore_index=True).groupby("bucket")
+    frames: list[pd.DataFrame] = [one for key, blocks in buckets for one in query._bucket(int(str(key)), blocks)]
+    sent = pd.concat(frames)
+    assert set(sent["kind"]) == {0, 1}
+
+    def answers(blocks: pd.DataFrame) -> list[dict[str, Any]]:
+        batches = pa.Table.from_pandas(blocks, preserve_index=False).to_batches()
+        return [row for part in gathered(query.spec, iter(batches)) for row in part.to_pylist()]
+
+    assert [row["n"] for row in answers(sent)] == [9]
+    message = "1 left rows were answered by some of their buckets, but not by that of their home"
+    with pytest.raises(StateError, match=message):
+        answers(sent[sent["kind"] == 1])
+
+
+@pytest.mark.parametrize("rule", [{"keep": sj.Nearest("l.ts", "r.ts")}, {"output": sj.Aggregate(n="count")}], ids=str)
+def test_no_answers_at_all(tmp_path: Path, rule: dict[str, Any]) -> None:
+    spec = wired(tmp_path, ("grid", 5, 1), **rule)
+    assert sum(batch.num_rows for batch in gathered(spec, iter(()))) == 0
 
 
 def test_auto_takes_a_strategy_that_serves(tmp_path: Path) -> None:
     window, keep = sj.TimeWindow("10 seconds", on="ts"), sj.Nearest("l.ts", "r.ts")
     spec = wire(tmp_path, "l.name <> r.name", window, "auto", 9, keep=keep)
     assert spec.strategy.name == "broadcast"
-    assert spec.strategy.why.endswith("but keep= needs all partners of a left row in one bucket")
+    assert spec.strategy.why.endswith("but broadcast has all partners of a left row in one bucket, for keep=")
     assert wire(tmp_path, "l.x = r.x", window, "auto", 9, keep=keep).strategy.name == "hash"
     # The tolerance and the direction make a band together.
     assert wire(tmp_path, "l.x - r.x <= 5", window, "auto", 9, keep=sj.Nearest("l.x", "r.x")).strategy.name == "cell"
 
 
 def test_another_rule_is_another_join(tmp_path: Path) -> None:
-    query = Query(wired(tmp_path, ("hash", 1), keep=sj.Nearest("l.ts", "r.ts")))
+    query = Query(wired(tmp_path, ("hash", 1, 1), keep=sj.Nearest("l.ts", "r.ts")))
     query.micro_batch({"left": [(1, 1, "ann", SECOND)], "right": []})
-    query.spec = wired(tmp_path, ("hash", 1), keep=sj.Nearest("l.ts", "r.ts", k=2))
+    query.spec = wired(tmp_path, ("hash", 1, 1), keep=sj.Nearest("l.ts", "r.ts", k=2))
     with pytest.raises(StateError, match=r'keep was "Nearest.*k=1.*" and is now .*k=2'):
         query.micro_batch({"left": [(2, 1, "ann", SECOND)], "right": []})
 
@@ -319,7 +375,7 @@ def test_other_names_for_the_sides_make_no_other_join(tmp_path: Path, rules: tup
 
 
 def test_a_sum_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
-    query = Query(wired(tmp_path, ("hash", 1), output=sj.Aggregate(total="sum(r.id)")))
+    query = Query(wired(tmp_path, ("hash", 1, 1), output=sj.Aggregate(total="sum(r.id)")))
     most = 2**63 - 1
     query.micro_batch(
         {"left": [(1, 1, "ann", SECOND)], "right": [(most, 1, "bob", SECOND), (most - 1, 1, "bob", SECOND)]}

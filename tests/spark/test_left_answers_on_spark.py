@@ -39,14 +39,22 @@ JOINS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"output": SUMS, "strategy": "cell"},
         {"aggregates": Aggregates({name: (function, COLUMNS[name]) for name, function in FUNCTIONS.items()})},
     ),
+    "parts": (
+        {"keep": sj.Nearest("l.ts", "r.ts", "nearest", k=2), "how": "left", "strategy": "grid", "partitions": 4},
+        {"keep": Nearest("ts", "ts", "nearest", 2), "how": "left"},
+    ),
+    "summed parts": (
+        {"output": SUMS, "strategy": "hash", "spread": 2, "partitions": 4},
+        {"aggregates": Aggregates({name: (function, COLUMNS[name]) for name, function in FUNCTIONS.items()})},
+    ),
     "self": (
         {"keep": sj.Nearest("l.x", "r.x", "nearest", k=2), "strategy": "broadcast", "self_join": True},
         {"keep": EITHER, "self_join": True},
     ),
 }
-"""Joins as `stream_join` takes them, and as the law does."""
+"""Joins as `stream_join` takes them, and as the law does. Of parts, several buckets answer a left row."""
 
-STREAMED = ("asof", "sums")
+STREAMED = ("asof", "sums", "parts")
 
 
 COUNTED = {"window": sj.CountWindow(left=20, right=10), "order_by": "id", "partitions": 2}
@@ -196,7 +204,7 @@ def test_each_micro_batch_is_that_of_the_law_also_after_a_restart(
     assert [rows for _, rows in sorted(found.items()) if rows] == [rows for rows in expected if rows]
 
 
-@pytest.mark.parametrize("name", ["sums", "self"])
+@pytest.mark.parametrize("name", ["sums", "self", "parts", "summed parts"])
 def test_static_frames_are_one_micro_batch(
     streams: tuple[Feed, Any], spark: SparkSession, batches: Batches, name: str
 ) -> None:

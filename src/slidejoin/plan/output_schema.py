@@ -127,10 +127,10 @@ class Layout:
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table(arrays, self.schema, left.num_rows)
 
-    def aggregates(self, left: pa.Table, found: Sequence[pa.Array[Any]]) -> pa.Table:
+    def aggregates(self, left: pa.Table, found: Sequence[pa.Array[Any]], schema: pa.Schema) -> pa.Table:
         """Lay out one row for each left row: its columns, and what was `found` for the aggregates."""
         arrays = [left.column(name) for _, name, _ in self.columns]
-        return _table([*arrays, *(pa.chunked_array([one]) for one in found)], self.schema, left.num_rows)
+        return _table([*arrays, *(pa.chunked_array([one]) for one in found)], schema, left.num_rows)
 
     def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array[Any], matches: pa.Array[Any]) -> pa.Table:
         """Lay out one row for each arrival: its side, the columns of both (NULL for the other), its number of pairs."""

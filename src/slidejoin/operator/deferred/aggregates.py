@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types as pat
 
-from slidejoin.errors import AggregateOverflowError
-from slidejoin.operator.deferred.accumulators import Accumulator, Counts, PairValues, accumulator_of
+from slidejoin.operator.deferred.accumulators import Accumulator, Counts, PairValues
 from slidejoin.operator.deferred.aggregate_search import AggregateSearch
+from slidejoin.operator.deferred.aggregate_states import empty_states, results_of, state_columns, state_schema
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.plan.deferred import AggregateRule
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AggregateAnswers"]
 
+INTERRUPTED = ". The join is as if the push had been interrupted"
+
 
 class AggregateAnswers:
     """Answers left rows with aggregates over their pairs; what was folded is kept until their row leaves.
@@ -39,11 +41,7 @@ class AggregateAnswers:
         assert isinstance(rule, AggregateRule)  # noqa: S101 - see `DeferredPath`
         self._rule, self._parts = rule, parts
         self._matches, self._search = Matches(parts), AggregateSearch.of(parts, rule)
-        self._folded, self._first = self._empty(0), 0
-
-    def _empty(self, rows: int) -> list[Accumulator]:
-        """Return the state of so many left rows: the number of pairs, and each function's."""
-        return [Counts(rows), *(accumulator_of(function, rows) for function in self._rule.functions)]
+        self._folded, self._first = empty_states(self._rule, 0), 0
 
     @property
     def nbytes(self) -> int:
@@ -69,18 +67,21 @@ class AggregateAnswers:
         AggregateOverflowError
             If a sum has no room in its type.
         """
-        states, rows = self._added_up(left), left.rows
-        pairs = states[0]
-        assert isinstance(pairs, Counts)  # noqa: S101 - see `_empty`
-        self._parts.stats.pairs += int(pairs.counts.sum())
-        for function, state in zip(self._rule.functions, states[1:], strict=True):
-            over = state.overflow()
-            if over is not None:
-                raise _overflow(f"{function.name}={function.function}(r.{function.column})", int(rows[over[0]]), *over)
-        found = [state.result() for state in states[1:]]
+        states, rows = self._answered(left), left.rows
+        found = results_of(self._rule, states, lambda row: f"left row {rows[row]} (counted from 0)", INTERRUPTED)
         if order is not None:
             at = array_of(order)
             found, rows = [one.take(at) for one in found], rows[order]
+        yield from self._output(rows, found, self._parts.plan.layout.schema)
+
+    def partial(self, left: Intervals) -> Iterator[pa.Table]:
+        """Yield left rows with their states instead of results, see `aggregate_states`: other pairs are elsewhere."""
+        layout = self._parts.plan.layout
+        schema = pa.schema([*list(layout.schema)[: len(layout.columns)], *state_schema(self._rule)])
+        yield from self._output(left.rows, state_columns(self._answered(left)), schema)
+
+    def _output(self, rows: NDArray[np.int64], found: list[pa.Array[Any]], schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield left rows, (n,) int64 ordinals, with the columns that were found for them."""
         plan, payload = self._parts.plan, self._parts.windows["left"].payload
         names, limit = plan.layout.names("left"), self._parts.limit
         step = limit.most_rows(payload.width(names) + sum(one.nbytes for one in found) // max(rows.size, 1))
@@ -89,12 +90,20 @@ class AggregateAnswers:
             first = 0
             for stop in [gathered.rows] if gathered.nbytes <= limit.nbytes else limit.stops(gathered.widths):
                 own = [one.slice(start + first, stop - first) for one in found]
-                yield plan.layout.aggregates(gathered.table(first, stop), own)
+                yield plan.layout.aggregates(gathered.table(first, stop), own, schema)
                 first = stop
+
+    def _answered(self, left: Intervals) -> list[Accumulator]:
+        """Return the state of left rows that are put out now, whose pairs count."""
+        states = self._added_up(left)
+        pairs = states[0]
+        assert isinstance(pairs, Counts)  # noqa: S101 - see `empty_states`
+        self._parts.stats.pairs += int(pairs.counts.sum())
+        return states
 
     def _added_up(self, left: Intervals) -> list[Accumulator]:
         """Return the state of left rows over all of their pairs, those that were folded included."""
-        states = self._empty(left.rows.size)
+        states = empty_states(self._rule, left.rows.size)
         if not left.rows.size:
             return states
         payload, names = self._parts.windows["right"].payload, self._rule.columns["right"]
@@ -141,14 +150,14 @@ class AggregateAnswers:
 
     def load(self, numbers: Mapping[str, int], tables: list[pa.Table]) -> None:
         """Take what `saved` returned."""
-        self._first, self._folded = int(numbers["first"]), self._empty(tables[0].num_rows)
+        self._first, self._folded = int(numbers["first"]), empty_states(self._rule, tables[0].num_rows)
         for state, table in zip(self._folded, tables, strict=True):
             state.load({name: _values(column) for name, column in by_name(table).items()})
 
     @property
     def schemas(self) -> list[pa.Schema]:
         """The schemas of the saved tables."""
-        return [pa.table(one.columns()).schema for one in self._empty(0)]
+        return [pa.table(one.columns()).schema for one in empty_states(self._rule, 0)]
 
 
 def _values(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
@@ -162,11 +171,3 @@ def _values(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 def empty_array(kind: pa.DataType) -> pa.Array[Any]:
     """Return an array of a type without values."""
     return empty_of(pa.schema([("", kind)])).column(0).combine_chunks()
-
-
-def _overflow(what: str, ordinal: int, _row: int, total: str) -> AggregateOverflowError:
-    msg = (
-        f"Aggregate {what} of left row {ordinal} (counted from 0) is {total}, which does not fit its type; cast the "
-        "column to a decimal or a float in the stream before. The join is as if the push had been interrupted"
-    )
-    return AggregateOverflowError(msg)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.operator.deferred.intervals import Intervals
+from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.deferred.path import answers_of, insert_rows
 from slidejoin.plan.window_term import CountScope, displacing, first_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -55,9 +56,22 @@ class AskedPath:
 
     def answers(self, rows: NDArray[np.int64]) -> Generator[pa.Table]:
         """Yield the answers of left rows, (n,) int64 ordinals, ascending, in bounded tables."""
+        for left in self._parts_of(rows):
+            yield from self._answers.tables(left, None)
+
+    def partial(self, rows: NDArray[np.int64]) -> Generator[pa.Table]:
+        """Yield what these left rows have among the right rows here, where they have more elsewhere.
+
+        Nearest matches are as in answers; of aggregates there are states, see `aggregate_states`.
+        """
+        answers = self._answers
+        for left in self._parts_of(rows):
+            yield from answers.tables(left, None) if isinstance(answers, NearestAnswers) else answers.partial(left)
+
+    def _parts_of(self, rows: NDArray[np.int64]) -> Iterator[Intervals]:
         left, most = self._intervals(rows), self._answers.most_rows
         for first in range(0, rows.size, most):
-            yield from self._answers.tables(left.part(first, first + most), None)
+            yield left.part(first, first + most)
 
     def _intervals(self, rows: NDArray[np.int64]) -> Intervals:
         """Return which right rows each left row meets: of a time window all, of which the time scope is a term."""

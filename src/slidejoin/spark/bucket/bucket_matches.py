@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.spark.bucket.first_partners import with_ids
 from slidejoin.spark.job.join_spec import AT_HOME, PLACE
 from slidejoin.spark.job.results import latest_times, result_rows, rows_with_time
 
@@ -101,6 +102,8 @@ class BucketMatches:
     def first_matched(self, payload: pa.Table, places: NDArray[np.int64]) -> Iterator[pa.Table]:
         """Yield the result rows of a semi-join of those of some left rows that have matched now for the first time.
 
+        With their ids behind them, where other buckets may have found a partner before, see `with_ids`.
+
         Parameters
         ----------
         payload : pyarrow.Table
@@ -113,4 +116,5 @@ class BucketMatches:
         chosen = self._bits["left"][places] & ~self._before[places]
         if chosen.any():
             times = None if self._first is None else self._first[places[chosen]]
-            yield rows_with_time(self._spec, "left", payload.filter(pa.array(chosen)), times)
+            rows = payload.filter(pa.array(chosen))
+            yield with_ids(self._spec, rows, rows_with_time(self._spec, "left", rows, times))

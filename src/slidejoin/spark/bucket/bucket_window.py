@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from slidejoin.spark.bucket.first_partners import first_frames
 from slidejoin.spark.bucket.unmatched_rows import pending_of, unmatched_frames
-from slidejoin.spark.job.results import to_frame
-from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.segments import (
     align,
     build_segment,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.operator.join_operator import JoinOperator
@@ -154,14 +153,14 @@ class BucketWindow:
         self, matched: BucketMatches, segments: Sequence[Segment], payload: pa.Table, places: NDArray[np.int64]
     ) -> Iterator[pd.DataFrame]:
         """Yield the left rows of a semi-join that have found their first partner: stored ones, and the newest."""
-        first = 0
+        first, found = 0, list[pa.Table]()
         for segment in segments:
             rows = segment.payload.num_rows
-            for table in matched.first_matched(segment.payload, np.arange(first, first + rows)):
-                yield from map(to_frame, FRAME.cut(table))
+            found += matched.first_matched(segment.payload, np.arange(first, first + rows))
             first += rows
-        for table in matched.first_matched(payload, places):
-            yield from map(to_frame, FRAME.cut(table))
+        found += matched.first_matched(payload, places)
+        if found:
+            yield from first_frames(self.spec, pa.concat_tables(found))
 
     def _departing_of(
         self, stream: Side, payload: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]

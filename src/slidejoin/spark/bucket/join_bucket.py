@@ -18,6 +18,7 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spark.bucket.bucket_matches import BucketMatches
 from slidejoin.spark.bucket.bucket_window import BucketWindow
 from slidejoin.spark.bucket.counts import at_home, partial_frame
+from slidejoin.spark.bucket.first_partners import call_frame, first_frames
 from slidejoin.spark.bucket.late_output import LateOutput
 from slidejoin.spark.bucket.left_answers import answer_frames, arriving, due_ordinals, oldest_needed
 from slidejoin.spark.bucket.limits import Room
@@ -107,6 +108,8 @@ def join_bucket(
     state, manifest = _state(spec, variables, bucket, batch, arrived)
     arrived = judged(spec, arrived, manifest, figures)
     yield from late.frames(arrived)
+    if spec.once:
+        yield call_frame(plan, bucket, arrived)
     due = due_rows(spec, plan, manifest, arrived)
     before = set(manifest.ids)
     cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
@@ -182,7 +185,8 @@ def _static(
     for stream in streams_of(plan):
         payload, places = newest_rows(operator, stream, 0)
         if stream == "left":
-            yield from map(to_frame, matched.first_matched(payload, places))
+            for table in matched.first_matched(payload, places):
+                yield from first_frames(spec, table)
         known = {role: matched.of(role, places) for role in roles_of(plan, stream) if role in spec.matched}
         yield from unmatched_frames(spec, plan, stream, payload, known, EVERYTHING, figures)
 
@@ -276,12 +280,11 @@ def _answered(
     now = perf_counter()
     departing = due_ordinals(spec, operator, segments, due)
     now = figures.since("departing", now)
-    for frame in answer_frames(spec, operator, departing):
+    for frame in answer_frames(spec, operator, departing, figures):
         now = perf_counter()
         yield frame
         figures.since("send", now)
     figures.joined(operator.stats)
-    figures.unmatched += operator.stats.unmatched_left
 
 
 def _set_timer(spec: SparkJoinSpec, plan: Plan, variables: Variables, manifest: Manifest, fired: int | None) -> None:

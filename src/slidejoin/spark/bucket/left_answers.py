@@ -1,7 +1,8 @@
 """Nearest matches and aggregates in a bucket: left rows are answered in the micro-batch in which they depart.
 
-A bucket has all right rows that a left row of it may meet, as its strategy sees to that. So a left row is answered
-once, from the rows that the bucket keeps, and nothing is kept but these rows: which left rows have been answered
+A left row is answered once, from the right rows that the bucket keeps, and nothing is kept but these rows. Where its
+strategy has right rows that it may meet in other buckets, these answer it in the same micro-batch, and
+`slidejoin.spark.bucket.partial_answers` puts the answers together. Which left rows have been answered
 follows from the watermark, or from how many rows have been numbered::
 
     time        …    w' - left             w - left                  w            w', w: the watermark of the
@@ -24,6 +25,7 @@ import pyarrow.compute as pc
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.window_term import CountScope, first_seen
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.bucket.partial_answers import alone_at_home, partial_frames
 from slidejoin.spark.bucket.unmatched_rows import due_in
 from slidejoin.spark.job.join_spec import OVER
 from slidejoin.spark.job.results import result_rows, to_frame
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.bucket.micro_batch import MicroBatch
     from slidejoin.spark.bucket.unmatched_rows import DueRows
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.metrics.figures import Figures
     from slidejoin.spark.state.segments import Segment
 
 __all__ = ["answer_frames", "arriving", "due_ordinals", "oldest_needed"]
@@ -70,7 +73,8 @@ def _in_order(plan: Plan, side: Side, rows: pa.Table) -> pa.Table:
     Columns are compared one after the other, NULLs last; nested ones do not count.
     """
     ticks, _ = scope_of(plan).ticks(side, by_name(rows))
-    if np.unique(ticks).size == ticks.size:
+    ordered = np.sort(ticks)
+    if (ordered[1:] > ordered[:-1]).all():
         return rows
     names = [field.name for field in rows.schema if not pa.types.is_nested(field.type)]
     return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names]))
@@ -93,15 +97,23 @@ def due_ordinals(
     return np.concatenate(found)
 
 
-def answer_frames(spec: SparkJoinSpec, operator: JoinOperator, rows: NDArray[np.int64]) -> Iterator[pd.DataFrame]:
-    """Yield the answers of left rows, (n,) int64 ordinals, ascending, as result rows."""
+def answer_frames(
+    spec: SparkJoinSpec, operator: JoinOperator, rows: NDArray[np.int64], figures: Figures
+) -> Iterator[pd.DataFrame]:
+    """Yield the answers of left rows, (n,) int64 ordinals, ascending: as result rows, or as far as a bucket knows."""
     if operator.asked is None:
         msg = "left rows of this join are output as they match"
         raise TypeError(msg)
+    if spec.scattered:
+        for table in operator.asked.partial(rows):
+            figures.unmatched += alone_at_home(spec, table)
+            yield from partial_frames(spec, table)
+        return
     for table in operator.asked.answers(rows):
         lines = result_rows(spec, table)
         if lines.num_rows:
             yield to_frame(lines)
+    figures.unmatched += operator.stats.unmatched_left
 
 
 def oldest_needed(

@@ -27,6 +27,7 @@ __all__ = [
     "SCATTERED",
     "STREAMS",
     "JoinTask",
+    "OnceTask",
     "SequenceTask",
     "gather_task",
     "pack_rows",
@@ -225,6 +226,53 @@ class JoinTask(StatefulProcessor):
 
             watermark = self.variables.watermark() if self.timers else None
             note_idle(self.variables, batch, watermark, self.fired)
+
+
+class OnceTask(StatefulProcessor):
+    """The processor that outputs each left row of a semi-join once: one call for each home and micro-batch."""
+
+    def __init__(self, spec: bytes, cache: str | None) -> None:
+        self.spec = spec
+        self.cache = cache
+        self.version = __version__
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        if self.version != __version__:
+            raise another_version(self.version)
+        from slidejoin.spark.state.variables import IDS, Variables
+
+        self.variables = Variables(handle, IDS)
+        self.called = False
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401 - a tuple of the home's id
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Output the rows of one home."""
+        self.called = True
+        ready(self.cache)
+        from slidejoin.spark.bucket.first_partners import output_once
+        from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
+        from slidejoin.spark.state.variables import micro_batch
+
+        spec = join_spec_of(self.spec)
+        if isinstance(spec, StreamsSpec):
+            msg = "many streams have no semi-join"
+            raise TypeError(msg)
+        yield from output_once(spec, self.variables, rows, key[0], micro_batch() if spec.streaming else None)
+
+    def close(self) -> None:
+        """Record, as buckets do, that the micro-batch has called none of the homes of this store."""
+        from slidejoin.spark.state.variables import micro_batch
+
+        batch = micro_batch()
+        if not self.called and batch is not None:
+            from slidejoin.spark.state.lineage import note_idle
+
+            note_idle(self.variables, batch)
 
 
 def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:

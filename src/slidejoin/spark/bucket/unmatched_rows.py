@@ -16,8 +16,9 @@ import pyarrow as pa
 from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
+from slidejoin.spark.bucket.exchange import IDS
 from slidejoin.spark.bucket.micro_batch import marks_of
-from slidejoin.spark.bucket.scattered_rows import IDS, known_frames
+from slidejoin.spark.bucket.scattered_rows import known_frames
 from slidejoin.spark.job.join_spec import AT_HOME, ROLES, TICKS_A_MILLISECOND
 from slidejoin.spark.job.results import rows_with_time, to_frame
 from slidejoin.spark.state.blocks import FRAME
@@ -162,12 +163,15 @@ def _concerned(
 ) -> NDArray[np.bool_]:
     """Return for which rows a bucket says something when they depart."""
     chosen: NDArray[np.bool_] = np.ones(payload.num_rows, np.bool_) if matched is None else ~matched
-    if spec.scattered:
+    if spec.scattered and not spec.deferred:
         # At home, that it has no partner; elsewhere, that it has one.
         chosen = chosen == np.asarray(payload.column(AT_HOME))
     elif spec.config.self_join or spec.homes:
-        name = ROLES[role] if spec.config.self_join else AT_HOME
-        chosen = chosen & np.asarray(payload.column(name))
+        here = np.asarray(payload.column(ROLES[role] if spec.config.self_join else AT_HOME))
+        if spec.scattered and spec.unmatched:
+            # Answered wherever it may have pairs, and where it is at home, as there is one answer at least.
+            here = here | np.asarray(payload.column(AT_HOME))
+        chosen = chosen & here
     return chosen
 
 

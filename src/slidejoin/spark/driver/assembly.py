@@ -22,7 +22,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.plan.deferred import AggregateRule
+from slidejoin.plan.deferred import AggregateRule, NearestRule
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And
 from slidejoin.sides import SIDES
@@ -34,6 +34,7 @@ from slidejoin.spark.bucket.tasks import (
     PARTIAL,
     SCATTERED,
     JoinTask,
+    OnceTask,
     SequenceTask,
     gather_task,
     pack_task,
@@ -162,6 +163,9 @@ def wired(
     if matched:
         names = [out for _, _, out in bound.columns]
         places = [] if bound.how in ONE_SIDED else [at[side, name] for side, name, _ in bound.columns]
+    elif bound.columns:
+        names = [out for _, _, out in bound.columns]
+        places = [at[side, name] for side, name, _ in bound.columns]
     if MATCH_TIME in names and isinstance(window, TimeWindow):
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
@@ -171,7 +175,8 @@ def wired(
     times = [(side, window.on(side)) for side in SIDES] if isinstance(window, TimeWindow) else []
     if config.deferred:
         times = [("left", OVER)]
-    helpers = [] if matched else [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
+    alone = matched or config.deferred
+    helpers = [] if alone else [at[side, name] for name in (ROW_ID, AT_HOME) for side in SIDES if (side, name) in at]
     return SparkJoinSpec(
         # Buckets drop late rows once these are output.
         config=replace(config, late="drop"),
@@ -194,7 +199,16 @@ def wired(
         columns=tuple((side, name) for side, name, _ in bound.columns),
         row_places={side: at[side, PLACE] for side in matched},
         scattered=bound.scattered,
+        distance=_distance(plan, at) if bound.arrival else (),
+        arrival=tuple(at["right", name] for name in bound.arrival),
     )
+
+
+def _distance(plan: Plan, at: dict[tuple[Side, str], int]) -> tuple[int, ...]:
+    """Return where an operator's output has the values whose distance counts."""
+    rule = plan.rule
+    assert isinstance(rule, NearestRule)  # noqa: S101 - of nearest matches alone
+    return at["left", rule.left], at["right", rule.right]
 
 
 def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) -> StructType:
@@ -273,6 +287,9 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
     out: StructType | str = PARTIAL if spec.partial else SCATTERED if spec.scattered else result
     joined = bucketed(packed, pickled, spec, _predicate(spec.config), out)
+    if spec.once:
+        once = OnceTask(pickled, spec.cache)
+        return joined.groupBy("home").transformWithStateInPandas(once, result, "Append", TIMERS)
     if spec.scattered:
         # All that concerns a row comes together in one task; its rows pass one after the other, never all at once.
         return joined.repartition("home").mapInArrow(gather_task(pickled, spec.cache), result)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 
-from slidejoin.plan.deferred import bind_rule, with_condition
+from slidejoin.plan.deferred import NearestRule, bind_rule, with_condition
 from slidejoin.plan.explanation import warn_without_index
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.sides import SIDES
-from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
     BATCH,
@@ -63,7 +62,9 @@ class BoundJoin(NamedTuple):
     columns : tuple of (side, name, output name)
         Of joins other than inner ones, the result's columns, without the match time.
     scattered : bool
-        Whether the partners of a row that is output if it has none are found in several buckets.
+        Whether the partners of a row are found in several buckets that have to be put together.
+    arrival : tuple of str
+        Of nearest matches from several buckets: the right columns by which right rows arrived.
     """
 
     plan: Plan
@@ -72,6 +73,7 @@ class BoundJoin(NamedTuple):
     how: JoinType = "inner"
     columns: tuple[tuple[Side, str, str], ...] = ()
     scattered: bool = False
+    arrival: tuple[str, ...] = ()
 
 
 def bound_to(
@@ -93,7 +95,7 @@ def bound_to(
     PredicateError
         For a predicate, selection or names that cannot be used.
     SparkJoinError
-        For a strategy that does not suit the predicate or the join type.
+        For a strategy that does not suit the predicate.
     """
     left, right = (schema_of(frames.get(side, frames["left"])) for side in SIDES)
     how, rule = config.how, bind_rule(config, left, right) if config.deferred else None
@@ -126,10 +128,53 @@ def bound_to(
         names = (AT_HOME,) if chosen.homes else (ROW_ID, AT_HOME)
         hidden += [pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in names]
         helpers += [f"{alias}.{name}" for name in names for alias in config.aliases]
-    select = (*select, *(name for name in helpers if name not in select))
-    schemas = (pa.schema([*schema, *hidden]) for schema in (left, right))
-    plan = plan_join(replace(config, on=on, select=select), *schemas, numbers=numbers, rule=rule)
-    return BoundJoin(plan, chosen, (left, right), how)
+    schemas, bind = (left, right), replace(config, on=on, select=tuple(select))
+    if rule is not None and not chosen.whole("left", buckets):
+        return _bound_for_parts(bind, BoundJoin(plan, chosen, schemas, how), hidden, numbers, helpers)
+    bind = replace(bind, select=(*select, *(name for name in helpers if name not in select)))
+    plan = plan_join(bind, *(pa.schema([*schema, *hidden]) for schema in schemas), numbers=numbers, rule=rule)
+    return BoundJoin(plan, chosen, schemas, how)
+
+
+def _bound_for_parts(
+    config: JoinSpec,
+    bound: BoundJoin,
+    hidden: list[pa.Field[Any]],
+    numbers: tuple[str, str] | None,
+    helpers: list[str],
+) -> BoundJoin:
+    """Bind a join whose left rows are answered by several buckets, which output what their answers need to be one.
+
+    That is the id of a left row, and whether it is at home where each one is output; of nearest matches also the two
+    values, and by what right rows arrived. Its plan is that of one bucket.
+    """
+    plan, (own, others) = bound.plan, config.aliases
+    rule, columns, arrival = plan.rule, bound.columns, bound.arrival
+    ids = [ROW_ID, BATCH]
+    if not isinstance(rule, NearestRule) or rule.outer:
+        ids.append(AT_HOME)
+    hidden = [*hidden, *(pa.field(name, pa.bool_() if name == AT_HOME else pa.int64()) for name in ids)]
+    helpers = [*helpers, *(f"{own}.{name}" for name in ids)]
+    if isinstance(rule, NearestRule):
+        columns, arrival = plan.layout.columns, _arrival(plan)
+        helpers += [f"{own}.{rule.left}", f"{others}.{rule.right}", *(f"{others}.{name}" for name in arrival)]
+        config = replace(config, suffix=APART)
+    select = tuple(dict.fromkeys([*(config.select or ()), *helpers]))
+    schemas = (pa.schema([*schema, *hidden]) for schema in bound.given)
+    plan = plan_join(replace(config, select=select), *schemas, numbers=numbers, rule=rule)
+    return bound._replace(plan=plan, columns=columns, scattered=True, arrival=arrival)
+
+
+def _arrival(plan: Plan) -> tuple[str, ...]:
+    """Return the right columns by which right rows arrived, in all buckets alike; the first one has no NULLs.
+
+    Over time by micro-batch, event time and values, as in one bucket, see `slidejoin.spark.bucket.left_answers`.
+    """
+    window = plan.config.window
+    if not isinstance(window, TimeWindow):
+        return (NUMBERS[0],)
+    values = [field.name for field in plan.kept_schema("right") if not pa.types.is_nested(field.type)]
+    return tuple(dict.fromkeys([BATCH, window.on("right"), *values]))
 
 
 def _of_window(config: JoinSpec, window: Window) -> tuple[tuple[str, str] | None, list[pa.Field[Any]], list[str]]:
@@ -144,29 +189,16 @@ def _of_window(config: JoinSpec, window: Window) -> tuple[tuple[str, str] | None
 def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPredicate, buckets: int) -> Strategy:
     """Return the strategy for a join that has to know which rows match, or answers left rows from all of their pairs.
 
-    Raises
-    ------
-    SparkJoinError
-        If the partners of a left row could be found in several buckets, and all of them have to be known in one.
+    ``auto`` has all partners of a left row in one bucket where those of several would have to be put together.
     """
     chosen = chosen.for_sides(MATCHED[config.how], self_join=config.self_join)
     if not (config.deferred or config.how == "left_semi") or chosen.whole("left", buckets):
         return chosen
+    if asked != "auto" or chosen.spread > 1:
+        return chosen
     what = "how='left_semi'" if not config.deferred else "keep=" if config.keep is not None else "output=Aggregate"
-    if asked == "auto" and chosen.spread == 1:
-        one = choose_strategy("broadcast", bound, buckets)
-        return replace(one, why=f"{chosen.why}; but {what} needs all partners of a left row in one bucket")
-    spread, without = (f" and spread={chosen.spread}", "leave out spread, or ") if chosen.spread > 1 else ("", "")
-    does = (
-        "answers a left row once, from all of its partners"
-        if config.deferred
-        else "outputs a left row with its first partner"
-    )
-    msg = (
-        f"{what} {does}, but with strategy={chosen.name!r}{spread} on {buckets} buckets several of these may find "
-        f"one; {without}use strategy='broadcast', which has all partners of a left row in one bucket"
-    )
-    raise SparkJoinError(msg)
+    one = choose_strategy("broadcast", bound, buckets)
+    return replace(one, why=f"{chosen.why}; but broadcast has all partners of a left row in one bucket, for {what}")
 
 
 def _bound_for_rows(
@@ -185,9 +217,9 @@ def _bound_for_rows(
     places of its rows, for which a bucket keeps whether they have matched, and what else the result has of a pair.
     """
     how, alias = config.how, dict(zip(SIDES, config.aliases, strict=True))
-    scattered = not all(chosen.whole(side, buckets) for side in UNMATCHED[how])
+    scattered = not all(chosen.whole(side, buckets) for side in MATCHED[how])
     names = [PLACE]
-    if chosen.homes or scattered:
+    if chosen.homes or (scattered and UNMATCHED[how]):
         names.append(AT_HOME)
     if scattered:
         names += [ROW_ID, BATCH]

@@ -273,7 +273,14 @@ def explain_join(
 def _known(spec: SparkJoinSpec) -> str:
     """Return in words where it is known which rows of a join have a partner; nothing for inner joins."""
     if spec.deferred:
-        return "left rows: answered as they leave, in the one bucket that has all partners of a row"
+        one = "in the one bucket that has all partners of a row"
+        several = "when one more exchange has put together what several buckets answer"
+        return f"left rows: answered as they leave, {several if spec.scattered else one}"
+    if spec.once:
+        return (
+            "left rows with a partner: output once by a second operator, which keeps the ids of those that it has "
+            "output until they leave"
+        )
     if spec.how == "left_semi":
         return "left rows with a partner: known in the one bucket that has all partners of a row"
     if not spec.unmatched:

@@ -22,6 +22,7 @@ from slidejoin.spark.route.sequencing import NUMBERED
 from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.lineage import STORE, check_follows, idle_of
 from slidejoin.spark.state.records import from_record
+from slidejoin.spark.state.variables import IDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "aligned",
 
 JOIN = frozenset({"join", "manifest", "segments"})
 SEQUENCER = frozenset({"join", "totals"})
+HOMES = frozenset({"join", "manifest", IDS})
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -119,6 +121,11 @@ class JoinInfo:
         Of a count window: rows that have arrived on each side.
     sequencer : int or None
         Of a count window: Spark's number of the operator that numbers them.
+    homes : int or None
+        Of a semi-join whose partners are found in several buckets: Spark's number of the operator that outputs each
+        left row once.
+    ids : tuple of BucketInfo
+        Its homes, which keep the ids of left rows that have been output.
     """
 
     operator: int
@@ -127,6 +134,8 @@ class JoinInfo:
     buckets: tuple[BucketInfo, ...]
     arrived: Mapping[Side, int] | None = None
     sequencer: int | None = None
+    homes: int | None = None
+    ids: tuple[BucketInfo, ...] = ()
 
     @property
     def segments(self) -> tuple[SegmentInfo, ...]:
@@ -155,6 +164,9 @@ class JoinInfo:
         if self.arrived is not None:
             seen = f"{self.arrived['left']:,} left and {self.arrived['right']:,} right rows"
             lines.append(f"  sequencer: operator {self.sequencer}, has numbered {seen}")
+        if self.homes is not None:
+            kept, size = sum(one.rows(IDS) for one in self.ids), sum(one.bytes for one in self.ids)
+            lines.append(f"  homes: operator {self.homes}, keep {kept:,} ids of rows that were output, {size:,} bytes")
         return lines
 
     def table(self) -> list[tuple[str, ...]]:
@@ -286,8 +298,9 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
         msg = f"{checkpoint} has no state of a slidejoin join; its stateful operators are {others}"
         raise StateError(msg)
     sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if _variables(row) == SEQUENCER]
-    counted = (_counted(join, sequencers) for join in joins)
-    whole = tuple(replace(join, described=_for_people(join.described)) for join in counted)
+    homes = [_join(spark, checkpoint, row, at) for row in operators if _variables(row) == HOMES]
+    found = (_with_homes(_counted(join, sequencers), homes) for join in joins)
+    whole = tuple(replace(join, described=_for_people(join.described)) for join in found)
     return CheckpointInfo(checkpoint, at, first, last, whole)
 
 
@@ -423,6 +436,15 @@ def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo
             sequencers.remove(sequencer)
             arrived: dict[Side, int] = {"left": int(seen["left"]), "right": int(seen["right"])}
             return replace(join, arrived=arrived, sequencer=operator)
+    return join
+
+
+def _with_homes(join: JoinInfo, homes: list[JoinInfo]) -> JoinInfo:
+    """Add the homes of the left rows of a semi-join, whose state has the same form; matched as sequencers are."""
+    for one in homes:
+        if one.described == join.described:
+            homes.remove(one)
+            return replace(join, homes=one.operator, ids=one.buckets)
     return join
 
 

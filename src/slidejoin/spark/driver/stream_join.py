@@ -135,10 +135,10 @@ def stream_join(
 
     A row without a partner is output at the end of the first micro-batch whose watermark, as it began, is above the
     row's event time plus the length of its side; of a count window, that displaces it; of static frames, at their end.
-    Nearest matches and aggregates of a left row are output at that moment too. All pairs of such a row have to be found
-    in one bucket: ``hash``, ``cell`` and ``broadcast`` do that, ``grid`` and a spread are refused. Of two right rows at
-    one distance the one that arrived later is nearer; rows of one micro-batch and one event time arrive in the order of
-    their values, column by column.
+    Nearest matches and aggregates of a left row are output at that moment too. With ``grid`` or a spread several
+    buckets answer such a row, and one more exchange puts their answers together; a semi-join has a second stateful
+    operator then, which outputs each left row once. Of two right rows at one distance the one that arrived later is
+    nearer; rows of one micro-batch and one event time arrive in the order of their values, column by column.
 
     With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
     nothing is late.

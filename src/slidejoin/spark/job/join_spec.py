@@ -139,7 +139,13 @@ class SparkJoinSpec:
     row_places : dict from side to int
         Of the sides in `matched`: the place of `PLACE` among the operator's output columns.
     scattered : bool
-        Whether the partners of a row in `unmatched` are found in several buckets.
+        Whether the partners of a row of the sides in `matched`, or `departing`, are found in several buckets.
+    distance : tuple of int
+        Of nearest matches from several buckets: the places of the left and the right value among the operator's output
+        columns.
+    arrival : tuple of int
+        Of nearest matches from several buckets: the places of the columns by which right rows arrived, the first of
+        which has no NULLs.
     """
 
     config: JoinSpec
@@ -163,6 +169,8 @@ class SparkJoinSpec:
     columns: tuple[tuple[Side, str], ...] = ()
     row_places: Mapping[Side, int] = field(default_factory=dict)
     scattered: bool = False
+    distance: tuple[int, ...] = ()
+    arrival: tuple[int, ...] = ()
 
     @property
     def matched(self) -> tuple[Side, ...]:
@@ -183,6 +191,11 @@ class SparkJoinSpec:
     def departing(self) -> tuple[Side, ...]:
         """Sides whose rows may have to be output as they leave."""
         return ("left",) if self.deferred else self.unmatched
+
+    @property
+    def once(self) -> bool:
+        """Whether left rows are output with their first partner, which several buckets may find."""
+        return self.scattered and self.how == "left_semi"
 
     @property
     def blocks(self) -> bool:

@@ -123,7 +123,8 @@ def copies_of(
         by_role, copies = {}, _copies(spec, side, table)
     at_home = None
     # A row that is neither counted nor output alone needs no home.
-    if spec.partial or (spec.scattered and (side in spec.unmatched or spec.config.self_join)):
+    whole = bool(spec.unmatched) and spec.config.self_join
+    if spec.partial or (spec.scattered and (side in spec.unmatched or whole)):
         copies, at_home = _with_homes(copies, table.num_rows, len(spec.buckets))
     return copies, by_role, at_home
 

@@ -16,7 +16,10 @@ from slidejoin.spark.job.checks import SparkJoinError
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["SequenceVariables", "Variables", "micro_batch"]
+__all__ = ["IDS", "SequenceVariables", "Variables", "micro_batch"]
+
+IDS = "ids"
+"""The name of segments that have ids alone, see `slidejoin.spark.bucket.first_partners`."""
 
 BATCH_ID = "streaming.sql.batchId"
 """The task property in which Spark has the number of a micro-batch."""
@@ -35,13 +38,18 @@ class Variables:
         Which segments there are; small, rewritten by every micro-batch that calls the bucket.
     segments
         ``<segment id>/<part>`` to bytes.
+
+    Parameters
+    ----------
+    segments : str
+        Spark's name of the segments, by which operators are told apart: `IDS` for those of ids.
     """
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
+    def __init__(self, handle: StatefulProcessorHandle, segments: str = "segments") -> None:
         self.join = handle.getValueState("join", StructType([StructField("described", StringType())]))
         data = StructType([StructField("data", BinaryType())])
         self.manifest = handle.getValueState("manifest", data)
-        self.segments = handle.getMapState("segments", StructType([StructField("part", StringType())]), data)
+        self.segments = handle.getMapState(segments, StructType([StructField("part", StringType())]), data)
         self._handle, self._client = handle, _client_of(handle)
 
     def move_timer(self, before: int | None, after: int | None) -> None:

@@ -1,0 +1,174 @@
+"""Left rows of a semi-join whose partners are found in several buckets: each is output once, by its home.
+
+A row is output in the micro-batch of its first partner, of which the other buckets know nothing. So a second operator,
+with a state of its own, remembers the rows that have been output, by their ids, until they have left the window::
+
+    bucket ─▶ rows with a first partner there ─┐
+    bucket ─▶ rows with a first partner there ─┼─▶ home: not output yet? ─▶ result
+    bucket ─▶ a call, from where on rows stay ─┘    └─▶ ids, until the rows have left ─▶ state
+
+Each bucket calls the home of its own number in every micro-batch that calls it. So homes know how far the window has
+come, and lost state is detected as that of buckets is. A home has the same state variables as a bucket, and segments of
+ids instead of rows; these are read only if a row that arrived in an earlier micro-batch has found a partner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.bucket.exchange import IDS, among, divided, frame_of, result_schema
+from slidejoin.spark.bucket.limits import Room
+from slidejoin.spark.job.join_spec import BATCH, plan_of
+from slidejoin.spark.job.results import MATCH_TIME, to_frame
+from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.bucket_state import BucketState
+from slidejoin.spark.state.segments import oldest_in_role, scope_of
+from slidejoin.spark.state.tiers import group_to_merge
+from slidejoin.spark.state.variables import IDS as STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from slidejoin.plan.plan import Plan
+    from slidejoin.spark.bucket.micro_batch import MicroBatch
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.state.bucket_state import Manifest
+    from slidejoin.spark.state.variables import Variables
+
+__all__ = ["call_frame", "first_frames", "output_once", "with_ids"]
+
+CALL, FOUND = 0, 1
+"""Codes of a block that says from where on left rows stay in the window, and of one of rows."""
+
+TICK = "__slidejoin_tick"
+"""The time, or ordinal, of a left row, by which it leaves the window."""
+
+KEPT = pa.schema([*IDS, (TICK, pa.int64())])
+"""What a home keeps of a row."""
+
+
+def call_frame(plan: Plan, bucket: int, arrived: MicroBatch) -> pd.DataFrame:
+    """Return the call of a bucket to its home: from which time, or ordinal, on left rows may still match."""
+    oldest = oldest_in_role(plan, arrived.after).get("left")
+    return frame_of(bucket, CALL, b"" if oldest is None else str(oldest).encode())
+
+
+def with_ids(spec: SparkJoinSpec, rows: pa.Table, result: pa.Table) -> pa.Table:
+    """Return result rows with what a home has to know of each; `rows` are the same as their bucket keeps them."""
+    if not spec.once:
+        return result
+    ticks, _ = scope_of(plan_of(spec)).ticks("left", by_name(rows))
+    for field in IDS:
+        result = result.append_column(field.name, rows.column(field.name))
+    return result.append_column(TICK, pa.array(ticks))
+
+
+def first_frames(spec: SparkJoinSpec, rows: pa.Table) -> Iterator[pd.DataFrame]:
+    """Yield result rows whose left rows have found their first partner in a bucket, or send them to their homes."""
+    if spec.once:
+        yield from divided(spec, FOUND, rows, _sent(spec))
+    else:
+        yield from map(to_frame, FRAME.cut(rows))
+
+
+def output_once(
+    spec: SparkJoinSpec, variables: Variables, frames: Iterator[pd.DataFrame], home: int, batch: int | None
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of one home that have not been output yet.
+
+    Parameters
+    ----------
+    variables : Variables
+        Its state.
+    frames : iterator of pandas.DataFrame
+        What buckets have sent to it.
+    home : int
+        Its id, which is one of a bucket.
+    batch : int or None
+        Number of the micro-batch; None for static frames, of which nothing is kept.
+    """
+    room = Room(spec, home)
+    rows, oldest = _received(spec, room.counted(frames))
+    if batch is None:
+        yield from map(to_frame, FRAME.cut(rows.drop_columns(KEPT.names)))
+        return
+    state = BucketState(variables, home, batch, (STREAM,))
+    manifest = state.manifest(spec.described())
+    room.check(manifest)
+    older = np.asarray(rows.column(BATCH)) < batch
+    if older.any():
+        again = np.zeros(older.size, np.bool_)
+        again[older] = _known(state, manifest, rows.filter(pa.array(older)))
+        rows = rows.filter(pa.array(~again))
+    yield from map(to_frame, FRAME.cut(rows.drop_columns(KEPT.names)))
+    _keep(state, manifest, rows.select(KEPT.names), oldest)
+    state.update(manifest)
+
+
+def _sent(spec: SparkJoinSpec) -> pa.Schema:
+    return pa.schema([*result_schema(spec), *KEPT])
+
+
+def _received(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> tuple[pa.Table, int | None]:
+    """Return the rows of which a home has heard, each once, and from which time, or ordinal, on left rows stay."""
+    schema, oldest = _sent(spec), None
+    batches = []
+    for frame in frames:
+        for kind, block in zip(frame["kind"], frame["block"], strict=True):
+            if kind == FOUND:
+                batches.append(open_block(bytes(block), schema))
+            elif block:
+                oldest = int(bytes(block))
+    return _each_once(pa.Table.from_batches(batches, schema=schema)), oldest
+
+
+def _each_once(rows: pa.Table) -> pa.Table:
+    """Keep of the rows of one id the one whose pair came first."""
+    keys = [np.asarray(rows.column(name)) for name in IDS.names]
+    times = [np.asarray(rows.column(MATCH_TIME).cast(pa.int64()))] if MATCH_TIME in rows.column_names else []
+    order = np.lexsort([*times, *keys])
+    first = np.ones(order.size, np.bool_)
+    first[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    places: pa.Array[Any] = pa.array(order[first])
+    return rows.take(places)
+
+
+def _known(state: BucketState, manifest: Manifest, rows: pa.Table) -> NDArray[np.bool_]:
+    """Return which rows have been output in an earlier micro-batch, (n,) bool."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    for entry in manifest.entries[STREAM]:
+        found |= among(rows, state.read(entry, STREAM, KEPT))
+    return found
+
+
+def _keep(state: BucketState, manifest: Manifest, ids: pa.Table, oldest: int | None) -> None:
+    """Drop the ids of rows that have left the window, and keep those of the rows that are output now."""
+    if oldest is not None:
+        for entry in manifest.entries[STREAM]:
+            if entry.time_max < oldest:
+                state.remove(entry)
+        manifest.entries[STREAM] = [entry for entry in manifest.entries[STREAM] if entry.time_max >= oldest]
+    entries = manifest.entries[STREAM]
+    _write(state, manifest, ids, 0, oldest)
+    while count := group_to_merge(entries):
+        merged = entries[-count:]
+        ids = pa.concat_tables([state.read(entry, STREAM, KEPT) for entry in merged])
+        for entry in merged:
+            state.remove(entry)
+        del entries[-count:]
+        _write(state, manifest, ids, merged[0].level + 1, oldest)
+
+
+def _write(state: BucketState, manifest: Manifest, ids: pa.Table, level: int, oldest: int | None) -> None:
+    ticks = np.asarray(ids.column(TICK))
+    if oldest is not None:
+        ids, ticks = ids.filter(pa.array(ticks >= oldest)), ticks[ticks >= oldest]
+    if ids.num_rows:
+        manifest.entries[STREAM].append(state.write(ids.combine_chunks(), STREAM, level, int(ticks.max())))
