@@ -31,7 +31,7 @@ SOURCES = ROOT / "src" / "slidejoin"
 hypothesis.settings.register_profile(
     "default",
     # Plain Python takes a hundred times as long; what it shows is that kernels mean what they say.
-    max_examples=6 if os.environ.get("NUMBA_DISABLE_JIT") else 20,
+    max_examples=4 if os.environ.get("NUMBA_DISABLE_JIT") else 12,
     derandomize=True,
     deadline=None,
     database=None,
@@ -79,8 +79,11 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 SPARK_HOME = ROOT / ".cache" / "spark_home"
 if "SPARK_HOME" not in os.environ and link_spark_home(SPARK_HOME):
     os.environ["SPARK_HOME"] = str(SPARK_HOME)
-# Java optimises only lightly: it would spend most of a test on code that is soon done with.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+# Java optimises only lightly: it would spend most of a test on code that is soon done with. And it does not verify the
+# classes of Spark, a second of each start.
+os.environ.setdefault(
+    "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
 
 COMPILE_ALL = "from slidejoin.kernels.jit.warming import compile_all; compile_all()"

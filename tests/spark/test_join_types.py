@@ -130,7 +130,7 @@ def step(query: Query, batch: Batch) -> Found:
     one_store=st.booleans(),
     restart=st.integers(0, 7),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     layout: tuple[str, int, int],
@@ -145,7 +145,7 @@ def test_agrees_with_the_law(
 
 @pytest.mark.parametrize("layout", SCATTERED, ids=str)
 @given(batches=streams(), self_join=st.booleans(), one_store=st.booleans(), restart=st.integers(0, 7))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_semi_joins_of_several_buckets_output_a_row_once(
     tmp_path_factory: pytest.TempPathFactory,
     layout: tuple[str, int, int],

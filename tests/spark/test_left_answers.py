@@ -111,7 +111,7 @@ def at(query: Query, watermark_ms: int, batch: Batch = None) -> list[Answer]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @given(batches=streams(), rule=rules(), self_join=st.booleans(), one_store=st.booleans(), restart=st.integers(0, 7))
-@settings(max_examples=14)
+@settings(max_examples=8)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     layout: Layout,
@@ -145,7 +145,7 @@ def test_agrees_with_the_law(
     right=st.integers(1, 5),
     slide=st.sampled_from([1, 1, 2]),
 )
-@settings(max_examples=10)
+@settings(max_examples=8)
 def test_count_windows_agree_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     layout: Layout,

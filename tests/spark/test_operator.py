@@ -54,7 +54,7 @@ def streams(draw: st.DrawFn) -> list[dict[str, list[Row]]]:
 @pytest.mark.parametrize("self_join", [False, True])
 @pytest.mark.parametrize(("strategy", "partitions", "spread"), LAYOUTS)
 @given(batches=streams())
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     strategy: str,
@@ -76,7 +76,7 @@ def test_agrees_with_the_law(
 @pytest.mark.parametrize("self_join", [False, True])
 @pytest.mark.parametrize(("strategy", "partitions", "spread"), LAYOUTS)
 @given(batches=streams())
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_counts_are_whole(
     tmp_path_factory: pytest.TempPathFactory,
     strategy: str,

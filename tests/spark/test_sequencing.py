@@ -71,7 +71,7 @@ def law(batches: list[Batch], predicate: tuple[Any, ...], window: sj.CountWindow
 @pytest.mark.parametrize("self_join", [False, True])
 @pytest.mark.parametrize("strategy", CASES)
 @given(batches=streams(), window=st.sampled_from(WINDOWS), tasks=st.integers(1, 3))
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     strategy: str,
@@ -93,7 +93,7 @@ def test_agrees_with_the_law(
 @pytest.mark.parametrize("self_join", [False, True])
 @pytest.mark.parametrize("strategy", CASES)
 @given(batches=streams(), window=st.sampled_from(WINDOWS), tasks=st.integers(1, 3))
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_counts_are_those_of_the_embedded_join(
     tmp_path_factory: pytest.TempPathFactory,
     strategy: str,
