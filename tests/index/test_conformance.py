@@ -131,10 +131,10 @@ def cut(case: Case, sizes: list[int]) -> Case:
     return case
 
 
-# Of each structure one shape in three as plain Python too, and one more at night; its next options have the next ones.
-MARKS = {0: [pytest.mark.nojit], 1: [pytest.mark.nightly], 2: []}
+# Of each structure one shape in six as plain Python too, one in three at night; its next options have the next ones.
+MARKS = {0: [pytest.mark.nojit], 1: [pytest.mark.nightly], 4: [pytest.mark.nightly]}
 ASKED = [
-    pytest.param(options, shape, id=f"{options!r}-{shape}", marks=MARKS[(i + j) % 3])
+    pytest.param(options, shape, id=f"{options!r}-{shape}", marks=MARKS.get((i + j) % 6, []))
     for i, options in enumerate(ALL)
     for j, shape in enumerate(SHAPES)
 ]
@@ -366,8 +366,15 @@ def peak_of(algorithm: str, on: str, output: str) -> int:
 QUESTIONS = {"count": "l.a = r.a", "positions": "l.a = r.a AND l.b > r.b - 10000"}
 
 
-@pytest.mark.parametrize("output", QUESTIONS)
-@pytest.mark.parametrize("algorithm", sj.algorithms())
+PEAKS = [
+    # By day every other structure is asked for counts, and the rest for positions.
+    pytest.param(algorithm, output, marks=[pytest.mark.nightly] if (i + j) % 2 else [])
+    for i, algorithm in enumerate(sj.algorithms())
+    for j, output in enumerate(QUESTIONS)
+]
+
+
+@pytest.mark.parametrize(("algorithm", "output"), PEAKS)
 def test_memory_does_not_depend_on_matches(algorithm: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few of the rows found are kept; the others are found again when pairs are asked for, some at a time."""
     set_limits(monkeypatch, MOST_FOUND=1 << 16)

@@ -52,7 +52,7 @@ STRATEGIES = [("shared equality", "hash"), *((case, "grid") for case in CASES), 
 @pytest.mark.parametrize("self_join", [False, True])
 @pytest.mark.parametrize(("case", "strategy"), STRATEGIES)
 @given(batches=streams(), bits=st.sampled_from([63, 8]), lost=st.integers(0, 8))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     case: str,
@@ -79,7 +79,7 @@ def test_agrees_with_the_law(
 
 @pytest.mark.parametrize(("case", "strategy"), STRATEGIES[:3])
 @given(batches=streams())
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_counts_are_whole(
     tmp_path_factory: pytest.TempPathFactory, case: str, strategy: str, batches: list[dict[str, list[Row]]]
 ) -> None:

@@ -52,7 +52,7 @@ def streams(draw: st.DrawFn) -> list[dict[str, list[Row]]]:
     ("case", "strategy"), [*((case, name) for case in CASES for name in ("hash", "grid")), ("band", "cell")]
 )
 @given(batches=streams(), bits=st.sampled_from([63, 8]))
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
     case: str,
@@ -75,7 +75,7 @@ def test_agrees_with_the_law(
 
 @pytest.mark.parametrize(("case", "strategy"), [*((case, "hash") for case in CASES), ("band", "cell")])
 @given(batches=streams())
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_counts_are_whole(
     tmp_path_factory: pytest.TempPathFactory, case: str, strategy: str, batches: list[dict[str, list[Row]]]
 ) -> None:

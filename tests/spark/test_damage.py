@@ -13,6 +13,7 @@ import random
 import shutil
 import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from tests.spark.killing import LATENESS, LAW, LENGTH, ON, streams
 from tests.spark.stores import Place, Query, apply_changes, changes, flat, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +37,7 @@ Store = dict[tuple[str, int], Any]
 Batch = dict[str, list[Row]] | None
 """None: a micro-batch that calls no bucket."""
 
-SEEDS, RESTARTS = 5, 3
+SEEDS, RESTARTS = 4, 2
 """Histories of state stores, of each join; restarts of Spark's query, each on a damaged checkpoint."""
 NIGHTLY = int(os.environ.get("SLIDEJOIN_DAMAGED_RESTARTS", "200"))
 """The latter in ``make nightly``, and as many of the former."""
@@ -404,27 +405,35 @@ class Checkpoint:
 
 
 @pytest.fixture(scope="module")
-def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Checkpoint]]:
+def checkpoint_of(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Checkpoint]]:
+    """Make the checkpoint of a kind where it is needed first."""
     settings = {name: spark.conf.get(name) for name in (CHANGELOG, CACHE)}
-    made = {}
-    for kind, parts in KINDS.items():
+
+    @cache
+    def made(kind: str) -> Checkpoint:
+        parts = KINDS[kind]
         feed, batches = Feed(spark, tmp_path_factory.mktemp(kind)), streams(sum(count for _, count in parts) + BEHIND)
         folder, place = feed.folder / "checkpoint", 0
         rows: dict[int, list[tuple[int, int]]] = {}
+        spark.conf.set(CACHE, str(settings[CACHE]))
         for changelogs, count in parts:
             spark.conf.set(CHANGELOG, changelogs)
             feed.add(batches[place : place + count])
             place += count
             query_of(feed, folder, rows)
         feed.add(batches[place:])
-        made[kind] = Checkpoint(feed, folder, {})
+        checkpoint = Checkpoint(feed, folder, {})
         spark.conf.set(CACHE, str(feed.folder / "no cache"))
-        query_of(feed, copied(made[kind], "undisturbed"), made[kind].rows)
-        rows |= made[kind].rows
+        query_of(feed, copied(checkpoint, "undisturbed"), checkpoint.rows)
+        rows |= checkpoint.rows
         assert sorted(pair for pairs in rows.values() for pair in pairs) == expected(
             batches, LAW, LENGTH * SECOND, LATENESS * SECOND
         )
         spark.conf.set(CACHE, str(settings[CACHE]))
+        return checkpoint
+
     yield made
     for name, value in settings.items():
         spark.conf.set(name, str(value))
@@ -470,13 +479,12 @@ def harm_files(draw: random.Random, state: Path) -> list[str]:
     "seed", [pytest.param(seed, marks=[pytest.mark.nightly] if seed >= RESTARTS else []) for seed in range(NIGHTLY)]
 )
 def test_damaged_files_end_the_query_or_do_not_matter(
-    checkpoints: dict[str, Checkpoint], spark: SparkSession, seed: int
+    checkpoint_of: Callable[[str], Checkpoint], spark: SparkSession, seed: int
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
     draw = random.Random(seed)
-    kind = draw.choice(sorted(checkpoints))
-    checkpoint = checkpoints[kind]
+    checkpoint = checkpoint_of(draw.choice(sorted(KINDS)))
     folder = copied(checkpoint, f"harmed {seed}")
     if draw.random() < 0.7:
         spark.conf.set(CACHE, str(checkpoint.feed.folder / f"no cache {seed}"))
