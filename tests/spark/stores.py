@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from slidejoin.spark.bucket.counts import sum_counts
 from slidejoin.spark.bucket.first_partners import output_once
 from slidejoin.spark.bucket.join_bucket import join_bucket
+from slidejoin.spark.bucket.partial_answers import answered
 from slidejoin.spark.bucket.scattered_rows import gathered
 from slidejoin.spark.driver import assembly
 from slidejoin.spark.driver.binding import bound_to
@@ -231,7 +232,8 @@ class Query:
                     for frame in self._once(int(home), group):
                         self.rows += frame.to_dict("records")
                 else:
-                    for found in gathered(self.spec, iter(table.to_batches(max_chunksize=2))):
+                    gather = answered if self.spec.deferred else gathered
+                    for found in gather(self.spec, iter(table.to_batches(max_chunksize=2))):
                         self.rows += found.to_pylist()
 
     def _once(self, home: int, blocks: pd.DataFrame) -> Iterator[pd.DataFrame]:

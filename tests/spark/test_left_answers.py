@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark.bucket.scattered_rows import gathered
+from slidejoin.spark.bucket.partial_answers import answered as put_together
 from tests.oracle import Aggregates, CountScope, Instant, Nearest, Oracle, TimeScope
 from tests.spark.feeds import SECOND, Row, oracle_row
 from tests.spark.stores import Query, apply_changes, changes, wire
@@ -326,7 +326,7 @@ def test_an_answer_without_that_of_its_home_is_lost_state(tmp_path: Path) -> Non
 
     def answers(blocks: pd.DataFrame) -> list[dict[str, Any]]:
         batches = pa.Table.from_pandas(blocks, preserve_index=False).to_batches()
-        return [row for part in gathered(query.spec, iter(batches)) for row in part.to_pylist()]
+        return [row for part in put_together(query.spec, iter(batches)) for row in part.to_pylist()]
 
     assert [row["n"] for row in answers(sent)] == [9]
     message = "1 left rows were answered by some of their buckets, but not by that of their home"
@@ -337,7 +337,7 @@ def test_an_answer_without_that_of_its_home_is_lost_state(tmp_path: Path) -> Non
 @pytest.mark.parametrize("rule", [{"keep": sj.Nearest("l.ts", "r.ts")}, {"output": sj.Aggregate(n="count")}], ids=str)
 def test_no_answers_at_all(tmp_path: Path, rule: dict[str, Any]) -> None:
     spec = wired(tmp_path, ("grid", 5, 1), **rule)
-    assert sum(batch.num_rows for batch in gathered(spec, iter(()))) == 0
+    assert sum(batch.num_rows for batch in put_together(spec, iter(()))) == 0
 
 
 def test_auto_takes_a_strategy_that_serves(tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ class BucketWindow:
         self, matched: BucketMatches, segments: Sequence[Segment], payload: pa.Table, places: NDArray[np.int64]
     ) -> Iterator[pd.DataFrame]:
         """Yield the left rows of a semi-join that have found their first partner: stored ones, and the newest."""
-        first, found = 0, list[pa.Table]()
+        first = 0
+        found: list[pa.Table] = []
         for segment in segments:
             rows = segment.payload.num_rows
             found += matched.first_matched(segment.payload, np.arange(first, first + rows))

@@ -28,7 +28,7 @@ from slidejoin.spark.state.blocks import FRAME, open_block
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segments import oldest_in_role, scope_of
 from slidejoin.spark.state.tiers import group_to_merge
-from slidejoin.spark.state.variables import IDS as STREAM
+from slidejoin.spark.state.variables import OUTPUT_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -99,7 +99,7 @@ def output_once(
     if batch is None:
         yield from map(to_frame, FRAME.cut(rows.drop_columns(KEPT.names)))
         return
-    state = BucketState(variables, home, batch, (STREAM,))
+    state = BucketState(variables, home, batch, (OUTPUT_IDS,))
     manifest = state.manifest(spec.described())
     room.check(manifest)
     older = np.asarray(rows.column(BATCH)) < batch
@@ -143,23 +143,23 @@ def _each_once(rows: pa.Table) -> pa.Table:
 def _known(state: BucketState, manifest: Manifest, rows: pa.Table) -> NDArray[np.bool_]:
     """Return which rows have been output in an earlier micro-batch, (n,) bool."""
     found = np.zeros(rows.num_rows, np.bool_)
-    for entry in manifest.entries[STREAM]:
-        found |= among(rows, state.read(entry, STREAM, KEPT))
+    for entry in manifest.entries[OUTPUT_IDS]:
+        found |= among(rows, state.read(entry, OUTPUT_IDS, KEPT))
     return found
 
 
 def _keep(state: BucketState, manifest: Manifest, ids: pa.Table, oldest: int | None) -> None:
     """Drop the ids of rows that have left the window, and keep those of the rows that are output now."""
     if oldest is not None:
-        for entry in manifest.entries[STREAM]:
+        for entry in manifest.entries[OUTPUT_IDS]:
             if entry.time_max < oldest:
                 state.remove(entry)
-        manifest.entries[STREAM] = [entry for entry in manifest.entries[STREAM] if entry.time_max >= oldest]
-    entries = manifest.entries[STREAM]
+        manifest.entries[OUTPUT_IDS] = [entry for entry in manifest.entries[OUTPUT_IDS] if entry.time_max >= oldest]
+    entries = manifest.entries[OUTPUT_IDS]
     _write(state, manifest, ids, 0, oldest)
     while count := group_to_merge(entries):
         merged = entries[-count:]
-        ids = pa.concat_tables([state.read(entry, STREAM, KEPT) for entry in merged])
+        ids = pa.concat_tables([state.read(entry, OUTPUT_IDS, KEPT) for entry in merged])
         for entry in merged:
             state.remove(entry)
         del entries[-count:]
@@ -171,4 +171,4 @@ def _write(state: BucketState, manifest: Manifest, ids: pa.Table, level: int, ol
     if oldest is not None:
         ids, ticks = ids.filter(pa.array(ticks >= oldest)), ticks[ticks >= oldest]
     if ids.num_rows:
-        manifest.entries[STREAM].append(state.write(ids.combine_chunks(), STREAM, level, int(ticks.max())))
+        manifest.entries[OUTPUT_IDS].append(state.write(ids.combine_chunks(), OUTPUT_IDS, level, int(ticks.max())))

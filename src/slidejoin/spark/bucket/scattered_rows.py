@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.exchange import IDS, among, block_of, divided, frame_of, result_schema
-from slidejoin.spark.bucket.partial_answers import answered
 from slidejoin.spark.state.blocks import FRAME, open_block
 
 if TYPE_CHECKING:
@@ -69,9 +68,6 @@ def known_frames(
 
 def gathered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put together what all buckets know: yield pairs as they come, and rows that have no partner in any bucket."""
-    if spec.deferred:
-        yield from answered(spec, batches)
-        return
     schema = result_schema(spec)
     kept = pa.schema([*schema, *IDS])
     alone: dict[Side, list[pa.RecordBatch]] = {side: [] for side in SIDES}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
+    from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.metrics.reporting import FigureReporter
 
 __all__ = [
@@ -109,18 +110,37 @@ def pack_rows(
     yield from pack(join, "left" if stream == "left" else "right", batches, number)
 
 
-class SequenceTask(StatefulProcessor):
-    """The processor that numbers the rows of a count window: one call for each micro-batch."""
+def _of_two(spec: bytes, what: str) -> SparkJoinSpec:
+    """Return the join of two that a task was made for; `what` is what only such a join has."""
+    from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
+
+    join = join_spec_of(spec)
+    if isinstance(join, StreamsSpec):
+        msg = f"many streams have no {what}"
+        raise TypeError(msg)
+    return join
+
+
+class Processor(StatefulProcessor):
+    """A processor of a join, which runs with the version of slidejoin that made it."""
 
     def __init__(self, spec: bytes, cache: str | None) -> None:
         self.spec = spec
         self.cache = cache
         self.version = __version__
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state variables."""
+    def init(self, handle: StatefulProcessorHandle) -> None:  # noqa: ARG002 - for those that declare state variables
+        """Check the version."""
         if self.version != __version__:
             raise another_version(self.version)
+
+
+class SequenceTask(Processor):
+    """The processor that numbers the rows of a count window: one call for each micro-batch."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        super().init(handle)
         from slidejoin.spark.state.variables import SequenceVariables
 
         self.variables = SequenceVariables(handle)
@@ -133,35 +153,28 @@ class SequenceTask(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Hand on the blocks of a micro-batch with numbers for their rows."""
         ready(self.cache)
-        from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
         from slidejoin.spark.route.sequencing import sequence
 
-        spec = join_spec_of(self.spec)
-        if isinstance(spec, StreamsSpec):
-            msg = "many streams have no sequencer: one bucket numbers their rows"
-            raise TypeError(msg)
+        spec = _of_two(self.spec, "sequencer: one bucket numbers their rows")
         yield from sequence(spec, self.variables if spec.streaming else None, rows)
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-class JoinTask(StatefulProcessor):
+class JoinTask(Processor):
     """The processor of `transformWithStateInPandas`: one call for each bucket and micro-batch."""
 
     def __init__(
         self, spec: bytes, cache: str | None, teller: FigureReporter | None = None, *, timers: bool = False
     ) -> None:
-        self.spec = spec
-        self.cache = cache
+        super().__init__(spec, cache)
         self.teller = teller
         self.timers = timers
-        self.version = __version__
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        if self.version != __version__:
-            raise another_version(self.version)
+        super().init(handle)
         from slidejoin.spark.state.variables import Variables
 
         self.variables = Variables(handle)
@@ -228,21 +241,15 @@ class JoinTask(StatefulProcessor):
             note_idle(self.variables, batch, watermark, self.fired)
 
 
-class OnceTask(StatefulProcessor):
+class OnceTask(Processor):
     """The processor that outputs each left row of a semi-join once: one call for each home and micro-batch."""
-
-    def __init__(self, spec: bytes, cache: str | None) -> None:
-        self.spec = spec
-        self.cache = cache
-        self.version = __version__
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        if self.version != __version__:
-            raise another_version(self.version)
-        from slidejoin.spark.state.variables import IDS, Variables
+        super().init(handle)
+        from slidejoin.spark.state.variables import OUTPUT_IDS, Variables
 
-        self.variables = Variables(handle, IDS)
+        self.variables = Variables(handle, OUTPUT_IDS)
         self.called = False
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -255,13 +262,9 @@ class OnceTask(StatefulProcessor):
         self.called = True
         ready(self.cache)
         from slidejoin.spark.bucket.first_partners import output_once
-        from slidejoin.spark.job.streams_spec import StreamsSpec, join_spec_of
         from slidejoin.spark.state.variables import micro_batch
 
-        spec = join_spec_of(self.spec)
-        if isinstance(spec, StreamsSpec):
-            msg = "many streams have no semi-join"
-            raise TypeError(msg)
+        spec = _of_two(self.spec, "semi-join")
         yield from output_once(spec, self.variables, rows, key[0], micro_batch() if spec.streaming else None)
 
     def close(self) -> None:
@@ -294,14 +297,10 @@ def gather_task(spec: bytes, cache: str | None) -> Callable[[Iterator[pa.RecordB
 
     def gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ready(cache)
+        from slidejoin.spark.bucket.partial_answers import answered
         from slidejoin.spark.bucket.scattered_rows import gathered
-        from slidejoin.spark.job.join_spec import SparkJoinSpec
-        from slidejoin.spark.job.streams_spec import join_spec_of
 
-        join = join_spec_of(spec)
-        if not isinstance(join, SparkJoinSpec):
-            msg = "many streams have no rows without a partner"
-            raise TypeError(msg)
-        yield from gathered(join, batches)
+        join = _of_two(spec, "rows without a partner, and no answers of left rows")
+        yield from (answered if join.deferred else gathered)(join, batches)
 
     return gather

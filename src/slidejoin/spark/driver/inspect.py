@@ -22,7 +22,7 @@ from slidejoin.spark.route.sequencing import NUMBERED
 from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.lineage import STORE, check_follows, idle_of
 from slidejoin.spark.state.records import from_record
-from slidejoin.spark.state.variables import IDS
+from slidejoin.spark.state.variables import OUTPUT_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ __all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "aligned",
 
 JOIN = frozenset({"join", "manifest", "segments"})
 SEQUENCER = frozenset({"join", "totals"})
-HOMES = frozenset({"join", "manifest", IDS})
+HOMES = frozenset({"join", "manifest", OUTPUT_IDS})
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -165,7 +165,7 @@ class JoinInfo:
             seen = f"{self.arrived['left']:,} left and {self.arrived['right']:,} right rows"
             lines.append(f"  sequencer: operator {self.sequencer}, has numbered {seen}")
         if self.homes is not None:
-            kept, size = sum(one.rows(IDS) for one in self.ids), sum(one.bytes for one in self.ids)
+            kept, size = sum(one.rows(OUTPUT_IDS) for one in self.ids), sum(one.bytes for one in self.ids)
             lines.append(f"  homes: operator {self.homes}, keep {kept:,} ids of rows that were output, {size:,} bytes")
         return lines
 

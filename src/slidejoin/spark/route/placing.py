@@ -122,9 +122,9 @@ def copies_of(
     else:
         by_role, copies = {}, _copies(spec, side, table)
     at_home = None
-    # A row that is neither counted nor output alone needs no home.
-    whole = bool(spec.unmatched) and spec.config.self_join
-    if spec.partial or (spec.scattered and (side in spec.unmatched or whole)):
+    # A row that is neither counted nor output alone needs no home. A row of a self-join acts as both sides.
+    alone = bool(spec.unmatched) if spec.config.self_join else side in spec.unmatched
+    if spec.partial or (spec.scattered and alone):
         copies, at_home = _with_homes(copies, table.num_rows, len(spec.buckets))
     return copies, by_role, at_home
 

@@ -16,10 +16,10 @@ from slidejoin.spark.job.checks import SparkJoinError
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["IDS", "SequenceVariables", "Variables", "micro_batch"]
+__all__ = ["OUTPUT_IDS", "SequenceVariables", "Variables", "micro_batch"]
 
-IDS = "ids"
-"""The name of segments that have ids alone, see `slidejoin.spark.bucket.first_partners`."""
+OUTPUT_IDS = "ids"
+"""The name of segments that have the ids of rows that were output, see `slidejoin.spark.bucket.first_partners`."""
 
 BATCH_ID = "streaming.sql.batchId"
 """The task property in which Spark has the number of a micro-batch."""
@@ -42,7 +42,7 @@ class Variables:
     Parameters
     ----------
     segments : str
-        Spark's name of the segments, by which operators are told apart: `IDS` for those of ids.
+        Spark's name of the segments, by which operators are told apart: `OUTPUT_IDS` for those of ids.
     """
 
     def __init__(self, handle: StatefulProcessorHandle, segments: str = "segments") -> None:
