@@ -52,6 +52,9 @@ HOT_KEYS = [(300, 1000, 10, False), (300, 1000, 10, True), (4000, 50, 180, False
 EACH_TIME = {"chained_bplus_tree": HOT_KEYS[:2], "chained_css_tree": HOT_KEYS[:1], "im_tree": HOT_KEYS[2:]}
 """What went wrong once; what takes seconds of the others is tested at night."""
 
+RETURNED = {"chained_bplus_tree", "chained_css_tree", "im_tree", "pim_tree"}
+"""To which rows that had left once came back from a snapshot of another structure."""
+
 
 @pytest.mark.parametrize(
     ("algorithm", "length", "rows", "pushes", "self_join"),
@@ -73,7 +76,9 @@ def test_rows_of_one_hot_key_leave(algorithm: str, length: int, rows: int, pushe
         assert int(np.asarray(counts).sum()) == expected, f"push {at // rows + 1}"
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=() if name in RETURNED else pytest.mark.nightly) for name in ALGORITHMS]
+)
 def test_rows_that_left_stay_away_from_another_algorithm(algorithm: str) -> None:
     """A snapshot of sorted runs, restored into each structure, and on for more windows than it takes to go wrong."""
     rows, length = 250, 300

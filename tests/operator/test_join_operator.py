@@ -38,9 +38,22 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("predicate", PREDICATES)
+# Half of them at night, so that each option, window and predicate is met by day.
+EACH = [
+    pytest.param(
+        predicate,
+        window,
+        options,
+        marks=pytest.mark.nightly if (i + j + k) % 2 else (),
+        id=f"{predicate}-{window}-{options}",
+    )
+    for i, predicate in enumerate(PREDICATES)
+    for j, window in enumerate(WINDOWS)
+    for k, options in enumerate(OPTIONS)
+]
+
+
+@pytest.mark.parametrize(("predicate", "window", "options"), EACH)
 def test_tiny_chunks_and_slices(
     predicate: str, window: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
