@@ -31,7 +31,9 @@ from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
 from slidejoin.operator.text_codes import TextCodes
 from slidejoin.operator.topology import make_topology
+from slidejoin.operator.window.latest_rows import LatestRows
 from slidejoin.operator.window.side import SideWindow, too_far
+from slidejoin.plan.latest_terms import LatestTerms
 from slidejoin.plan.output_schema import PUNCTUATION, together
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
@@ -109,20 +111,24 @@ class JoinOperator:
             plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing, indexed=at_once,
             marked="left" in marked,
         )  # fmt: skip
+        waits = not at_once and not asked and algorithm is None and self.topology.fuses
+        latest = LatestTerms.of(plan) if waits else None
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
         right = SideWindow(
             plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing, bounded=at_once,
-            marked="right" in marked,
+            indexed=latest is None, marked="right" in marked,
         )  # fmt: skip
         self.windows |= {"left": left, "right": right}
         self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
         """The codes of texts; None if the plan compares none."""
         self.join_type = None if plan.config.how == "inner" else JoinTypeOutput(plan, self.windows, memory)
         """What makes the rows of a join that is not inner out of pairs; None for an inner join."""
+        self.latest = None if latest is None else LatestRows(plan, latest, right)
+        """The latest right rows of an as-of join; None if it is none, or the index is asked for."""
         parts = JoinParts(
             plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory,
-            self.join_type,
+            self.join_type, self.latest,
         )  # fmt: skip
         fuses = at_once and self.topology.fuses
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
@@ -474,8 +480,8 @@ class JoinOperator:
         window = self.windows["left" if self.deferred is None else "right"]
         seen = self._advisor.why() or self._pair_advisor.why(window.chosen)
         text = self.plan.explain(window.chosen, seen, self.topology.explain())
-        sizes = window.index.explain()
-        return text if sizes is None else f"{text}\n{sizes}"
+        latest = None if self.latest is None else self.latest.explain()
+        return "\n".join(line for line in (text, window.index.explain(), latest) if line is not None)
 
     def close(self) -> None:
         """End what the topology runs beside the caller; no rows may come after it."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.join_type import JoinTypeOutput
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.topology.protocol import JoinTopology
+    from slidejoin.operator.window.latest_rows import LatestRows
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.rows.widths import TableLimit
@@ -43,6 +44,8 @@ class JoinParts:
         What pairs are written into.
     join_type : JoinTypeOutput or None
         Makes the rows of a join that is not inner out of pairs.
+    latest : LatestRows or None
+        Tells nearest rows of streams in order, in place of the index of right rows.
     """
 
     plan: Plan
@@ -56,3 +59,4 @@ class JoinParts:
     stats: Stats
     memory: ArrayPool
     join_type: JoinTypeOutput | None = None
+    latest: LatestRows | None = None

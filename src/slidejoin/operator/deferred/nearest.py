@@ -96,8 +96,9 @@ class NearestAnswers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was folded."""
-        return self._right.nbytes + self._folded.counts.nbytes + self._folded.right.nbytes
+        """Bytes of what was folded, and of the latest rows."""
+        latest = 0 if self._parts.latest is None else self._parts.latest.nbytes
+        return self._right.nbytes + self._folded.counts.nbytes + self._folded.right.nbytes + latest
 
     def growth(self, rows: int) -> int:  # noqa: ARG002 - see `AggregateAnswers`
         """Return by how many bytes so many right rows make answers grow at most, beside the windows."""
@@ -129,7 +130,14 @@ class NearestAnswers:
         """Return the nearest matches of left rows in their intervals, and of what was folded."""
         if not left.rows.size:
             return Chosen.none(0)
-        table, found = self._matches.probing(left), [(NO_ROWS, NO_ROWS)]
+        table, latest = self._matches.probing(left), self._parts.latest
+        if latest is not None:
+            with self._parts.stats.step("probe"):
+                last = latest.rows(table, left.since, left.until)
+            if last is not None:
+                some = last != NOBODY
+                return Chosen(some.astype(np.int64), last if some.all() else last[some])
+        found = [(NO_ROWS, NO_ROWS)]
         rows = None if self._search is None else self._search.rows(left, table)
         if rows is not None:
             some = np.arange(self._rule.k) < rows.counts[:, None]
@@ -190,6 +198,8 @@ class NearestAnswers:
 
     def fold(self, left: Intervals, end: int) -> None:
         """Choose among the right rows before `end` for all left rows that wait, so that they may leave the window."""
+        if self._parts.latest is not None:
+            self._parts.latest.give_up()  # what it would tell of right rows to come is asked of rows that leave later
         chosen = Chosen.none(0)
         for first in range(0, left.rows.size, self.most_rows):
             chosen = chosen.behind(self._chosen(left.part(first, first + self.most_rows)))
@@ -222,6 +232,10 @@ class NearestAnswers:
         self._folded, self._first = Chosen(counts, right), int(numbers["first"])
         self._right.ordinals, self._right.end = ordinals, int(numbers["end"])
         self._right.table = tables[3].cast(self._right.table.schema)
+        if self._parts.latest is not None:
+            if counts.size:
+                self._parts.latest.give_up()
+            self._parts.latest.load()
 
     @property
     def schemas(self) -> list[pa.Schema]:

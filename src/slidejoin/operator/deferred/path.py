@@ -237,6 +237,8 @@ def insert_rows(parts: JoinParts, part: Push, first: dict[Side, int]) -> None:
     with parts.stats.step("insert"):
         parts.windows["left"].append(part.tables["left"], part.times["left"], first["left"])
         parts.windows["right"].append(part.tables[source], part.times[source], first["right"])
+        if parts.latest is not None:
+            parts.latest.take(part.tables[source], first["right"])
 
 
 def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:

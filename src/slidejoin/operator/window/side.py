@@ -333,6 +333,11 @@ class SideWindow:
         self._replace(roomier)
         return roomier is not None
 
+    def look_up(self) -> None:
+        """Look for rows by their keys from now on: those that are here are inserted into the index."""
+        self._indexed = True
+        self._lay_out(self.chosen, self.rows_seen)
+
     def refit(self) -> None:
         """Rebuild the index if it cannot distinguish its keys."""
         self._replace(self.index.overtaxed(self._occupancy()))

@@ -1,0 +1,207 @@
+"""The latest row of each key up to a value that rises: a hash table that rows enter in the order of their values.
+
+Rows wait in a queue, in that order, until a probe asks for rows up to theirs. So each row is put into the table once,
+and each probe looks once: this is the merge of a sort-merge join by value, with a hash table for equality.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+
+from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
+from slidejoin.kernels.rows.text_table import MULTIPLIERS, stir
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ALL_FOUND", "BEGIN", "DISORDERED", "END", "KEY", "LARGEST", "NOBODY", "NO_ROOM", "ORDINAL", "QUEUED", "SLOT",
+    "STATE", "UNKNOWN", "USED", "VALUE", "find_latest", "keep_slots", "queue_rows",
+]  # fmt: skip
+
+KEY, VALUE, ORDINAL = range(3)
+"""Columns of the queue and of the table."""
+
+QUEUED, SLOT = 3, 4
+"""How many columns the queue has, and the table, whose last one only makes it end at a line of the cache."""
+
+NOBODY = -1
+"""Instead of an ordinal: an empty slot, and a probe without a row."""
+
+BEGIN, END, USED, LARGEST, DISORDERED, STATE = range(6)
+"""The state: how many rows have left the queue, and have come; how many slots are used; the largest value that came;
+and the last ordinal of those rows that came behind larger values, `NOBODY` if none did."""
+
+ALL_FOUND, NO_ROOM, UNKNOWN = range(3)
+"""How a search ended: all probes have their answers; the table has no room; a row is in the table that the probe must
+not see, so that the one behind it is not known any more."""
+
+FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+
+
+AHEAD = 12
+"""Prefetch distance in rows: the table of many keys is in no near cache."""
+
+
+@inlined
+def first_slot(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
+    """Return the slot that the hash of a key names."""
+    return np.int64(stir(U64(key), U64(0), MULTIPLIERS[0]) & U64(slots.shape[0] - 1))
+
+
+@inlined
+def slot_of(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
+    """Return the slot of a key, or the empty one that it would take."""
+    last = np.int64(slots.shape[0] - 1)
+    at = first_slot(slots, key)
+    while slots[U64(at), U64(ORDINAL)] != NOBODY and slots[U64(at), U64(KEY)] != key:
+        at = (at + 1) & last
+    return at
+
+
+@inlined
+def is_later(slots: Any, slot: Any, value: Any, ordinal: Any) -> Any:  # noqa: ANN401 - an array, int64
+    """Tell whether a row comes after that of a slot: not if it came behind larger values, too late for its place."""
+    known, before = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
+    return known == NOBODY or before < value or (before == value and known < ordinal)
+
+
+@kernel(I64, I64, FLAGS, types.int64, OUT_I64_2D, OUT_I64, returns=types.int64)
+def queue_rows(
+    keys: NDArray[np.int64],
+    values: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+    first: int,
+    queue: NDArray[np.int64],
+    state: NDArray[np.int64],
+) -> int:
+    """Append rows to the queue, and return the smallest value of those that came behind larger ones.
+
+    That is the largest int64 if none did. keys and values (n,) int64; kept (n,) bool says which rows count, all if it
+    is empty; `first` is the ordinal of the first one; queue (m, QUEUED) int64 with room for all, a ring whose length is
+    a power of two. O(n).
+    """
+    end, largest, lowest = state[U64(END)], state[U64(LARGEST)], np.int64(np.iinfo(np.int64).max)
+    turn = np.int64(queue.shape[0] - 1)
+    for row in range(keys.size):
+        if kept.size > 0 and not kept[U64(row)]:
+            continue
+        value = values[U64(row)]
+        place = U64(end & turn)
+        queue[place, U64(KEY)], queue[place, U64(VALUE)] = keys[U64(row)], value
+        queue[place, U64(ORDINAL)] = first + row
+        end += 1
+        if value < largest:
+            lowest = min(lowest, value)
+            state[U64(DISORDERED)] = first + row
+        largest = max(largest, value)
+    state[U64(END)], state[U64(LARGEST)] = end, largest
+    return int(lowest)
+
+
+@kernel(
+    OUT_I64_2D, I64_2D, OUT_I64, I64, I64, I64, I64, I64, I64, I64, types.int64, OUT_I64, OUT_I64,
+    returns=types.int64,
+)  # fmt: skip
+def find_latest(  # noqa: C901 - with a function for what enters the table it took a fifth longer
+    slots: NDArray[np.int64],
+    queue: NDArray[np.int64],
+    state: NDArray[np.int64],
+    order: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    last_keys: NDArray[np.int64],
+    lows: NDArray[np.int64],
+    highs: NDArray[np.int64],
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    start: int,
+    found: NDArray[np.int64],
+    status: NDArray[np.int64],
+) -> int:
+    """Find for each probe the last row of its key with a value up to its end, and put rows into the table on the way.
+
+    Parameters
+    ----------
+    slots : (s, SLOT) int64
+        The table; s is a power of two.
+    queue : (m, QUEUED) int64
+        As in `queue_rows`.
+    state : (STATE,) int64
+    order : (n,) int64
+        In which order probes are best answered: by `highs`. As they are if it is empty.
+    keys, last_keys : (n,) int64
+        The key of each probe, twice; a probe whose last key is below the first one has none.
+    lows, highs : (n,) int64
+        The smallest and the largest value that a row may have.
+    since, until : (n,) int64
+        A probe sees the ordinals ``since <= o < until``.
+    start : int
+        Place in the order of the first probe that is asked.
+    found : (n,) int64
+        The ordinal of the row of each probe, `NOBODY` if it has none.
+    status : (1,) int64
+        See `ALL_FOUND`.
+
+    Returns the place in the order of the first probe that is not answered. Of rows of one value the one with the
+    highest ordinal is the last one. Expected O(n + rows that are put into the table).
+    """
+    turn, most = np.int64(queue.shape[0] - 1), np.int64(slots.shape[0] >> 1)
+    probes, ended = np.int64(keys.size), np.int64(ALL_FOUND)
+    begin, end, used = state[U64(BEGIN)], state[U64(END)], state[U64(USED)]
+    disordered, at = state[U64(DISORDERED)], np.int64(start)
+    while at < probes:
+        i = U64(order[U64(at)]) if order.size > 0 else U64(at)
+        high, low = highs[i], lows[i]
+        found[i] = NOBODY
+        if keys[i] > last_keys[i] or low > high:
+            at += 1
+            continue
+        soon = U64(min(at + AHEAD, probes - 1))
+        prefetch(slots, first_slot(slots, keys[U64(order[soon]) if order.size > 0 else soon]) * SLOT)
+        while begin < end and queue[U64(begin & turn), U64(VALUE)] <= high:
+            place = U64(begin & turn)
+            key, value, ordinal = queue[place, U64(KEY)], queue[place, U64(VALUE)], queue[place, U64(ORDINAL)]
+            if ordinal >= until[i]:
+                # Rows behind it may be for the probe, and it may not enter before the probe has its answer.
+                ended = np.int64(UNKNOWN)
+                break
+            if used >= most:
+                ended = np.int64(NO_ROOM)
+                break
+            prefetch(slots, first_slot(slots, queue[U64((begin + AHEAD) & turn), U64(KEY)]) * SLOT)
+            slot = U64(slot_of(slots, key))
+            used += slots[slot, U64(ORDINAL)] == NOBODY
+            if is_later(slots, slot, value, ordinal):
+                slots[slot, U64(KEY)], slots[slot, U64(VALUE)], slots[slot, U64(ORDINAL)] = key, value, ordinal
+            begin += 1
+        if ended != ALL_FOUND:
+            break
+        slot = U64(slot_of(slots, keys[i]))
+        last, value = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
+        if last != NOBODY:
+            # Of a row that the probe does not see any more, the ones before it are older, but for those out of order.
+            gone = last < since[i]
+            if value > high or last >= until[i] or (gone and since[i] <= disordered):
+                ended = np.int64(UNKNOWN)
+                break
+            if not gone and value >= low:
+                found[i] = last
+        at += 1
+    state[U64(BEGIN)], state[U64(USED)], status[U64(0)] = begin, used, ended
+    return int(at)
+
+
+@kernel(I64_2D, types.int64, OUT_I64_2D, OUT_I64)
+def keep_slots(slots: NDArray[np.int64], oldest: int, out: NDArray[np.int64], state: NDArray[np.int64]) -> None:
+    """Put the rows of a table from that ordinal on into another, empty one: out (t, SLOT) int64. O(slots)."""
+    used = np.int64(0)
+    for slot in range(slots.shape[0]):
+        if slots[U64(slot), U64(ORDINAL)] >= max(oldest, 0):
+            to = U64(slot_of(out, slots[U64(slot), U64(KEY)]))
+            for column in range(SLOT):
+                out[to, U64(column)] = slots[U64(slot), U64(column)]
+            used += 1
+    state[U64(USED)] = used

@@ -1,0 +1,225 @@
+"""As-of joins of streams in order, without an index: the latest right row of each key as left rows leave.
+
+Left rows leave in about the order in which they came, and so in that of their values where these are times. A table
+that has the latest right row of each key, as of the value of the left row that leaves, then has its answer; and to
+bring it up to the value of the next one, right rows are put into it in the order of their values, each once. That is
+the merge of a sort-merge join, along two streams.
+
+What the table cannot tell, because rows come too far out of order, it says: then right rows are put into the index of
+their window, for the rest of the stream.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.kernels.rows.latest_rows import (
+    ALL_FOUND,
+    BEGIN,
+    DISORDERED,
+    END,
+    LARGEST,
+    NO_ROOM,
+    NOBODY,
+    ORDINAL,
+    QUEUED,
+    SLOT,
+    STATE,
+    USED,
+    VALUE,
+    find_latest,
+    keep_slots,
+    queue_rows,
+)
+from slidejoin.operator.ingest.ingest import columns_of
+from slidejoin.rows.arrow_buffers import by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.latest_terms import LatestTerms
+    from slidejoin.plan.plan import Plan
+
+__all__ = ["LatestRows"]
+
+FIRST_SLOTS, FIRST_ROOM = 1 << 10, 1 << 12
+"""Slots of an empty table, and rows for which its queue has room."""
+
+INT64 = np.iinfo(np.int64)
+
+
+class LatestRows:
+    """The latest right row of each key, as of the value of the left row that leaves.
+
+    Parameters
+    ----------
+    plan : Plan
+    terms : LatestTerms
+    window : SideWindow
+        Of the right rows, which are not looked for by their keys as long as this table tells.
+
+    Attributes
+    ----------
+    tells : bool
+        Whether it still does.
+    """
+
+    def __init__(self, plan: Plan, terms: LatestTerms, window: SideWindow) -> None:
+        self._plan, self._terms, self._window = plan, terms, window
+        self.tells = True
+        self._empty()
+
+    def _empty(self) -> None:
+        self._slots = _slots(FIRST_SLOTS)
+        self._queue = np.zeros((FIRST_ROOM, QUEUED), np.int64)
+        self._state = np.zeros(STATE, np.int64)
+        self._state[[LARGEST, DISORDERED]] = INT64.min, NOBODY
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table and of the rows that wait for it."""
+        return self._slots.nbytes + self._queue.nbytes if self.tells else 0
+
+    # -- right rows ----------------------------------------------------------------------------------------------------
+
+    def take(self, table: pa.Table, first: int) -> None:
+        """Take the newest right rows, the first with that ordinal. Amortised O(n)."""
+        if not self.tells or not table.num_rows:
+            return
+        columns, terms = by_name(table), self._terms
+        value = (terms.near if terms.scope is None else terms.scope).key("right", columns)
+        found = [value, *(term.key("right", columns) for term in terms.equal)]
+        kept = self._plan.bound.prefilter("right", columns)
+        for one in found:
+            if one.valid is not None:
+                kept = one.valid if kept is None else kept & one.valid
+        keys, room = _together([one.values for one in found[1:]], table.num_rows)
+        if room is not None and kept is not None:
+            room |= ~kept
+        if not all(one.exact for one in found) or not (room is None or room.all()):
+            self.give_up()
+            return
+        values = np.ascontiguousarray(value.values)
+        self._make_room(table.num_rows)
+        end = int(self._state[END])
+        flags = np.empty(0, np.bool_) if kept is None else np.ascontiguousarray(kept)
+        lowest = queue_rows(keys, values, flags, first, self._queue, self._state)
+        if lowest < INT64.max:
+            self._put_in_order(lowest, end)
+
+    def _make_room(self, rows: int) -> None:
+        begin, end, old = int(self._state[BEGIN]), int(self._state[END]), self._queue
+        if end + rows - begin > old.shape[0]:
+            self._queue = np.zeros((1 << (end + rows - begin - 1).bit_length(), QUEUED), np.int64)
+            places = np.arange(begin, end)
+            self._queue[places & (self._queue.shape[0] - 1)] = old[places & (old.shape[0] - 1)]
+
+    def _put_in_order(self, lowest: int, end: int) -> None:
+        """Put rows that came from place `end` on among those that wait; none of them is below `lowest`."""
+        turn, waiting = self._queue.shape[0] - 1, range(int(self._state[BEGIN]), end)
+        begin = waiting.start + bisect_right(waiting, lowest, key=lambda place: int(self._queue[place & turn, VALUE]))
+        places = np.arange(begin, int(self._state[END])) & turn
+        some = self._queue[places]
+        self._queue[places] = some[np.argsort(some[:, VALUE], kind="stable")]
+
+    # -- left rows -----------------------------------------------------------------------------------------------------
+
+    def rows(self, table: pa.Table, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the right row of each left row, (n,) int64 ordinals, -1 for none; None if the table cannot tell.
+
+        `table` has the left rows' columns; they see the right rows ``since <= o < until``, (n,) int64. O(left rows, and
+        right rows up to their values).
+        """
+        if not self.tells:
+            return None
+        n, columns, terms = since.size, columns_of(table), self._terms
+        near = terms.near.ranges("left", columns)
+        spans = [] if terms.scope is None else [terms.scope.ranges("left", columns)]
+        equal = [term.ranges("left", columns) for term in terms.equal]
+        if not all(one.exact and one.lo.shape[0] == 1 for one in (near, *spans, *equal)):
+            self.give_up()
+            return None
+        lows, highs = (np.ascontiguousarray(ends) for ends in (near.lo[0], near.hi[0]))
+        for scope in spans:
+            lows, highs = np.maximum(lows, scope.lo[0]), np.minimum(highs, scope.hi[0])
+        kept = self._plan.bound.prefilter("left", columns)
+        keys, room = _together([one.lo[0] for one in equal], n)
+        lasts = keys if len(equal) != 1 else np.ascontiguousarray(equal[0].hi[0])
+        if room is not None:
+            # All right rows had room: rows that have none have no partner, and neither have those without a key.
+            room &= np.logical_and.reduce([one.lo[0] <= one.hi[0] for one in equal])
+            kept = room if kept is None else kept & room
+        if kept is not None:
+            lows, highs = np.where(kept, lows, INT64.max), np.where(kept, highs, INT64.min)
+        order = np.empty(0, np.int64) if bool((highs[1:] >= highs[:-1]).all()) else np.argsort(highs, kind="stable")
+        found, status, at = np.empty(n, np.int64), np.zeros(1, np.int64), 0
+        while True:
+            at = find_latest(
+                self._slots, self._queue, self._state, order, keys, lasts, lows, highs, since, until, at,
+                found, status,
+            )  # fmt: skip
+            if status[0] == ALL_FOUND:
+                return found
+            if status[0] != NO_ROOM:
+                self.give_up()
+                return None
+            self._make_slots(int(since.min()))
+
+    def _make_slots(self, oldest: int) -> None:
+        """Give the table more room, or forget rows before `oldest`, which no left row sees any more."""
+        live = int((self._slots[:, ORDINAL] >= oldest).sum())
+        if int(self._state[DISORDERED]) >= oldest:
+            # What is forgotten would look like a key without rows.
+            oldest, live = 0, int(self._state[USED])
+        size = self._slots.shape[0]
+        slots = _slots(2 * size if 4 * live >= size else size)
+        keep_slots(self._slots, oldest, slots, self._state)
+        self._slots = slots
+
+    def explain(self) -> str:
+        """Return how nearest rows are found, a line."""
+        if self.tells:
+            return "nearest rows: the latest of each key, in a table; if rows come too far out of order, from the index"
+        return "nearest rows: from the index, as rows were too far out of order for a table, or keys too large"
+
+    # -- the end of it -------------------------------------------------------------------------------------------------
+
+    def give_up(self) -> None:
+        """Let right rows be looked for by their keys from now on. As many insertions as the window has rows."""
+        if self.tells:
+            self.tells = False
+            self._empty()
+            self._window.look_up()
+
+    def load(self) -> None:
+        """Take the rows of the window, which no left row that waits saw before those."""
+        if self.tells:
+            self._empty()
+            for piece in self._window.payload:
+                self.take(piece.table, piece.base)
+
+
+def _together(keys: Sequence[NDArray[np.int64]], rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Return several keys of rows, (n,) each, as one; and of more than one which rows' keys have room in it."""
+    if len(keys) < 2:  # noqa: PLR2004 - nothing to put together
+        return np.ascontiguousarray(keys[0]) if keys else np.zeros(rows, np.int64), None
+    bits = 64 // len(keys)
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    whole, room = np.zeros(rows, np.int64), np.ones(rows, np.bool_)
+    for key in keys:
+        room &= (key >= least) & (key <= most)
+        whole = (whole << bits) | (key & ((1 << bits) - 1))
+    return whole, room
+
+
+def _slots(many: int) -> NDArray[np.int64]:
+    slots = np.empty((many, SLOT), np.int64)
+    slots[:, ORDINAL] = NOBODY
+    return slots

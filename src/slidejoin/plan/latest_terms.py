@@ -1,0 +1,81 @@
+"""As-of joins that a table of the latest right row of each key can answer, and the terms that it goes by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyarrow import types as pat
+
+from slidejoin.plan.deferred import NearestRule
+from slidejoin.plan.window_term import TimeScope, WindowTerm
+from slidejoin.predicate.ranges.terms import RangeTerm
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slidejoin.plan.plan import Plan
+
+__all__ = ["LatestTerms"]
+
+
+class LatestTerms(NamedTuple):
+    """The terms of a plan whose left rows have the latest right row of their key, up to their own value.
+
+    Attributes
+    ----------
+    near : RangeTerm
+        The one in whose order right values are: that they are not above the left one, and perhaps not far below it.
+    equal : tuple of RangeTerm
+        The equalities; none if all rows have one key.
+    scope : WindowTerm or None
+        The time scope, if there is one; its event times are the values then.
+    """
+
+    near: RangeTerm
+    equal: tuple[RangeTerm, ...]
+    scope: WindowTerm | None
+
+    @staticmethod
+    def of(plan: Plan) -> LatestTerms | None:
+        """Return the terms of a plan; None if a table cannot answer, or sorted runs may be asked for by name.
+
+        A table answers one nearest row, backward, by equalities, conditions on the two values, and filters of single
+        sides. Not those by doubles: their distances are rounded, so the nearest row need not be the last one.
+        """
+        rule, config = plan.rule, plan.config
+        if not isinstance(rule, NearestRule) or rule.direction != "backward" or rule.k > 1 or rule.split is None:
+            return None
+        # An index that replaces the table would have to fit into the memory that is left.
+        asked = config.algorithm != "auto" or config.self_join or config.memory_limit is not None
+        if asked or plan.branches or plan.bound.never or plan.filter(plan.loose) is not None:
+            return None
+        kinds = {plan.schema(side).field(name).type for side, (name,) in rule.columns.items()}
+        whole = all(key.space == "exact" and not key.bias and len(key.parts) == 1 for key in rule.split.pair)
+        near, equal, scope = None, [], None
+        for term in plan.terms:
+            if isinstance(term, WindowTerm) and _of_values(term, rule, *kinds):
+                scope = term
+            elif isinstance(term, RangeTerm) and rule.orders(term) and term.pair == rule.split.pair:
+                near = term
+            elif isinstance(term, RangeTerm) and term.shape == "equality":
+                equal.append(term)
+            else:
+                return None
+        if not whole or len(kinds) > 1 or near is None or not _plain(near):
+            return None
+        if not all(_plain(term) and all(key.space != "hash" for key in term.pair) for term in equal):
+            return None
+        return LatestTerms(near, tuple(equal), scope)
+
+
+def _plain(term: RangeTerm) -> bool:
+    """Tell whether a left row's partners lie in one range of keys, and all rows in it are partners."""
+    return term.exact and term.pieces == 1
+
+
+def _of_values(term: WindowTerm, rule: NearestRule, *kinds: pa.DataType) -> bool:
+    """Tell whether the event times of a time scope are the values that are compared, as they are."""
+    scope = term.scope
+    if not isinstance(scope, TimeScope) or any(scope.window.on(side) != name for side, (name,) in rule.columns.items()):
+        return False
+    return all(pat.is_integer(kind) or pat.is_timestamp(kind) for kind in kinds)
