@@ -26,6 +26,7 @@ from slidejoin.kernels.candidates.joining import (
     KEPT_PAIRS,
     LEAVING,
     LONE,
+    MARKED,
     NO_PAIRS,
     ORDINALS,
     SIZES,
@@ -160,6 +161,16 @@ class JoinTypeOutput:
         for side, matched in self._matched.items():
             matched.extend(self._windows[side].rows_seen)
 
+    def to_mark(self) -> Mapping[Side, MatchedRows] | None:
+        """Return the marks that whoever finds the pairs of a push, whose rows have ordinals, may set before `fused`.
+
+        None where marks have to be set in the order of pairs, or come with times.
+        """
+        if self._ways is None or self._words[KEPT_PAIRS] == FIRST_PAIRS:
+            return None
+        self._extend()
+        return self._matched
+
     def fused(
         self,
         pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
@@ -167,13 +178,18 @@ class JoinTypeOutput:
         times: Mapping[Side, NDArray[np.int64] | None],
         first: Mapping[Side, int],
         counts: Mapping[Side, NDArray[np.int32]],
+        *,
+        marked: bool = False,
     ) -> JoinedRows:
         """Take the rows of a whole push and its pairs, and return the output rows, as `woven` does.
 
-        `counts` (n,) int32 are the pairs of each probe of a side, in arrival order.
+        `counts` (n,) int32 are the pairs of each probe of a side, in arrival order; `marked` says whether the rows of
+        the pairs have their marks, see `to_mark`.
         """
-        self._extend()
+        if not marked:
+            self._extend()
         if self._ways is not None:
+            self._words[MARKED] = marked
             return self._displaced(self._ways, pairs, arrivals, first, counts)
 
         def places(slots: NDArray[np.int64]) -> NDArray[np.int64]:

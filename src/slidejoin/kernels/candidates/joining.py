@@ -2,7 +2,7 @@
 
 Marks are those of `matched`. Only the first of three steps reads memory in random order:
 
-1. The rows of pairs are marked, on the sides that are marked.
+1. The rows of pairs are marked, on the sides that are marked, unless what found them has done it.
 2. The marks of the rows that leave are read in order. A row without one leaves with the arrival of its own side that
    displaces its block; sums of the counts of both sides say how many pairs come up to that arrival.
 3. Pairs are copied, stretch by stretch, with the lone rows of both sides between, and marks of NULLs are made.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.candidates.matched import bit_of, mark_rows, word_of
+from slidejoin.kernels.candidates.matched import LAST_BIT, bit_of, mark_rows, word_of
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.vectors import first_one
 from slidejoin.kernels.common.words import OUT_WORDS, WORDS
@@ -25,20 +25,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "EVERY_PAIR", "FIRST_PAIRS", "KEPT_PAIRS", "LEAVING", "LONE", "NO_PAIRS", "ORDINALS", "SIZES", "SLIDE_BY", "WAYS",
-    "join_rows",
+    "EVERY_PAIR", "FIRST_PAIRS", "KEPT_PAIRS", "LEAVING", "LONE", "MARKED", "NO_PAIRS", "ORDINALS", "SIZES", "SLIDE_BY",
+    "WAYS", "join_rows",
 ]  # fmt: skip
-
-LAST_BIT = 63
-"""Of a word of marks."""
 
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
 NO_PAIRS, EVERY_PAIR, FIRST_PAIRS = range(3)
 """Which pairs are output: none (anti), all (outer), and of each left row the first one (semi)."""
 
-KEPT_PAIRS, SLIDE_BY, ORDINALS, SIZES, LEAVING, LONE, WAYS = offsets(1, 1, 2, 2, 2, 2)
-"""How a push becomes output rows: which pairs are kept; by how many rows the window slides; for left and right rows
+KEPT_PAIRS, SLIDE_BY, MARKED, ORDINALS, SIZES, LEAVING, LONE, WAYS = offsets(1, 1, 1, 2, 2, 2, 2)
+"""How a push becomes output rows: which pairs are kept; by how many rows the window slides; whether the rows of the
+pairs are marked already; for left and right rows
 each the ordinal of the first new one, the size of the window, the ordinal of the first row that has not left, -1 where
 none is put out; and, written, how many lone rows were put out."""
 
@@ -234,7 +232,9 @@ def join_rows(
     if ways[U64(KEPT_PAIRS)] == FIRST_PAIRS:
         return take_first(left_marks, left_blocks, left_block, left, out_left, out_right)
     new_left, new_right, slide = ways[U64(ORDINALS)], ways[U64(ORDINALS + 1)], ways[U64(SLIDE_BY)]
-    if left_blocks.size > 0 and right_blocks.size > 0:
+    if ways[U64(MARKED)] != 0:
+        pass  # by what found the pairs
+    elif left_blocks.size > 0 and right_blocks.size > 0:
         # Both at once: where neighbours set bits of one word, a side waits for its last store while the other goes on.
         for pair in range(left.size):
             one, two = int(left[U64(pair)]), int(right[U64(pair)])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numba import types
 
+from slidejoin.kernels.common.vectors import LOW_32
 from slidejoin.kernels.common.words import OUT_WORDS, WORDS
-from slidejoin.kernels.jit.compiling import I64, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.jit.compiling import I32, I64, OUT_I64, U32, U64, inlined, kernel
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "BLOCK_SHIFT", "ROWS_OF_BLOCK", "bit_of", "keep_first_matches", "keep_unmarked", "mark_rows", "put_between",
-    "word_of",
+    "BLOCK_SHIFT", "ROWS_OF_BLOCK", "bit_of", "keep_first_matches", "keep_unmarked", "mark_found", "mark_probes",
+    "mark_rows", "put_between", "word_of",
 ]  # fmt: skip
 
 BLOCK_SHIFT = 12
@@ -23,6 +24,11 @@ BLOCK_SHIFT = 12
 which stay in a near cache while pairs set them in random order. Bytes took twice the time."""
 
 ROWS_OF_BLOCK = (1 << BLOCK_SHIFT) - 1
+
+LAST_BIT = 63
+"""Of a word of marks."""
+
+U32_OF = np.uint32
 
 
 @inlined
@@ -47,6 +53,37 @@ def mark_rows(marks: NDArray[np.uint64], blocks: NDArray[np.int64], first: int, 
     for n in range(ordinals.size):
         ordinal = int(ordinals[U64(n)])
         marks[word_of(blocks, first, ordinal)] |= bit_of(ordinal)
+
+
+@kernel(OUT_WORDS, I64, types.int64, U32, types.int64, types.int64, types.int64)
+def mark_found(
+    marks: NDArray[np.uint64],
+    blocks: NDArray[np.int64],
+    first: int,
+    found: NDArray[np.uint32],
+    begin: int,
+    end: int,
+    base: int,
+) -> None:
+    """Set the marks of rows that probes found: the positions, see `weave`, at places begin…end-1. O(end - begin)."""
+    start = U32_OF((base + 1) & LOW_32)
+    for place in range(begin, end):
+        ordinal = base + ((int(found[U64(place)]) - int(start)) & LOW_32)
+        marks[word_of(blocks, first, ordinal)] |= bit_of(ordinal)
+
+
+@kernel(OUT_WORDS, I64, types.int64, I32, types.int64)
+def mark_probes(
+    marks: NDArray[np.uint64], blocks: NDArray[np.int64], first: int, counts: NDArray[np.int32], ordinal: int
+) -> None:
+    """Set the marks of probes that found something: counts (n,) int32, the first one of the row `ordinal`. O(n)."""
+    begin, end = ordinal, ordinal + counts.size
+    while begin < end:
+        stop, bits = min((begin | LAST_BIT) + 1, end), U64(0)
+        for row in range(begin, stop):
+            bits |= U64(counts[U64(row - ordinal)] > 0) << U64(row & LAST_BIT)
+        marks[word_of(blocks, first, begin)] |= bits
+        begin = stop
 
 
 @kernel(OUT_WORDS, I64, types.int64, I64, OUT_I64, returns=types.int64)

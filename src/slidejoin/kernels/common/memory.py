@@ -32,6 +32,7 @@ __all__ = [
     "put_32",
     "put_64",
     "u32_at",
+    "u64_at",
 ]
 
 
@@ -145,6 +146,7 @@ def _viewer(kind: Any, plain: Any) -> Callable[[Any, Any], NDArray[Any]]:  # noq
 
 i64_at, i32_at = _viewer(types.int64, ctypes.c_int64), _viewer(types.int32, ctypes.c_int32)
 u32_at, flags_at = _viewer(types.uint32, ctypes.c_uint32), _viewer(types.boolean, ctypes.c_bool)
+u64_at = _viewer(types.uint64, ctypes.c_uint64)
 
 
 def _place_of(array: NDArray[Any]) -> int:

@@ -29,6 +29,7 @@ from slidejoin.kernels.fused.work import (
     KEYS,
     LEFT,
     LINE,
+    MARK,
     OUT,
     PARTS,
     PROBE,
@@ -256,3 +257,5 @@ def meet(
             _do_all(work, WRITE, PARTS)
         else:
             do_part(work, WRITE)
+            do_part(work, MARK)
+            do_part(work, MARK + 1)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from numba import types
 
+from slidejoin.kernels.candidates.matched import mark_found, mark_probes
 from slidejoin.kernels.candidates.weaving import weave, weave_counts
 from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
 from slidejoin.kernels.cells.table import insert_cells
 from slidejoin.kernels.common.atomics import now
 from slidejoin.kernels.common.fields import offsets
-from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, u32_at
+from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, u32_at, u64_at
 from slidejoin.kernels.common.view import VIEW
 from slidejoin.kernels.fused.packing import keep_between
 from slidejoin.kernels.ingest.clocks import keep_in_scope
@@ -46,6 +47,9 @@ __all__ = [
     "LEFT",
     "LINE",
     "LOWER",
+    "MARK",
+    "MARKED_BLOCKS",
+    "MARKS",
     "ORDINAL",
     "OUT",
     "PARTS",
@@ -73,9 +77,10 @@ __all__ = [
 STRETCHES = 4
 """Number of stretches of a push with two threads: the last to end keeps the other waiting."""
 
-INSERT, PROBE, WRITE, PARTS = offsets(2, 2 * STRETCHES, STRETCHES)
+INSERT, PROBE, WRITE, MARK, PARTS = offsets(2, 2 * STRETCHES, STRETCHES, 2)
 """Parts of the work: insert the rows that the left probes meet, and those that the right ones do; probe with the left
-rows of the first stretch, its right ones, those of the second; write the pairs of each stretch."""
+rows of the first stretch, its right ones, those of the second; write the pairs of each stretch; mark the left rows that
+are in pairs, and the right ones, where that is asked."""
 
 LINE = 8
 """Words of a cache line."""
@@ -105,6 +110,8 @@ LINE = 8
     UPPER,  # address of their upper ends, or 0
     CHECKED,  # addresses of the lower and upper ends of what the last value of each row STORED is checked by, or 0
     WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
+    MARKS,  # marks of the rows that probe: address, words, address of their blocks
+    MARKED_BLOCKS,  # how many blocks these are, 0 where no marks are asked for; and the first one
     ROLE,  # words of a role
 ) = offsets(
     *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
@@ -118,6 +125,8 @@ LINE = 8
         1,
         2,
         1,
+        3,
+        2,
     ),  # one more each, since a cut has two ends
     line=LINE,
 )
@@ -212,6 +221,25 @@ def _write(work: NDArray[np.int64], stretch: int) -> None:
         )  # fmt: skip
 
 
+@inlined
+def _mark(work: NDArray[np.int64], at: int) -> None:
+    """Mark the rows of a role that found others, and the stored rows of that side, which the other role found."""
+    if work[U64(at + MARKED_BLOCKS)] == 0:
+        return
+    marks = u64_at(work[U64(at + MARKS)], work[U64(at + MARKS + 1)])
+    blocks, first = i64_at(work[U64(at + MARKS + 2)], work[U64(at + MARKED_BLOCKS)]), work[U64(at + MARKED_BLOCKS + 1)]
+    mark_probes(
+        marks, blocks, first, i32_at(work[U64(at + COUNTS)], work[U64(at + PROBES + 1)]), work[U64(at + ORDINAL)]
+    )
+    by = LEFT + RIGHT - at
+    found = u32_at(work[U64(by + FOUND)], work[U64(by + FOUND + 1)])
+    for stretch in range(STRETCHES):
+        begin = work[U64(by + BEYOND + stretch)]
+        mark_found(
+            marks, blocks, first, found, begin, begin + work[U64(by + TOTAL + stretch)], work[U64(by + FLOOR_OF)]
+        )
+
+
 @kernel(OUT_I64, types.int64)
 def do_part(work: NDArray[np.int64], part: int) -> None:
     """Do one part of the work, see above, and record its time."""
@@ -221,6 +249,8 @@ def do_part(work: NDArray[np.int64], part: int) -> None:
         _insert(work, at)
     elif part < WRITE:
         _probe(work, at, (part - PROBE) >> 1)
-    else:
+    elif part < MARK:
         _write(work, part - WRITE)
+    else:
+        _mark(work, at)
     work[U64(TOOK + part)] += now() - began

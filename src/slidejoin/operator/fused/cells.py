@@ -23,6 +23,8 @@ from slidejoin.kernels.fused.work import (
     INSERTED,
     LEFT,
     LOWER,
+    MARKED_BLOCKS,
+    MARKS,
     ORDINAL,
     PARTS,
     PROBE,
@@ -108,6 +110,7 @@ class FusedCells(FusedPush):
         """The work array of a push for kernels, see `slidejoin.kernels.fused.work`."""
         self._words = memoryview(self.work.data)  # items of it are set in a third of the time
         self._address = address_of(self.work)
+        self._marking = False  # whether the kernel marks the rows of the push's pairs
         self.probe_sides: dict[Side, ProbeSide] = {}
         self._times = None if plan.scope is None else EventTimes(plan, plan.scope)
         for role in SIDES:
@@ -196,6 +199,7 @@ class FusedCells(FusedPush):
         stats = self._parts.stats
         for role in SIDES:
             self._look_at(role, tables[other(role)], first)
+        self._marking = False
         try:
             shared = helper is not None and helper.begin(self.work, self._address, keys["left"], keys["right"])
             # This Python code runs while the helper inserts.
@@ -206,13 +210,30 @@ class FusedCells(FusedPush):
                 self.probe_sides[role].make_room(keys[role].size, self._words)
             room = self._room(batch.rows)
             self._words[ASIDE] = by is None or self._parts.plan.config.order == "none"
+            self._marking = self._show_marks()
             stats.since("insert", now)
             ranks = arrivals.left_rank, arrivals.right_rank
             meet(self.work, shared, keys["left"], keys["right"], *ranks, *room)
         finally:
             if helper is not None:
                 helper.end(self.work)
+            if self._marking:
+                # Marks may move before the next push, and a small one sets none of these words.
+                for one in self.probe_sides.values():
+                    self._words[one.at + MARKED_BLOCKS] = 0
         return self._written(batch.columns, arrivals, first, tables, keys, room, times)
+
+    def _show_marks(self) -> bool:
+        """Let the kernel mark the rows of pairs, where that is for it to do, and tell whether it is."""
+        to_mark = None if self._join_type is None else self._join_type.to_mark()
+        if to_mark is None:
+            return False
+        for side, matched in to_mark.items():
+            at, (marks, blocks, first) = self.probe_sides[side].at + MARKS, matched.view
+            words = (address_of(marks), marks.size, address_of(blocks), blocks.size, first)
+            for word, value in enumerate(words):
+                self._words[at + word] = value
+        return True
 
     def _hold_rows(
         self,
@@ -291,7 +312,7 @@ class FusedCells(FusedPush):
             marks = room[1].view(np.bool_)[: room[0].size]
             out = self._counts(room[0], columns, arrivals, marks)
         elif self._join_type is not None:
-            out = self.joined((room[0][:pairs], room[1][:pairs]), arrivals, first, times)
+            out = self.joined((room[0][:pairs], room[1][:pairs]), arrivals, first, times, marked=self._marking)
         else:
             # A reference to a table keeps all its memory.
             few = 2 * pairs < room[0].size
@@ -306,11 +327,16 @@ class FusedCells(FusedPush):
         arrivals: Arrivals,
         first: Mapping[Side, int],
         times: Mapping[Side, NDArray[np.int64]] | None = None,
+        *,
+        marked: bool = False,
     ) -> pa.Table:
-        """Output the rows of a join that is not inner: of the push's pairs, (n,) int64 ordinals, and of what leaves."""
+        """Output the rows of a join that is not inner: of the push's pairs, (n,) int64 ordinals, and of what leaves.
+
+        `marked` says whether the rows of the pairs have their marks.
+        """
         assert self._join_type is not None  # noqa: S101 - nothing leaves otherwise
         counts = {side: self.probe_sides[side].found.counts[: arrivals.rank(side).size] for side in SIDES}
-        rows = self._join_type.fused(pairs, arrivals, times or NO_TIMES, first, counts)
+        rows = self._join_type.fused(pairs, arrivals, times or NO_TIMES, first, counts, marked=marked)
         if rows.known is None and (rows.left is pairs[0] or rows.right is pairs[1]):
             rows = JoinedRows(rows.left.copy(), rows.right.copy())  # a reference to a table keeps all its memory
         return self._output.joined(rows)
