@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.widths import TableLimit
+from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.micro_batch import marks_of
 from slidejoin.spark.bucket.unmatched_rows import DueRows, next_timer, pending_of
 from slidejoin.spark.job.join_spec import BATCH, HIDDEN, NUMBERS, plan_of
@@ -27,7 +28,7 @@ from slidejoin.spark.state.tiers import LARGEST_BYTES
 from slidejoin.spark.state.variables import OUTPUT_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.bucket_state import Manifest
+    from slidejoin.spark.state.lineage import Idle
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["LastBatch", "adopt_bucket", "adopt_home", "rows_file", "write_rows"]
@@ -61,6 +63,18 @@ class LastBatch:
     batch: int
     watermark: int | None
     arrived: Mapping[Side, int] | None
+
+    @staticmethod
+    def of(spec: SparkJoinSpec, batch: int, manifests: Collection[Manifest], idle: Collection[Idle]) -> LastBatch:
+        """Return how far a join had come by its last micro-batch, by its buckets and by its idle state stores."""
+        marks = [one.watermark for one in manifests if one.watermark is not None]
+        if spec.has_timers:
+            # Idle micro-batches have called the buckets that had something to output.
+            marks += [one.watermark for one in idle if one.watermark is not None]
+        if not spec.numbered:
+            return LastBatch(batch, max(marks, default=None), None)
+        arrived = next((one.arrived for one in manifests if one.arrived is not None), dict.fromkeys(SIDES, 0))
+        return LastBatch(batch, None, {side: arrived[side] for side in SIDES})
 
     def marks(self) -> dict[Side, int] | None:
         """Return the last of each side, in ticks or rows."""

@@ -29,7 +29,6 @@ import pyarrow.parquet as pq
 
 from slidejoin.arguments import shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
-from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.adoption import LastBatch
 from slidejoin.spark.bucket.moved_rows import FormerBucket, move_rows
 from slidejoin.spark.bucket.tasks import AdoptHomeTask, AdoptTask, AdoptTotalsTask
@@ -291,7 +290,7 @@ def _write_state(
         (row, _described(migration, int(row["operatorId"]))) for row in rows if variables_of(row) in (SEQUENCER, HOMES)
     ]
     for kept, former, made in specs:
-        last = _last_batch(kept, former, migration.logs.done)
+        last = LastBatch.of(former, migration.logs.done, kept.manifests.values(), kept.idle)
         folder = migration.work / f"rows-{kept.operator}"
         folder.mkdir()
         _route(migration, kept, former, made, folder)
@@ -313,18 +312,6 @@ def _described(migration: _Migration, operator: int) -> Any:  # noqa: ANN401 - J
     """Return which join a sequencer, or the homes of a semi-join, belong to."""
     texts = values_of(migration.session, str(migration.old), operator, "join", migration.logs.done)
     return json.loads(texts[0]["value"][0]) if texts else None
-
-
-def _last_batch(kept: KeptJoin, spec: SparkJoinSpec, batch: int) -> LastBatch:
-    """Return how far a join had come by its last micro-batch."""
-    marks = [manifest.watermark for manifest in kept.manifests.values() if manifest.watermark is not None]
-    if spec.has_timers:
-        # Micro-batches without rows have called those buckets that had something to output.
-        marks += [one.watermark for one in kept.idle if one.watermark is not None]
-    arrived = next((one.arrived for one in kept.manifests.values() if one.arrived is not None), None)
-    if spec.numbered and arrived is None:
-        arrived = dict.fromkeys(SIDES, 0)
-    return LastBatch(batch, max(marks, default=None), arrived)  # type: ignore[arg-type]  # of a join of two
 
 
 def _route(migration: _Migration, kept: KeptJoin, former: SparkJoinSpec, made: SparkJoinSpec, folder: Path) -> None:

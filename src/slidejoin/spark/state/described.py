@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.errors import SlideJoinError, StateError
+from slidejoin.predicate.expression.expr import And
+from slidejoin.sides import SIDES
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.join_spec import MATCHED, SparkJoinSpec, plan_of, window_from_state
 from slidejoin.spark.job.strategies import Strategy, choose_strategy
@@ -23,6 +25,9 @@ from slidejoin.spec.nearest import Nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from slidejoin.predicate import Expr
+    from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["spec_from_state", "with_buckets"]
 
@@ -90,6 +95,7 @@ def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
         output=output if output in {"pairs", "count"} else _called(output, Aggregate),
         self_join=described["self_join"], keep=keep, threads=1,
     )  # fmt: skip
+    config = replace(config, on=_with_condition_apart(config))
     left, right = (_schema(described[f"{side} columns"]) for side in ("left", "right"))
     text, count = described["strategy"], described["partitions"]
     found = SPREAD.search(text)
@@ -100,6 +106,14 @@ def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
         streaming=True, cache=None, order_by=described["order_by"], how=described["how"],
     )  # fmt: skip
     return with_buckets(spec, count)
+
+
+def _with_condition_apart(config: JoinSpec) -> Expr:
+    """Return the predicate with what nearest matches ask of a pair beside all that the user wrote, as it was made."""
+    on, appended = config.on, 1 + len(SIDES) * config.self_join
+    if config.keep is None or not isinstance(on, And) or len(on.parts) < appended + 2:
+        return on
+    return And((And(on.parts[:-appended]), *on.parts[-appended:]))
 
 
 def with_buckets(spec: SparkJoinSpec, count: int, strategy: str | None = None, spread: int = 1) -> SparkJoinSpec:
