@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,6 @@ import slidejoin as sj
 from slidejoin.errors import StateError
 from slidejoin.spark.bucket.adoption import LastBatch, adopt_bucket, adopt_home
 from slidejoin.spark.bucket.moved_rows import FormerBucket, move_rows
-from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.route.sequencing import begin_at
 from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.described import spec_from_state, with_buckets
@@ -25,9 +24,6 @@ from tests.spark import test_left_answers as answers
 from tests.spark.feeds import SECOND, oracle_row
 from tests.spark.stores import Query
 from tests.spark.test_join_types import CASES, LATENESS, Batch, law, step, streams, wired
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOWS = get_args(JoinType)
 Layout = tuple[str, int, int]
@@ -75,7 +71,7 @@ def moved(query: Query, spec: Any, folder: str) -> Query:
             after.homes[bucket].point_at(bucket)
             adopt_home(made, after.homes[bucket], bucket, last)
     if made.numbered:
-        begin_at(made.described(), after.sequencer, last.arrived or {})  # type: ignore[arg-type]  # stands for it
+        begin_at(made.described(), after.sequencer, last.arrived or {})
     return after
 
 
@@ -223,7 +219,7 @@ def test_answers_of_left_rows_go_on(
             continue
         if number == at and query.figures:
             with tempfile.TemporaryDirectory() as folder:
-                if not counted and "keep" in rule[0] and (move[0][0] == "cell" and move[0][2] == 1 or self_join):
+                if not counted and "keep" in rule[0] and ((move[0][0] == "cell" and move[0][2] == 1) or self_join):
                     made = answers.wired(cache, move[1], **options)
                     if not query.spec.scattered:
                         with pytest.raises(StateError, match="does not keep in which order the right rows of several"):

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from slidejoin.spark.driver.checkpoint_files import Logs
     from slidejoin.spark.driver.inspect import CheckpointInfo, KeptJoin
     from slidejoin.spark.job.join_spec import SparkJoinSpec
-    from slidejoin.spec.join_options import StrategyName
 
 __all__ = ["repartition_state"]
 
@@ -84,7 +83,7 @@ def repartition_state(
     to: str,
     *,
     stores: int | None = None,
-    strategy: StrategyName | None = None,
+    strategy: str | None = None,
     spread: int = 1,
 ) -> CheckpointInfo:
     """Make a new checkpoint of a stopped query, with another number of buckets; the former one is only read.
@@ -138,6 +137,9 @@ def repartition_state(
     old, new = _folder("checkpoint", checkpoint), _folder("to", to)
     if new.exists() or not new.parent.is_dir() or new.is_relative_to(old):
         msg = f"to must be a folder that does not exist, in one that does, and not inside of {old}; got {new}"
+        raise ArgumentError(msg)
+    if strategy == "auto":
+        msg = "strategy='auto' is for a new join; name the one that the rows are to be routed by, or leave it out"
         raise ArgumentError(msg)
     count, places = _number("partitions", partitions), None if stores is None else _number("stores", stores)
     session = spark.newSession()
