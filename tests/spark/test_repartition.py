@@ -6,6 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import slidejoin as sj
@@ -126,9 +127,9 @@ def test_other_joins_go_on_too(feed: Feed, name: str) -> None:
 
 
 def test_damage_is_found_as_in_any_checkpoint(daily: Feed, spark: SparkSession, tmp_path: Path) -> None:
-    """A file of the new state that another version has: here that of another bucket's store."""
+    """A state store that has the files of another one."""
     new = tmp_path / "new"
-    repartition_state(spark, str(daily.folder / "cell.checkpoint"), 3, str(new))
+    shutil.copytree(daily.folder / "cell.new", new)
     stores = sorted(path for path in (new / "state" / "0").iterdir() if path.name.isdigit())
     for path in stores[0].iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -158,7 +159,7 @@ def test_what_cannot_be_done_is_refused(daily: Feed, spark: SparkSession, tmp_pa
     cell, new = str(daily.folder / "cell.checkpoint"), str(tmp_path / "new")
     with pytest.raises(ArgumentError, match="to must be a folder that does not exist, in one that does, and not insi"):
         repartition_state(spark, cell, 3, str(tmp_path))
-    with pytest.raises(ArgumentTypeError, match="must be a folder of this machine, got 's3://a/b'; copy a checkpoint"):
+    with pytest.raises(ArgumentTypeError, match=r"must be a folder of this machine, got 's3://a/b'\. Buckets of a ch"):
         repartition_state(spark, "s3://a/b", 3, new)
     with pytest.raises(ArgumentError, match="partitions must be a whole number, at least 1 and at most 65,536; got 0"):
         repartition_state(spark, cell, 0, new)
@@ -168,7 +169,7 @@ def test_what_cannot_be_done_is_refused(daily: Feed, spark: SparkSession, tmp_pa
         SparkJoinError, match="spread=2 gives each key or cell 2 x 2 buckets of its own, but there are 3"
     ):
         repartition_state(spark, cell, 3, new, strategy="cell", spread=2)
-    with pytest.raises(StateError, match="nothing at .*/missing; expected the checkpoint folder of a streaming query"):
+    with pytest.raises(StateError, match=r"nothing at .*/missing; expected the checkpoint folder of a streaming query"):
         repartition_state(spark, str(tmp_path / "missing"), 3, new)
     old = tmp_path / "old"
     shutil.copytree(cell, old)
@@ -179,6 +180,40 @@ def test_what_cannot_be_done_is_refused(daily: Feed, spark: SparkSession, tmp_pa
     with pytest.raises(StateError, match=r"offsets/\d is of the form 'v7', and 'v1' is known to this version of slide"):
         repartition_state(spark, str(old), 3, new)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old"]
+
+
+@pytest.mark.nightly
+def test_a_chain_of_joins_goes_on(feed: Feed, spark: SparkSession) -> None:
+    """Each join of it has a state of its own; rows of the second one come out of the first one."""
+    every = streams(EVERY)
+    on = PREDICATES["cell"][0]
+
+    def chained(partitions: int) -> DataFrame:
+        first = stream_join(
+            feed.stream("left"), feed.stream("right"), on=on, window=WINDOW, how="left", partitions=partitions,
+            select=["l.id", "l.x"],
+        )  # fmt: skip
+        third = feed.stream("left").withWatermark("ts", "5 seconds").withColumnsRenamed({"id": "other", "x": "y"})
+        times = sj.TimeWindow(left="10 seconds", right="10 seconds", left_on="match_time", right_on="ts")
+        joined = stream_join(
+            first, third, on="l.x = r.y", window=times, select=["l.id", "r.other"], partitions=partitions
+        )
+        return joined.select("id", "other")
+
+    feed.add(every[:BEFORE])
+    finish(feed.start(chained(2), "chain"))
+    info = repartition_state(spark, str(feed.folder / "chain.checkpoint"), 3, str(feed.folder / "new"))
+    assert [len(join.buckets) for join in info.joins] == [3, 3]
+    feed.add(every[BEFORE:])
+    # One after the other: the query has one id.
+    finish(go_on(feed, chained(3), "new", "with new"))
+    finish(go_on(feed, chained(2), "chain.checkpoint", "with former"))
+    found, former = (
+        sorted(zip(*pq.read_table(feed.folder / name).select(["id", "other"]).to_pydict().values(), strict=True))
+        for name in ("with new", "with former")
+    )
+    assert len(found) > 20
+    assert found == former
 
 
 @pytest.mark.nightly

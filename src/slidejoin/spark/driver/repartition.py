@@ -186,8 +186,8 @@ def _folder(name: str, given: object) -> Path:
     parsed = urlparse(text)
     if not text or (parsed.scheme not in {"", "file"}):
         msg = (
-            f"{name} must be a folder of this machine, got {shown(given)}; copy a checkpoint from elsewhere, with all "
-            "of its files, and copy the new one back"
+            f"{name} must be a folder of this machine, got {shown(given)}. Buckets of a checkpoint elsewhere cannot be "
+            "changed, not by way of a copy either, since Spark notes in it where it is"
         )
         raise ArgumentTypeError(msg)
     return Path(unquote(parsed.path) if parsed.scheme else text).absolute()

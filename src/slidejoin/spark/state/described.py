@@ -179,8 +179,8 @@ def _field(text: str, between: str) -> pa.Field[Any]:
     """Read a name and a type; a name may have blanks."""
     required = text.endswith(REQUIRED)
     text = text.removesuffix(REQUIRED)
-    stop = len(text)
-    while (stop := text.rfind(between, 0, stop)) > 0:
+    stop = 0
+    while (stop := text.find(between, stop + 1)) > 0:
         kind = _kind(text[stop + len(between) :])
         if kind is not None:
             return pa.field(text[:stop], kind, nullable=not required)
@@ -213,13 +213,15 @@ def _nested(name: str, parts: list[str]) -> pa.DataType | None:
         fields = [_field(part, ": ") for part in parts]
     except ValueError:
         return None
+    if not fields:
+        return None
     if name == "struct":
         return pa.struct(fields)
     return (pa.list_ if name == "list" else pa.large_list)(fields[0])
 
 
 def _parts(text: str) -> list[str]:
-    """Divide the types of a nested type at its own commas.
+    """Divide the types of a nested type at its own commas; nothing if brackets do not close.
 
     Examples
     --------
@@ -229,8 +231,10 @@ def _parts(text: str) -> list[str]:
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "<[(") - (sign in ">])")
+        if depth < 0:
+            return []
         if sign == "," and not depth:
             parts.append("")
         else:
             parts[-1] += sign
-    return [part.strip() for part in parts if part.strip()]
+    return [part.strip() for part in parts if part.strip()] if not depth else []
