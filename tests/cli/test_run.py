@@ -131,6 +131,35 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     assert none.err.startswith(f"slidejoin: {tmp_path / 'trips'} is not the checkpoint of a streaming query")
 
 
+@pytest.mark.nightly
+def test_a_job_goes_on_with_other_buckets(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    assert slidejoin("run", job(tmp_path)).status == 0
+    old, new = tmp_path / "checkpoint", tmp_path / "new"
+    for options, message in (
+        (["--to", new], "--to needs the other: --repartition N --to NEW"),
+        (["--repartition", 3], "--repartition needs the other: --repartition N --to NEW"),
+        (["--stores", 3], "--stores is of a new checkpoint: give --repartition N --to NEW as well"),
+        (["--repartition", 3, "--to", new, "--batch", 0], "--batch shows an earlier version"),
+        (["--repartition", 3, "--to", new, "--spread", 2], "--spread is of another strategy: give --strategy NAME"),
+    ):
+        refused = slidejoin("state", old, *options)
+        assert refused.status == 2
+        assert refused.err.startswith(f"slidejoin: {message}")
+    made = slidejoin("state", old, "--repartition", 3, "--to", new)
+    assert made.err == ""
+    lines = made.out.splitlines()
+    assert lines[0].startswith(f"{new}: state after micro-batch ")
+    assert lines[-3] == f"Start the same query on it, with checkpointLocation {new} (job file: checkpoint), and"
+    on = "l.cents >= r.cents - 50 AND l.cents <= r.cents + 50"
+    assert lines[-2] == f'  partitions=3, strategy="cell" for the join on {on}'
+    assert slidejoin("state", old, "--repartition", 3, "--to", new).status == 1
+    put(tmp_path, 1)
+    text = JOB.replace("[join]", "[join]\npartitions = 3").replace('"checkpoint"', '"new"')
+    assert slidejoin("run", job(tmp_path, text)).status == 0
+    assert found(tmp_path) == expected(2)
+
+
 def test_a_job_file_that_init_has_written_runs(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     on = "l.cents BETWEEN r.price * 100 - 50 AND r.price * 100 + 50"

@@ -20,7 +20,11 @@ WINDOW = sj.TimeWindow("10 seconds", on="ts")
 @pytest.mark.parametrize(
     ("changes", "told", "advice"),
     [
-        ({"partitions": 5}, "partitions was 3 and is now 5", "Set partitions=3, or start"),
+        (
+            {"partitions": 5},
+            "partitions was 3 and is now 5",
+            r"Set partitions=3 \(for another number see slidejoin state --repartition\), or start",
+        ),
         ({"strategy": "grid"}, "strategy was 'hash' and is now 'grid'", "as they were: hash, or start"),
         ({"select": ["l.id"]}, "right columns: the state also has id int64", "Name id int64 in select= again, or"),
         (

@@ -113,7 +113,8 @@ def wired(cache: Path, strategy: str, partitions: int, spread: int, how: str, **
     window = options.pop("window", None) or sj.TimeWindow(
         left=f"{LEFT_LENGTH} seconds", right=f"{RIGHT_LENGTH} seconds", on="ts"
     )
-    return wire(cache, CASES[strategy][0], window, strategy, partitions, spread, how=how, **options)
+    on = options.pop("on", CASES[strategy][0])
+    return wire(cache, on, window, strategy, partitions, spread, how=how, **options)
 
 
 def step(query: Query, batch: Batch) -> Found:

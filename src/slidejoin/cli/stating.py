@@ -1,4 +1,4 @@
-"""``slidejoin state``: list the state of the joins of a checkpoint."""
+"""``slidejoin state``: list the state of the joins of a checkpoint, or make a checkpoint with other buckets of it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ Segments = Annotated[bool, typer.Option("--segments", help="List the segments of
 Conf = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark, as for a remote file system.")
 ]
+Repartition = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Make a new checkpoint with N buckets; the query must be stopped. Needs --to."),
+]
+To = Annotated[str | None, typer.Option(metavar="NEW", help="The new checkpoint, a folder that does not exist.")]
+Stores = Annotated[
+    int | None, typer.Option(metavar="S", help="State stores of the new checkpoint; as many as buckets by default.")
+]
+Strategy = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Another strategy of the new checkpoint; as it was by default.")
+]
+Spread = Annotated[int | None, typer.Option(metavar="G", help="Its spread, beside --strategy; 1 by default.")]
 
 
 def state(
@@ -34,21 +46,73 @@ def state(
     *,
     batch: Batch = None,
     segments: Segments = False,
+    repartition: Repartition = None,
+    to: To = None,
+    stores: Stores = None,
+    strategy: Strategy = None,
+    spread: Spread = None,
     conf: Conf = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show the state of the joins in a checkpoint: their buckets, segments, rows, bytes and watermarks."""
+    """Show the state of the joins in a checkpoint: their buckets, segments, rows, bytes and watermarks.
+
+    With --repartition N --to NEW, make a checkpoint with N buckets of it, with which the same query goes on.
+    """
     with errors_told(debug=debug):
+        _check_options(repartition, to, {"stores": stores, "strategy": strategy, "spread": spread}, batch)
         session = Session("local[*]", _settings(conf or []))
         from slidejoin.cli.session import spark_session  # noqa: PLC0415 - belongs to an extra, and is slow to load
 
         with spark_session(session, "slidejoin state", json=json) as spark:
-            from slidejoin.spark import inspect_state  # noqa: PLC0415 - the same
+            from slidejoin.spark import inspect_state, repartition_state  # noqa: PLC0415 - the same
 
-            info = inspect_state(spark, checkpoint, batch=batch)
-        size = _size_on_disk(Path(checkpoint))
-        typer.echo(document(as_document(info, size)) if json else "\n".join(_text(info, size, segments=segments)))
+            if repartition is None or to is None:
+                info = inspect_state(spark, checkpoint, batch=batch)
+            else:
+                info = repartition_state(
+                    spark, checkpoint, repartition, to, stores=stores, strategy=strategy, spread=spread or 1,
+                )  # fmt: skip
+        size = _size_on_disk(Path(info.checkpoint))
+        if json:
+            typer.echo(document(as_document(info, size)))
+            return
+        lines = _text(info, size, segments=segments)
+        typer.echo("\n".join(lines if repartition is None else [*lines, "", *_what_next(info)]))
+
+
+def _check_options(
+    repartition: int | None, to: str | None, beside: dict[str, int | str | None], batch: int | None
+) -> None:
+    """Refuse options that do not go together."""
+    given = [f"--{name}" for name, value in beside.items() if value is not None]
+    if (repartition is None) != (to is None):
+        msg = f"{'--to' if repartition is None else '--repartition'} needs the other: --repartition N --to NEW"
+        raise ConfigError(msg)
+    if repartition is None and given:
+        msg = f"{given[0]} is of a new checkpoint: give --repartition N --to NEW as well"
+        raise ConfigError(msg)
+    if repartition is not None and batch is not None:
+        msg = "--batch shows an earlier version; a new checkpoint is made of the last one. Leave --batch out"
+        raise ConfigError(msg)
+    if beside["spread"] is not None and beside["strategy"] is None:
+        msg = "--spread is of another strategy: give --strategy NAME as well"
+        raise ConfigError(msg)
+
+
+def _what_next(info: CheckpointInfo) -> list[str]:
+    """Return what to do with a new checkpoint."""
+    lines = [f"Start the same query on it, with checkpointLocation {info.checkpoint} (job file: checkpoint), and"]
+    for join in info.joins:
+        name, _, spread = join.described["strategy"].partition(", spread ")
+        strategy = name.partition(" ")[0].partition(",")[0]
+        spread = f", spread={spread}" if spread else ""
+        lines.append(
+            f'  partitions={join.described["partitions"]}, strategy="{strategy}"{spread} for the join on '
+            f"{join.described['on']}"
+        )
+    lines.append("It goes on with the next micro-batch. The former checkpoint is as it was: do not start it again.")
+    return lines
 
 
 def _settings(conf: list[str]) -> dict[str, str]:

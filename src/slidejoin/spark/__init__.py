@@ -6,6 +6,7 @@
 - `advised_settings`: settings to create a session for joins with.
 - `watch`: the progress of joins, micro-batch by micro-batch.
 - `inspect_state`: the state of the joins of a checkpoint.
+- `repartition_state`: another number of buckets for a stopped query, in a new checkpoint.
 - `SparkJoinError`: a join that cannot be built as asked.
 
 Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same operator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.driver.explain_streams import StreamsExplanation
     from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.driver.multi_join import multi_join
+    from slidejoin.spark.driver.repartition import repartition_state
     from slidejoin.spark.driver.stream_join import stream_join
     from slidejoin.spark.job.checks import SparkJoinError, check_java
     from slidejoin.spark.job.settings import advised_settings
@@ -42,6 +44,7 @@ __all__ = [
     "explain_join",
     "inspect_state",
     "multi_join",
+    "repartition_state",
     "stream_join",
     "watch",
 ]
@@ -52,6 +55,7 @@ _HOME |= {
     "check_java": "job.checks",
     "stream_join": "driver.stream_join",
     "multi_join": "driver.multi_join",
+    "repartition_state": "driver.repartition",
     "advised_settings": "job.settings",
 }
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")

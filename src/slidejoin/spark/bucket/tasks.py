@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
+    from slidejoin.spark.bucket.adoption import LastBatch
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.metrics.reporting import FigureReporter
 
@@ -27,6 +28,9 @@ __all__ = [
     "PARTIAL",
     "SCATTERED",
     "STREAMS",
+    "AdoptHomeTask",
+    "AdoptTask",
+    "AdoptTotalsTask",
     "JoinTask",
     "OnceTask",
     "SequenceTask",
@@ -276,6 +280,78 @@ class OnceTask(Processor):
             from slidejoin.spark.state.lineage import note_idle
 
             note_idle(self.variables, batch)
+
+
+class AdoptTask(Processor):
+    """The processor that writes the state of new buckets, see `slidejoin.spark.bucket.adoption`; nothing is output."""
+
+    def __init__(self, spec: bytes, folder: str, last: LastBatch) -> None:
+        super().__init__(spec, None)
+        self.folder = folder
+        self.last = last
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables of a bucket."""
+        super().init(handle)
+        from slidejoin.spark.state.variables import Variables
+
+        self.variables = Variables(handle)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,  # noqa: ANN401 - a tuple of the bucket's id
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803, ARG002 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Write the state of one bucket."""
+        for _ in rows:
+            pass
+        ready(self.cache)
+        self.write(_of_two(self.spec, "state that is routed anew"), key[0])
+        yield from ()
+
+    def write(self, spec: SparkJoinSpec, bucket: int) -> None:
+        """Write the state of one bucket."""
+        from slidejoin.spark.bucket.adoption import adopt_bucket
+
+        adopt_bucket(spec, self.variables, bucket, self.folder, self.last)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class AdoptHomeTask(AdoptTask):
+    """The same for the homes of a semi-join's left rows."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables of a home."""
+        Processor.init(self, handle)
+        from slidejoin.spark.state.variables import OUTPUT_IDS, Variables
+
+        self.variables = Variables(handle, OUTPUT_IDS)
+
+    def write(self, spec: SparkJoinSpec, bucket: int) -> None:
+        """Write the state of one home."""
+        from slidejoin.spark.bucket.adoption import adopt_home
+
+        adopt_home(spec, self.variables, bucket, self.last)
+
+
+class AdoptTotalsTask(AdoptTask):
+    """The same for the sequencer of a count window."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state variables of the sequencer."""
+        Processor.init(self, handle)
+        from slidejoin.spark.state.variables import SequenceVariables
+
+        self.totals = SequenceVariables(handle)
+
+    def write(self, spec: SparkJoinSpec, bucket: int) -> None:  # noqa: ARG002 - there is one
+        """Write how many rows have been numbered."""
+        from slidejoin.spark.route.sequencing import begin_at
+
+        begin_at(spec.described(), self.totals, self.last.arrived or {})
 
 
 def sum_task(cache: str | None) -> Callable[[pa.Table], pa.Table]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.arguments import shown, whole_number
 from slidejoin.display import table_html
@@ -27,15 +27,34 @@ from slidejoin.spark.state.variables import OUTPUT_IDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from slidejoin.sides import Side
+    from slidejoin.spark.state.lineage import Idle
 
-__all__ = ["BucketInfo", "CheckpointInfo", "JoinInfo", "SegmentInfo", "aligned", "inspect_state"]
+__all__ = [
+    "HOMES",
+    "JOIN",
+    "SEQUENCER",
+    "BucketInfo",
+    "CheckpointInfo",
+    "JoinInfo",
+    "KeptJoin",
+    "SegmentInfo",
+    "aligned",
+    "first_line",
+    "frame_of",
+    "inspect_state",
+    "kept_join",
+    "operators_of",
+    "values_of",
+    "variables_of",
+]
 
 JOIN = frozenset({"join", "manifest", "segments"})
 SEQUENCER = frozenset({"join", "totals"})
 HOMES = frozenset({"join", "manifest", OUTPUT_IDS})
+"""State variables of the operators of a join; of buckets there may be timers too."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -286,19 +305,19 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
     if batch is not None and whole_number(batch) is None:
         msg = f"batch must be the number of a micro-batch, or None; got {shown(batch)}"
         raise ArgumentTypeError(msg)
-    operators = _operators(spark, checkpoint)
+    operators = operators_of(spark, checkpoint)
     first, last = int(operators[0]["minBatchId"]), int(operators[0]["maxBatchId"])
     if batch is not None and not first <= batch <= last:
         msg = f"{checkpoint} has the state after micro-batches {first} to {last}, not after {batch}"
         raise StateError(msg)
     at = last if batch is None else batch
-    joins = [_join(spark, checkpoint, row, at) for row in operators if _variables(row) >= JOIN]
+    joins = [_join(spark, checkpoint, row, at) for row in operators if variables_of(row) >= JOIN]
     if not joins:
         others = ", ".join(sorted({str(row["operatorName"]) for row in operators}))
         msg = f"{checkpoint} has no state of a slidejoin join; its stateful operators are {others}"
         raise StateError(msg)
-    sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if _variables(row) == SEQUENCER]
-    homes = [_join(spark, checkpoint, row, at) for row in operators if _variables(row) == HOMES]
+    sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if variables_of(row) == SEQUENCER]
+    homes = [_join(spark, checkpoint, row, at) for row in operators if variables_of(row) == HOMES]
     found = (_with_homes(_counted(join, sequencers), homes) for join in joins)
     whole = tuple(replace(join, described=_for_people(join.described)) for join in found)
     return CheckpointInfo(checkpoint, at, first, last, whole)
@@ -337,7 +356,14 @@ def _path(checkpoint: object) -> str:
     raise ArgumentTypeError(msg)
 
 
-def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
+def operators_of(spark: SparkSession, checkpoint: str) -> list[Row]:
+    """Return Spark's rows about the stateful operators of a checkpoint, with the micro-batches that can be read.
+
+    Raises
+    ------
+    StateError
+        If it is no checkpoint of a query with state.
+    """
     # With Spark Connect the folder is the server's.
     if ":/" not in checkpoint and not is_connect(spark) and not Path(checkpoint).is_dir():
         msg = f"nothing at {checkpoint}; expected the checkpoint folder of a streaming query"
@@ -345,7 +371,7 @@ def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
     try:
         rows: list[Row] = spark.read.format("state-metadata").load(checkpoint).orderBy("operatorId").collect()
     except Exception as error:
-        msg = f"{checkpoint} cannot be read as the checkpoint of a streaming query: {_first_line(error)}"
+        msg = f"{checkpoint} cannot be read as the checkpoint of a streaming query: {first_line(error)}"
         raise StateError(msg) from error
     if not rows:
         msg = (
@@ -359,47 +385,95 @@ def _operators(spark: SparkSession, checkpoint: str) -> list[Row]:
     return rows
 
 
-def _variables(row: Row) -> set[str]:
+def variables_of(row: Row) -> set[str]:
+    """Return the names of the state variables of an operator."""
     try:
         return {variable["stateName"] for variable in json.loads(row["operatorProperties"])["stateVariables"]}
     except (KeyError, TypeError, ValueError):
         return set()  # operators of Spark itself have other properties, or none
 
 
-def _values(spark: SparkSession, checkpoint: str, operator: int, variable: str, batch: int) -> list[Row]:
+def frame_of(spark: SparkSession, checkpoint: str, operator: int, variable: str, batch: int) -> DataFrame:
+    """Return what a state variable of an operator has after a micro-batch."""
     reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
+    return reader.option("stateVarName", variable).load(checkpoint)
+
+
+def values_of(spark: SparkSession, checkpoint: str, operator: int, variable: str, batch: int) -> list[Row]:
+    """Return the rows of `frame_of`."""
     try:
-        found: list[Row] = reader.option("stateVarName", variable).load(checkpoint).collect()
+        found: list[Row] = frame_of(spark, checkpoint, operator, variable, batch).collect()
     except Exception as error:
-        msg = f"the state of operator {operator} in {checkpoint} cannot be read: {_first_line(error)}"
+        msg = f"the state of operator {operator} in {checkpoint} cannot be read: {first_line(error)}"
         raise StateError(msg) from error
     return found
 
 
-def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInfo:
+class KeptJoin(NamedTuple):
+    """What the state has of a join, or of the homes of one, as it is there.
+
+    Attributes
+    ----------
+    operator, stores : int
+        As in `JoinInfo`.
+    described : dict
+        The description of the join; empty if no bucket has been called.
+    manifests : dict from (partition, bucket) to Manifest
+        Of the buckets that there must be, empty ones where a bucket has none.
+    idle : tuple of Idle
+        The idle micro-batches of the state stores that have been idle.
+    """
+
+    operator: int
+    stores: int
+    described: dict[str, Any]
+    manifests: dict[tuple[int, int], Manifest]
+    idle: tuple[Idle, ...]
+
+
+def kept_join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> KeptJoin:
+    """Read the manifests of an operator, if another micro-batch can continue from them.
+
+    Raises
+    ------
+    StateError
+        If the state is damaged.
+    """
     operator, stores = int(row["operatorId"]), int(row["numPartitions"])
-    texts = {value["value"][0] for value in _values(spark, checkpoint, operator, "join", batch)}
+    texts = {value["value"][0] for value in values_of(spark, checkpoint, operator, "join", batch)}
     if len(texts) > 1:
         msg = f"the buckets of operator {operator} in {checkpoint} belong to {len(texts)} different joins"
         raise StateError(msg)
     described = _described(texts.pop(), f"operator {operator}") if texts else {}
     kept: dict[tuple[int, int], Any] = {
         (value["partition_id"], value["key"][0]): value["value"]
-        for value in _values(spark, checkpoint, operator, "manifest", batch)
+        for value in values_of(spark, checkpoint, operator, "manifest", batch)
     }
     # All buckets are called by the first micro-batch that calls any.
     called = [place for place in kept if place[1] != STORE]
     expected = [(partition_of(key, stores), key) for key in bucket_ids(described.get("partitions", 0)) if called]
-    buckets = [_bucket(kept, *place, batch) for place in sorted({*called, *expected}, key=lambda place: place[1])]
-    return JoinInfo(operator, described, stores, tuple(buckets))
+    places = sorted({*called, *expected}, key=lambda place: place[1])
+    manifests = {place: _manifest(kept, *place, batch) for place in places}
+    idle = (idle_of(value) for (_, key), value in kept.items() if key == STORE)
+    return KeptJoin(operator, stores, described, manifests, tuple(one for one in idle if one is not None))
 
 
-def _bucket(kept: dict[tuple[int, int], Any], partition: int, key: int, batch: int) -> BucketInfo:
-    """Return the state of a bucket after a micro-batch, if another one can continue from it."""
+def _manifest(kept: dict[tuple[int, int], Any], partition: int, key: int, batch: int) -> Manifest:
+    """Return the manifest of a bucket after a micro-batch, if another one can continue from it."""
     found = kept.get((partition, key))
     manifest = Manifest() if found is None else Manifest.from_bytes(found[0], key)
     if manifest.batch is not None:
         check_follows(key, manifest.batch, batch + 1, lambda: idle_of(kept.get((partition, STORE))))
+    return manifest
+
+
+def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInfo:
+    kept = kept_join(spark, checkpoint, row, batch)
+    buckets = (_bucket(manifest, *place) for place, manifest in kept.manifests.items())
+    return JoinInfo(kept.operator, kept.described, kept.stores, tuple(buckets))
+
+
+def _bucket(manifest: Manifest, partition: int, key: int) -> BucketInfo:
     segments = tuple(
         SegmentInfo(side, entry.id, entry.rows, entry.stored, entry.level)
         for side, entries in manifest.entries.items()
@@ -421,7 +495,7 @@ def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tu
     """Return a sequencer's operator, which join it belongs to, and the rows that it has seen."""
     operator = int(row["operatorId"])
     texts, totals = (
-        [value["value"][0] for value in _values(spark, checkpoint, operator, variable, batch)]
+        [value["value"][0] for value in values_of(spark, checkpoint, operator, variable, batch)]
         for variable in ("join", "totals")
     )
     described = _described(texts[0], "the sequencer") if texts else {}
@@ -448,5 +522,6 @@ def _with_homes(join: JoinInfo, homes: list[JoinInfo]) -> JoinInfo:
     return join
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

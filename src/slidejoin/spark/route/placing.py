@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.route.routing import Routes
 
-__all__ = ["Placed", "copies_of"]
+__all__ = ["Placed", "copies_of", "routed"]
 
 FEW = 1 << 16
 
@@ -129,12 +130,17 @@ def copies_of(
     return copies, by_role, at_home
 
 
-def _copies(spec: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int64]:
+def routed(spec: SparkJoinSpec, role: Side, table: pa.Table, *, everyone: bool = False) -> Routes:
+    """Return the buckets of the rows of one side in a role, see `slidejoin.spark.route.routing.route`."""
     # Routing evaluates the predicate's single-side parts, to which the roles belong: here a row still has both.
     for name in [name for name in (LEFT_ROLE, RIGHT_ROLE) if name in spec.schema(role).names]:
         table = table.append_column(name, pa.array(np.ones(table.num_rows, np.bool_)))
+    return route(plan_of(spec), spec.strategy, len(spec.buckets), role, table, everyone=everyone)
+
+
+def _copies(spec: SparkJoinSpec, role: Side, table: pa.Table) -> NDArray[np.int64]:
     count, everyone = len(spec.buckets), spec.config.output == "count" and not spec.partial
-    routes = route(plan_of(spec), spec.strategy, count, role, table, everyone=everyone)
+    routes = routed(spec, role, table, everyone=everyone)
     copies = routes.rows * count + routes.buckets
     if role in spec.unmatched and not spec.scattered:
         nowhere = _nowhere(copies, table.num_rows, count)

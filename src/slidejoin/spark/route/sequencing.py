@@ -30,7 +30,7 @@ from slidejoin.spark.state.bucket_state import check_join, digest
 from slidejoin.spark.state.records import from_record, to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.variables import SequenceVariables
 
-__all__ = ["NUMBERED", "Numbers", "Totals", "number_rows", "sequence", "told"]
+__all__ = ["NUMBERED", "Numbers", "Totals", "begin_at", "number_rows", "sequence", "told"]
 
 NUMBERED = "the sequencer's state"
 """Its name in errors."""
@@ -172,9 +172,17 @@ def sequence(
     if lines:
         yield _frame(lines)
     if variables is not None:
-        variables.totals.update(
-            (to_record({"left": after["left"], "right": after["right"], "join": digest(text)}).decode(),)
-        )
+        _update(variables, after, text)
+
+
+def begin_at(described: dict[str, Any], variables: SequenceVariables, arrived: Mapping[Side, int]) -> None:
+    """Let the sequencer of a new checkpoint begin after so many rows of each side."""
+    _, text = _seen(described, variables)
+    _update(variables, arrived, text)
+
+
+def _update(variables: SequenceVariables, seen: Mapping[Side, int], text: str) -> None:
+    variables.totals.update((to_record({"left": seen["left"], "right": seen["right"], "join": digest(text)}).decode(),))
 
 
 def told(numbers: bytes, side: Side, totals: Totals) -> Numbers:

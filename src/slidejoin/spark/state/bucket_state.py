@@ -288,10 +288,10 @@ class BucketState:
         if entry.matched is not None:
             self._segments.removeKey((_key(entry, BITS),))
 
-    def update(self, manifest: Manifest) -> None:
-        """Store a manifest as that of this micro-batch."""
+    def update(self, manifest: Manifest, batch: int | None = None) -> None:
+        """Store a manifest as that of this micro-batch, or of another one: of the query that a bucket is made for."""
         manifest.version += 1
-        manifest.batch, manifest.join = self._batch, self._join
+        manifest.batch, manifest.join = self._batch if batch is None else batch, self._join
         self._variables.manifest.update((manifest.to_bytes(),))
 
     def _owner(self, stream: str, segment: str) -> bytes:

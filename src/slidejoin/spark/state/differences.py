@@ -14,7 +14,7 @@ COLUMN = re.compile(r",\s+(?![^<\[(]*[>\])])")
 """Between two columns of a description; types have commas inside of brackets."""
 
 WHAT_TO_DO = {
-    "partitions": "set partitions={was}",
+    "partitions": "set partitions={was} (for another number see slidejoin state --repartition)",
     "strategy": "set strategy= and spread= as they were: {was}",
     "window": "give the window that it was",
     "order_by": "set order_by={was!r}",
@@ -32,7 +32,8 @@ def differences(known: Mapping[str, Any], described: Mapping[str, Any]) -> str |
     >>> known = {"partitions": 8, "left columns": "k int64"}
     >>> print(differences(known, {"partitions": 4, "left columns": "k int64, s string"}))
     left columns: the state lacks s string; partitions was 8 and is now 4. Leave columns that the state lacks out of
-    select= and the predicate, set partitions=8, or start the query with a new checkpoint
+    select= and the predicate, set partitions=8 (for another number see slidejoin state --repartition), or start the
+    query with a new checkpoint
     """
     told, advice = [], []
     for name in sorted({*known, *described}):
