@@ -8,7 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
@@ -20,6 +20,7 @@ from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.described import spec_from_state, with_buckets
 from slidejoin.spark.state.lineage import idle_of
 from slidejoin.spec.join_options import JoinType
+from tests.law.checks import examples
 from tests.oracle import CountScope, Oracle
 from tests.spark import test_left_answers as answers
 from tests.spark.feeds import SECOND, oracle_row
@@ -107,7 +108,7 @@ def moved(query: Query, spec: Any, folder: str) -> Query:
 
 @pytest.mark.parametrize("move", MOVES, ids=str)
 @given(batches=many, how=st.sampled_from(HOWS), at=st.integers(1, 6), one_store=st.booleans())
-@settings(max_examples=6)
+@examples(50)
 def test_joins_over_time_go_on(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -136,7 +137,7 @@ OTHERS: list[tuple[Layout, Layout]] = [
 
 @pytest.mark.parametrize("move", OTHERS, ids=str)
 @given(batches=many, at=st.integers(1, 6), self_join=st.booleans())
-@settings(max_examples=6)
+@examples(50)
 def test_inner_joins_go_on_by_another_strategy(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -169,7 +170,7 @@ SELF: list[tuple[Layout, Layout, str]] = [
 
 @pytest.mark.parametrize("move", SELF, ids=str)
 @given(batches=many, at=st.integers(1, 6))
-@settings(max_examples=6)
+@examples(50)
 def test_self_joins_go_on(
     tmp_path_factory: pytest.TempPathFactory, move: tuple[Layout, Layout, str], batches: list[Batch], at: int
 ) -> None:
@@ -192,7 +193,7 @@ def test_self_joins_go_on(
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     self_join=st.booleans(),
 )
-@settings(max_examples=6)
+@examples(50)
 def test_joins_over_counts_go_on(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -224,7 +225,7 @@ ANSWERS = [MOVES[0], MOVES[1], MOVES[3], MOVES[4], MOVES[6]]
 
 @pytest.mark.parametrize("move", ANSWERS, ids=str)
 @given(batches=many, rule=answers.rules(), at=st.integers(1, 6), self_join=st.booleans(), counted=st.booleans())
-@settings(max_examples=6)
+@examples(50)
 def test_answers_of_left_rows_go_on(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -262,7 +263,7 @@ def test_answers_of_left_rows_go_on(
 
 
 @given(batches=many, at=st.integers(1, 6), self_join=st.booleans(), strategy=st.sampled_from(["hash", "grid"]))
-@settings(max_examples=6)
+@examples(50)
 def test_counts_go_on(
     tmp_path_factory: pytest.TempPathFactory, batches: list[Batch], at: int, self_join: bool, strategy: str
 ) -> None:
