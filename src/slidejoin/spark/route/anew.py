@@ -112,10 +112,9 @@ class OneCopy:
         spec, plain = self._spec, _plain(table)
         first = np.full(table.num_rows, len(spec.buckets))
         here = np.zeros(table.num_rows, np.bool_)
-        for role in roles_of(plan_of(spec), self._stream):
-            routes = routed(spec, role, plain)
-            np.minimum.at(first, routes.rows, routes.buckets)
-            here[routes.rows[routes.buckets == bucket]] = True
+        for rows, buckets in self._routes(plain):
+            np.minimum.at(first, rows, buckets)
+            here[rows[buckets == bucket]] = True
         # A row that can match nothing is in one bucket, if in any, and no route leads there.
         nowhere = first == len(spec.buckets)
         lost = np.count_nonzero(~here & ~nowhere)
@@ -128,6 +127,19 @@ class OneCopy:
             raise StateError(msg)
         chosen: NDArray[np.bool_] = nowhere | (first == bucket)
         return chosen
+
+    def _routes(self, plain: pa.Table) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield rows and their buckets, both (k,), by the former routing; not where chance has chosen the bucket."""
+        spec = self._spec
+        if not spec.homes:
+            for role in roles_of(plan_of(spec), self._stream):
+                routes = routed(spec, role, plain)
+                yield routes.rows, routes.buckets
+            return
+        rows, buckets = parted(copies_of(spec, self._stream, plain)[0], len(spec.buckets))
+        # A row without a key has its home anywhere, and no other copy.
+        several = np.bincount(rows, minlength=plain.num_rows)[rows] > 1
+        yield rows[several], buckets[several]
 
 
 def placed_anew(
