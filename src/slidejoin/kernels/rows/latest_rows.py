@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
+from slidejoin.kernels.cells.placing import bucket_of
 from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
-from slidejoin.kernels.rows.text_table import MULTIPLIERS, stir
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +42,9 @@ not see, so that the one behind it is not known any more."""
 FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 
 
+SCATTER = 0x9E3779B97F4A7C15
+"""The multiplier of keys: 2**64 over the golden ratio. Codes of texts and other keys in a row hardly meet in a slot."""
+
 AHEAD = 12
 """Prefetch distance in rows: the table of many keys is in no near cache."""
 
@@ -49,7 +52,7 @@ AHEAD = 12
 @inlined
 def first_slot(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
     """Return the slot that the hash of a key names."""
-    return np.int64(stir(U64(key), U64(0), MULTIPLIERS[0]) & U64(slots.shape[0] - 1))
+    return np.int64(bucket_of(key, slots.shape[0], SCATTER))
 
 
 @inlined

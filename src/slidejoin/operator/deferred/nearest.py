@@ -116,10 +116,12 @@ class NearestAnswers:
         chosen, rows = self._chosen(left), left.rows
         if order is not None:
             chosen, rows = chosen.at(order), rows[order]
-        one, two = rows[chosen.places], chosen.right
+        # As-of joins mostly have one pair for each row.
+        each = self._rule.k == 1 and chosen.right.size == rows.size
+        one, two = rows if each else rows[chosen.places], chosen.right
         self._parts.stats.pairs += two.size
         if self._rule.outer:
-            alone = np.flatnonzero(chosen.counts == 0)
+            alone = NO_ROWS if each else np.flatnonzero(chosen.counts == 0)
             self._parts.stats.unmatched_left += alone.size
             at = (np.cumsum(chosen.counts) - chosen.counts)[alone]
             one, two = np.insert(one, at, rows[alone]), np.insert(two, at, NOBODY)

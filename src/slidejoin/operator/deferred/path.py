@@ -28,6 +28,7 @@ from slidejoin.operator.deferred.intervals import Intervals, WaitingRows
 from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.window.departures import departures_of
 from slidejoin.plan.deferred import NearestRule
+from slidejoin.plan.window_term import displacing
 from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.spec.window import CountWindow
 
@@ -104,13 +105,12 @@ class DeferredPath:
             order = None if ascending else np.argsort(rows)
             return self._timed(rows if order is None else rows[order]), None if order is None else _inverse(order)
         since = self._waiting.take_before(int(rows[-1]) + 1) if rows.size else rows
-        self_join = self._parts.plan.config.self_join
-        source: Side = "left" if self_join else "right"
         # A row of a self-join sees the one that it leaves with, of two streams it sees the rows before that one.
-        seen = np.zeros(part.rows + 1, np.int64)
-        seen[part.arrivals.rank(source) + (not self_join)] = 1
-        until = first[source] + np.cumsum(seen)[ranks]
-        return Intervals(rows, since, until), None
+        with_which = displacing(self._counted, "left", rows)
+        if self._parts.plan.config.self_join:
+            return Intervals(rows, since, with_which + 1), None
+        # Of the arrivals before that one, those that are no left rows.
+        return Intervals(rows, since, first["right"] + ranks - (with_which - first["left"])), None
 
     def _timed(self, rows: NDArray[np.int64]) -> Intervals:
         """Return the intervals of left rows of a time window: all right rows, of which the time scope is a term."""
