@@ -16,12 +16,14 @@ from slidejoin.kernels.candidates.joining import (
     KEPT_PAIRS,
     LEAVING,
     LONE,
+    MARKED,
     NO_PAIRS,
     ORDINALS,
     SIZES,
     SLIDE_BY,
     WAYS,
 )
+from slidejoin.kernels.candidates.matched import mark_found, mark_probes
 from slidejoin.operator.window.matched_rows import MatchedRows
 from tests.law.checks import examples
 
@@ -44,6 +46,8 @@ def pushes(draw: st.DrawFn) -> Pushed:
         "sizes": [draw(st.sampled_from([slide, 5, 70])) for _ in SIDES],
         # Across the ends of words and of blocks of marks.
         "first": [draw(st.sampled_from([0, 60, 4090, 8191])) for _ in SIDES],
+        # By what found the pairs, or with them.
+        "marked": kept != FIRST_PAIRS and draw(st.booleans()),
         "seed": draw(st.integers(0, 1 << 16)),
     }
 
@@ -108,6 +112,13 @@ def test_rows_of_a_push(drawn: Pushed) -> None:
             ways[LEAVING + number] = displaced(first[number], sizes[number], slide)
     every = np.array([pair for found in pairs for pair in found], np.int64).reshape(-1, 2)
     counts = [np.array([len(pairs[rank]) for rank in own], np.int32) for own in ranks]
+    ways[MARKED] = drawn["marked"]
+    for number, matched in enumerate(marks):
+        if drawn["marked"] and matched.view[1].size:
+            partners = [pair[number] for rank in ranks[1 - number] for pair in pairs[rank]]
+            base = displaced(first[number], sizes[number], slide)
+            mark_found(*matched.view, np.array([0, *partners, 0], np.uint32) + np.uint32(1), 1, 1 + len(partners), base)
+            mark_probes(*matched.view, counts[number], first[number])
     room = len(every) + sum(sides) + 2 * slide + 1
     out, bits = np.full((2, room), -9), np.empty((2, room // 8 + 1), np.uint8)
     done = joining.join_rows(

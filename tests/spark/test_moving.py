@@ -108,7 +108,7 @@ def moved(query: Query, spec: Any, folder: str) -> Query:
 
 @pytest.mark.parametrize("move", MOVES, ids=str)
 @given(batches=many, how=st.sampled_from(HOWS), at=st.integers(1, 6), one_store=st.booleans())
-@examples(50)
+@examples(25)
 def test_joins_over_time_go_on(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -137,7 +137,7 @@ OTHERS: list[tuple[Layout, Layout]] = [
 
 @pytest.mark.parametrize("move", OTHERS, ids=str)
 @given(batches=many, at=st.integers(1, 6), self_join=st.booleans())
-@examples(50)
+@examples(25)
 def test_inner_joins_go_on_by_another_strategy(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -170,7 +170,7 @@ SELF: list[tuple[Layout, Layout, str]] = [
 
 @pytest.mark.parametrize("move", SELF, ids=str)
 @given(batches=many, at=st.integers(1, 6))
-@examples(50)
+@examples(25)
 def test_self_joins_go_on(
     tmp_path_factory: pytest.TempPathFactory, move: tuple[Layout, Layout, str], batches: list[Batch], at: int
 ) -> None:
@@ -193,7 +193,7 @@ def test_self_joins_go_on(
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     self_join=st.booleans(),
 )
-@examples(50)
+@examples(25)
 def test_joins_over_counts_go_on(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -225,7 +225,7 @@ ANSWERS = [MOVES[0], MOVES[1], MOVES[3], MOVES[4], MOVES[6]]
 
 @pytest.mark.parametrize("move", ANSWERS, ids=str)
 @given(batches=many, rule=answers.rules(), at=st.integers(1, 6), self_join=st.booleans(), counted=st.booleans())
-@examples(50)
+@examples(25)
 def test_answers_of_left_rows_go_on(
     tmp_path_factory: pytest.TempPathFactory,
     move: tuple[Layout, Layout],
@@ -263,7 +263,7 @@ def test_answers_of_left_rows_go_on(
 
 
 @given(batches=many, at=st.integers(1, 6), self_join=st.booleans(), strategy=st.sampled_from(["hash", "grid"]))
-@examples(50)
+@examples(25)
 def test_counts_go_on(
     tmp_path_factory: pytest.TempPathFactory, batches: list[Batch], at: int, self_join: bool, strategy: str
 ) -> None:
