@@ -73,6 +73,10 @@ class Departed(NamedTuple):
     @staticmethod
     def of(found: Mapping[Side, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Departed:
         """Put the ranks and ordinals (n,) int64 of each side in order."""
+        if len(found) == 1:
+            ((side, (ranks, ordinals)),) = found.items()
+            if bool((ranks[1:] >= ranks[:-1]).all()):
+                return Departed(ranks, np.full(ranks.size, side == "left"), ordinals)
         ranks = np.concatenate([NO_ROWS, *(one for one, _ in found.values())])
         ordinals = np.concatenate([NO_ROWS, *(one for _, one in found.values())])
         by_left = np.repeat([side == "left" for side in found], [one.size for one, _ in found.values()]).astype(bool)
