@@ -27,6 +27,7 @@ __all__ = [
     "CURSOR",
     "DEEP",
     "FLOOR",
+    "GOLDEN",
     "LARGEST",
     "MULTIPLIER",
     "SHIFT",
@@ -54,6 +55,8 @@ BUCKETS_A_SPREAD = 8
 """Buckets of small tables for each line that a cell may fill."""
 
 GOLDEN = 0x9E3779B97F4A7C15
+"""2**64 over the golden ratio, the multiplier that spreads numbers in a row evenly."""
+
 CANDIDATES = 32
 FINE = 24
 HASHES = 1 << 32

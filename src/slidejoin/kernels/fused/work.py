@@ -115,19 +115,8 @@ LINE = 8
     ROLE,  # words of a role
 ) = offsets(
     *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
-    *(
-        STRETCHES + 1,
-        STRETCHES + 1,
-        STRETCHES + 1,
-        STRETCHES + 1,
-        1,
-        1,
-        1,
-        2,
-        1,
-        3,
-        2,
-    ),  # one more each, since a cut has two ends
+    *(STRETCHES + 1 for _ in range(4)),  # one more each, since a cut has two ends
+    *(1, 1, 1, 2, 1, 3, 2),
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""

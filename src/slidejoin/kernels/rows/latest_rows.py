@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.cells.placing import bucket_of
+from slidejoin.kernels.cells.placing import GOLDEN, bucket_of
 from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
@@ -41,18 +41,14 @@ not see, so that the one behind it is not known any more."""
 
 FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 
-
-SCATTER = 0x9E3779B97F4A7C15
-"""The multiplier of keys: 2**64 over the golden ratio. Codes of texts and other keys in a row hardly meet in a slot."""
-
 AHEAD = 12
 """Prefetch distance in rows: the table of many keys is in no near cache."""
 
 
 @inlined
 def first_slot(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
-    """Return the slot that the hash of a key names."""
-    return np.int64(bucket_of(key, slots.shape[0], SCATTER))
+    """Return the slot that the hash of a key names. Codes of texts and other keys in a row hardly meet in one."""
+    return np.int64(bucket_of(key, slots.shape[0], GOLDEN))
 
 
 @inlined

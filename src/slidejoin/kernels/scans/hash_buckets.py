@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.cells.placing import bucket_of
+from slidejoin.kernels.cells.placing import GOLDEN, bucket_of
 from slidejoin.kernels.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ __all__ = ["NOTHING", "divide_buckets", "find_in_buckets", "free_windows", "inse
 
 NOTHING = -1
 """Stands for no basic window."""
-
-SCATTER = 0x9E3779B97F4A7C15
-"""The multiplier of keys: 2**64 over the golden ratio."""
 
 AHEAD = 8
 """Prefetch distance, in probes, of a basic window, and at twice that of its number: the paper's second buffer."""
@@ -88,9 +85,9 @@ def insert_into_buckets(
     n, width = new_keys.size, workers + 1
     buckets = heads.size // width
     for row in range(start, n):
-        soon = np.int64(bucket_of(new_keys[U64(min(row + AHEAD, n - 1))], buckets, SCATTER))
+        soon = np.int64(bucket_of(new_keys[U64(min(row + AHEAD, n - 1))], buckets, GOLDEN))
         prefetch(heads, soon * width)
-        head = np.int64(bucket_of(new_keys[U64(row)], buckets, SCATTER)) * width
+        head = np.int64(bucket_of(new_keys[U64(row)], buckets, GOLDEN)) * width
         window = np.int64(heads[U64(head + 1)])
         if window == NOTHING or filled[U64(window)] == size:
             if state[0] == 0:
@@ -246,8 +243,8 @@ def find_in_buckets(
     total: Any = np.int64(0)
     for i in range(begin, end):
         far, near = U64(min(i + 2 * AHEAD, end - 1)), U64(min(i + AHEAD, end - 1))
-        prefetch(heads, np.int64(bucket_of(lo[U64(0), far], buckets, SCATTER)) * width)
-        soon = np.int64(bucket_of(lo[U64(0), near], buckets, SCATTER))
+        prefetch(heads, np.int64(bucket_of(lo[U64(0), far], buckets, GOLDEN)) * width)
+        soon = np.int64(bucket_of(lo[U64(0), near], buckets, GOLDEN))
         window = np.int64(heads[U64(soon * width + 1 + worker)])
         prefetch(keys, window * size)
         prefetch(ordinals, window * size)
@@ -261,7 +258,7 @@ def find_in_buckets(
             bucket, key = np.int64(0), low
             while total >= 0:
                 if not many:
-                    bucket = np.int64(bucket_of(key, buckets, SCATTER))
+                    bucket = np.int64(bucket_of(key, buckets, GOLDEN))
                 first, last = (low, high) if many else (key, key)
                 windows = np.int64(heads[U64(bucket * width)])
                 total = _read_bucket(
