@@ -41,7 +41,7 @@ from slidejoin.kernels.cells.placing import (
     bucket_of,
 )
 from slidejoin.kernels.common.vectors import LOW_32, borrowed, dead_lanes, first_one
-from slidejoin.kernels.jit.compiling import I64, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
+from slidejoin.kernels.jit.compiling import FLAGS, I64, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,6 @@ OFTEN = 32
 
 U32_OF: Callable[[Any], Any] = np.uint32
 I64_OF = cast("Callable[[Any], int]", np.int64)
-FLAGS: Any = types.Array(types.boolean, 1, "C", readonly=True)
 
 
 @inlined

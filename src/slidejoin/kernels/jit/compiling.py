@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "FLAGS",
     "I32",
     "I64",
     "I64_2D",
@@ -59,6 +60,7 @@ def _array(dtype: Any, ndim: int = 1, *, out: bool = False) -> Any:  # noqa: ANN
 I64, OUT_I64 = _array(types.int64), _array(types.int64, out=True)
 I32, OUT_I32 = _array(types.int32), _array(types.int32, out=True)
 U32, OUT_U32 = _array(types.uint32), _array(types.uint32, out=True)
+FLAGS = _array(types.boolean)
 I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.cells.placing import GOLDEN, bucket_of
-from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
+from slidejoin.kernels.jit.compiling import FLAGS, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,6 @@ ALL_FOUND, NO_ROOM, UNKNOWN = range(3)
 """How a search ended: all probes have their answers; the table has no room; a row is in the table that the probe must
 not see, so that the one behind it is not known any more."""
 
-FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 
 AHEAD = 12
 """Prefetch distance in rows: the table of many keys is in no near cache."""
