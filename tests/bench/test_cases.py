@@ -201,6 +201,7 @@ def test_scaling_sets_every_window_beside_the_reference():
     assert "share of 2,048" in report.text()
 
 
+@pytest.mark.nightly
 def test_startup_in_fresh_processes():
     report = run_case("startup", runs=1, compile_all=False)
     values = report.to_json()

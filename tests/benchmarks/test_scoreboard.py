@@ -121,6 +121,7 @@ def test_commands_say_what_the_row_says():
     assert "slidejoin bench startup" in shown
 
 
+@pytest.mark.nightly  # half a minute; each of the commands is run by a test of its own
 def test_the_commands_of_the_table_run():
     speed = Mark(lambda reports: reports[0]["rows_per_second"]["median"] / 1e6, "{:.3f} M rows/s", 0, 1e9)
     wanted = Target("small", "0 M", "a lot", ({"case": "band", "baselines": False},), (speed,))

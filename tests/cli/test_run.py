@@ -211,6 +211,7 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     assert "Spark's log: " in again.err
 
 
+@pytest.mark.nightly
 def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")

@@ -131,8 +131,8 @@ def cut(case: Case, sizes: list[int]) -> Case:
     return case
 
 
-# Of each structure one shape in six as plain Python too, half of them at night; its next options have the next ones.
-MARKS = {0: [pytest.mark.nojit]} | {place: [pytest.mark.nightly] for place in (1, 3, 4)}
+# Of each structure one shape in six as plain Python too, two in three at night; its next options have the next ones.
+MARKS = {0: [pytest.mark.nojit]} | {place: [pytest.mark.nightly] for place in (1, 2, 3, 4)}
 ASKED = [
     pytest.param(options, shape, id=f"{options!r}-{shape}", marks=MARKS.get((i + j) % 6, []))
     for i, options in enumerate(ALL)

@@ -52,7 +52,7 @@ def test_two_threads_find_what_one_does_again_and_again(algorithm: str) -> None:
     comparison = loads[0].comparison()
     pushes = list(loads[0].streams(comparison).pushes(0, loads[0].half, 6))
     joins = [load.join(comparison) for load in loads]
-    for _ in range(4):
+    for _ in range(2):
         for left, right in pushes:
             one, several = (join.push(left, right) for join in joins)
             assert one.num_rows > 10_000

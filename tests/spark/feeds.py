@@ -15,6 +15,7 @@ from tests.oracle import Instant, Oracle, TimeScope
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -154,6 +155,11 @@ class Feed:
 
     def pairs(self, name: str, left: str = "id", right: str = "id_right") -> list[tuple[int, int]]:
         return sorted((row[left], row[right]) for row in self.rows(name))
+
+
+def asked(request: pytest.FixtureRequest) -> set[str]:
+    """Names of the tests of a module that this run has: queries that only others look at need not be started."""
+    return {test.name for test in request.session.items if test.path == request.path}
 
 
 def underway(query: StreamingQuery) -> None:

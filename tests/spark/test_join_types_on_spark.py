@@ -10,7 +10,7 @@ import pytest
 
 import slidejoin as sj
 from tests.oracle import CountScope, Oracle, TimeScope
-from tests.spark.feeds import SECOND, Clock, Feed, Row, finish, oracle_row, underway
+from tests.spark.feeds import SECOND, Clock, Feed, Row, asked, finish, oracle_row, underway
 from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ JOINS: dict[str, dict[str, Any]] = {
 }
 STREAMED = [name for name in JOINS if name != "spread"]
 """Those that are streams too: of two that are put together by an exchange, one."""
+BY_NIGHT = ("semi", "self")
+"""Those that are streams at night, and static frames by day."""
 Found = list[tuple[int | None, int | None]]
 
 
@@ -87,7 +89,10 @@ def batches() -> list[dict[str, list[Row]]]:
 
 @pytest.fixture(scope="module")
 def streams(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, batches: list[dict[str, list[Row]]]
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[dict[str, list[Row]]],
 ) -> tuple[Feed, Mapping[str, StreamingQuery], Watch]:
     """All queries of this file, side by side but for the watched one: to watch costs as much as a small micro-batch."""
     feed = Feed(spark, tmp_path_factory.mktemp("join_types"))
@@ -96,6 +101,7 @@ def streams(
 
     from slidejoin.spark import watch
 
+    wanted = asked(request)
     queries = {}
     with watch(spark) as watching:
         queries["full"] = feed.start(joined(feed, **JOINS["full"]), "full")
@@ -104,7 +110,9 @@ def streams(
         # Listeners are called a little after a micro-batch has ended.
         while not any(one.batch_id == len(batches) for one in watching.recent) and time.monotonic() < deadline:
             time.sleep(0.1)
-    queries |= {name: feed.start(joined(feed, **JOINS[name]), name) for name in STREAMED if name != "full"}
+    others = [name for name in STREAMED if name != "full"]
+    by_day = [name for name in others if name not in BY_NIGHT or f"test_rows_are_those_of_the_law[{name}]" in wanted]
+    queries |= {name: feed.start(joined(feed, **JOINS[name]), name) for name in by_day}
     counted = joined(feed, **JOINS["hash"]).groupBy(window("match_time", "10 seconds")).count()
     queries["windows"] = feed.start(counted.select("window.start", "count"), "windows")
     finish(*queries.values())
@@ -117,7 +125,9 @@ def expected_of(batches: list[dict[str, list[Row]]], name: str) -> list[Found]:
     return law(given, JOINS[name]["strategy"], how, self_join=self_join)
 
 
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] if name in BY_NIGHT else []) for name in STREAMED]
+)
 def test_rows_are_those_of_the_law(
     streams: tuple[Feed, Any, Any], spark: SparkSession, batches: list[dict[str, list[Row]]], name: str
 ) -> None:
