@@ -11,7 +11,7 @@ from functools import cmp_to_key
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from tests.oracle import order_of, tagged, truth
+from tests.oracle import condition, order_of, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ class MultiOracle:
     """The join, one arrival at a time."""
 
     def __init__(self, windows: Mapping[str, Last | Within], predicate: tuple[Any, ...]) -> None:
-        self.windows, self.predicate = dict(windows), predicate
+        self.windows, self.holds = dict(windows), condition(predicate)
         self.kept: dict[str, list[Kept]] = {name: [] for name in windows}
         self.newest: dict[str, int | None] = dict.fromkeys(windows)
         self.pairs = self.late_rows = self.null_time_rows = 0
@@ -141,4 +141,4 @@ class MultiOracle:
             for name, one in zip(self.windows, combination, strict=True)
             for column, value in one.row.items()
         }
-        return truth(self.predicate, wide, {}) is True
+        return self.holds(wide, {}) is True

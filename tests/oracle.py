@@ -29,11 +29,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    Expression = Callable[["Row", "Row"], "Value"]
+    Condition = Callable[["Row", "Row"], bool | None]
+
 Row = dict[str, Any]
 Output = tuple[Row | None, Row | None]  # one output row; None for the side that an unmatched or semi row lacks
+Value = tuple[str, Any] | None  # kind and content; None is NULL
 SIDES = ("left", "right")
 COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
+HOLDS = {"=": (0,), "<>": (-1, 1), "<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1)}  # by the order of two values
 OPERATORS = ("+", "-", "*", "/", "%", "//")
+REMEMBERED = 10_000  # rows, of each expression
 
 # --------------------------------------------------------------------------------------------------------------------
 # Values
@@ -153,7 +159,7 @@ def compare(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> bo
     order = order_of(a, b)
     if order is None:
         return None
-    return {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[op]
+    return order in HOLDS[op]
 
 
 def same(a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> bool:
@@ -193,12 +199,12 @@ def ieee(op: str, x: float, y: float) -> float:
     """One operation on two doubles, rounded once."""
     if op == "/":
         return divide(x, y)
-    return {"+": x + y, "-": x - y, "*": x * y}[op]
+    return x + y if op == "+" else x - y if op == "-" else x * y
 
 
 def on_exact(op: str, x: Any, y: Any) -> Any:
     """``+ - *`` without bounds."""
-    return {"+": x + y, "-": x - y, "*": x * y}[op]
+    return x + y if op == "+" else x - y if op == "-" else x * y
 
 
 def on_int_and_float(op: str, x: Any, y: Any) -> float:
@@ -277,20 +283,52 @@ def is_boolean(node: tuple[Any, ...]) -> bool:
     return node[0] in (*COMPARATORS, "same", "differ", "between", "in", "isnull", "and", "or", "not")
 
 
-def evaluate(node: tuple[Any, ...], left: Row, right: Row) -> tuple[str, Any] | None:
-    """The value of an expression on one pair of rows."""
-    if is_boolean(node):
-        return tagged(truth(node, left, right))
+def sides_of(node: Any) -> set[str]:
+    """Which sides' columns an expression reads."""
+    if not isinstance(node, tuple) or node[0] in ("lit", "text"):
+        return set()
+    return {node[1]} if node[0] == "col" else set().union(*(sides_of(part) for part in node[1:]))
+
+
+def expression(node: tuple[Any, ...]) -> Expression:
+    """The value of an expression as a function of a left and a right row; of one row alone it is computed once."""
+    value, sides = value_of(node), sides_of(node)
+    if len(sides) == len(SIDES):
+        return value
+    known: dict[int, tuple[Row, Value]] = {}
+
+    def of_one_row(left: Row, right: Row) -> Value:
+        row = right if "right" in sides else left
+        found = known.get(id(row))
+        if found is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            found = known[id(row)] = row, value(left, right)
+        return found[1]
+
+    return of_one_row
+
+
+def value_of(node: tuple[Any, ...]) -> Expression:
+    """The same, computed for each pair."""
     form = node[0]
+    if is_boolean(node):
+        holds = condition(node)
+        return lambda left, right: tagged(holds(left, right))
     if form == "col":
-        return tagged((left if node[1] == "left" else right)[node[2]])
-    if form == "lit":
-        return literal(node[1])
-    if form == "text":
-        return tagged(node[1])
+        return lambda left, right: tagged((left if node[1] == "left" else right)[node[2]])
+    if form in ("lit", "text"):
+        constant = literal(node[1]) if form == "lit" else tagged(node[1])
+        return lambda _left, _right: constant
     if form in OPERATORS:
-        return arithmetic(form, evaluate(node[1], left, right), evaluate(node[2], left, right))
-    operand = evaluate(node[1], left, right)
+        one, two = expression(node[1]), expression(node[2])
+        return lambda left, right: arithmetic(form, one(left, right), two(left, right))
+    operand = expression(node[1])
+    return lambda left, right: alone(form, operand(left, right))
+
+
+def alone(form: str, operand: Value) -> Value:
+    """An operation on one value."""
     if operand is None:
         return None
     kind, x = operand
@@ -303,34 +341,55 @@ def evaluate(node: tuple[Any, ...], left: Row, right: Row) -> tuple[str, Any] | 
     raise TypeError(f"no {form} of {kind}")
 
 
-def truth(node: tuple[Any, ...], left: Row, right: Row) -> bool | None:
-    """A condition on one pair of rows: True, False or None (unknown)."""
+def condition(node: tuple[Any, ...]) -> Condition:
+    """A condition as a function of a left and a right row: True, False or None (unknown)."""
     form = node[0]
     if form in COMPARATORS:
-        return compare(form, evaluate(node[1], left, right), evaluate(node[2], left, right))
+        one, two = expression(node[1]), expression(node[2])
+        return lambda left, right: compare(form, one(left, right), two(left, right))
     if form in ("same", "differ"):
-        return same(evaluate(node[1], left, right), evaluate(node[2], left, right)) == (form == "same")
+        one, two = expression(node[1]), expression(node[2])
+        return lambda left, right: same(one(left, right), two(left, right)) == (form == "same")
     if form == "between":
-        value, low, high = (evaluate(part, left, right) for part in node[1:])
-        return all_of([compare(">=", value, low), compare("<=", value, high)])
+        return condition(("and", (">=", node[1], node[2]), ("<=", node[1], node[3])))
     if form == "in":
-        value = evaluate(node[1], left, right)
-        return any_of([compare("=", value, literal(item)) for item in node[2]])
+        value, items = expression(node[1]), [literal(item) for item in node[2]]
+        return lambda left, right: any_of([compare("=", value(left, right), item) for item in items])
     if form == "isnull":
-        return evaluate(node[1], left, right) is None
-    if form == "and":
-        return all_of([truth(part, left, right) for part in node[1:]])
-    if form == "or":
-        return any_of([truth(part, left, right) for part in node[1:]])
+        value = expression(node[1])
+        return lambda left, right: value(left, right) is None
+    if form in ("and", "or"):
+        parts, together = [condition(part) for part in node[1:]], all_of if form == "and" else any_of
+        return lambda left, right: together([part(left, right) for part in parts])
     if form == "not":
-        inner = truth(node[1], left, right)
-        return None if inner is None else not inner
-    value = evaluate(node, left, right)
+        inner = condition(node[1])
+        return lambda left, right: negated(inner(left, right))
+    value = expression(node)
+    return lambda left, right: as_condition(value(left, right))
+
+
+def negated(value: bool | None) -> bool | None:
+    """NOT in three-valued logic."""
+    return None if value is None else not value
+
+
+def as_condition(value: Value) -> bool | None:
+    """A value where a condition stands."""
     if value is None:
         return None
     if value[0] != "bool":
         raise TypeError(f"{value[0]} is not a condition")
     return bool(value[1])
+
+
+def evaluate(node: tuple[Any, ...], left: Row, right: Row) -> Value:
+    """The value of an expression on one pair of rows."""
+    return expression(node)(left, right)
+
+
+def truth(node: tuple[Any, ...], left: Row, right: Row) -> bool | None:
+    """A condition on one pair of rows: True, False or None (unknown)."""
+    return condition(node)(left, right)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -534,7 +593,7 @@ class Oracle:
         keep: Nearest | None = None,
         aggregates: Aggregates | None = None,
     ) -> None:
-        self.predicate = predicate
+        self.holds = condition(predicate)
         self.scope = scope
         self.how = how
         self.self_join = self_join
@@ -617,7 +676,7 @@ class Oracle:
                 left, right = (probe, stored) if role == "left" else (stored, probe)
                 if isinstance(self.scope, TimeScope) and not self.scope.holds(left.time, right.time):
                     continue
-                if truth(self.predicate, left.row, right.row) is not True:
+                if self.holds(left.row, right.row) is not True:
                     continue
                 if self.keep is not None and not self.keep.considers(left.row, right.row):
                     continue

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.predicate.bind import BoundPredicate, bind
-from tests.oracle import truth
+from tests.oracle import condition
 from tests.render import to_python, to_sql
 from tests.tables import rows_of
 
@@ -43,8 +43,8 @@ def chosen(table: pa.Table, rows: Any) -> dict[str, pa.ChunkedArray[Any]]:
 
 def holding(predicate: Node, left: pa.Table, right: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """What the law says: bool (left rows, right rows)."""
-    lefts, rights = rows_of(left), rows_of(right)
-    return np.array([[truth(predicate, one, two) is True for two in rights] for one in lefts], bool).reshape(
+    lefts, rights, holds = rows_of(left), rows_of(right), condition(predicate)
+    return np.array([[holds(one, two) is True for two in rights] for one in lefts], bool).reshape(
         len(lefts), len(rights)
     )
 
