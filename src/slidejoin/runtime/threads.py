@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -34,16 +36,26 @@ class Workers:
         self.threads = threads or cores()
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
-        """Run all tasks to their end; the first error is raised after that."""
+        """Run all tasks to their end; the first one's error is raised after that."""
         if self.threads == 1 or len(tasks) < 2:  # noqa: PLR2004 - one task needs no second thread
             for task in tasks:
                 task()
             return
-        rest = [pool_of(self.threads).submit(task) for task in tasks[1:]]
-        try:
-            tasks[0]()
-        finally:
-            for future in rest:
-                future.exception()
-        for future in rest:
+        waiting, errors = deque(enumerate(tasks)), dict[int, BaseException]()
+
+        def drain() -> None:
+            # The caller's thread takes tasks like the others, so that no more run than are asked for.
+            while waiting:
+                with suppress(IndexError):
+                    number, task = waiting.popleft()
+                    try:
+                        task()
+                    except BaseException as error:  # noqa: BLE001 - raised below, when nothing runs any more
+                        errors[number] = error
+
+        others = [pool_of(self.threads).submit(drain) for _ in range(min(self.threads, len(tasks)) - 1)]
+        drain()
+        for future in others:
             future.result()
+        if errors:
+            raise errors[min(errors)]

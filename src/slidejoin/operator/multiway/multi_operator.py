@@ -13,6 +13,7 @@ their numbers, and no API: an executor can run it on the rows of a bucket.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.operator.multiway.arrivals import ArrivedRows, MultiPush
+    from slidejoin.operator.multiway.arrivals import MultiPush
     from slidejoin.operator.multiway.chains import Stretch
     from slidejoin.plan.multiway.multi_plan import MultiPlan
 
@@ -135,10 +136,10 @@ class MultiOperator:
             window.adapt(own.rows)
             window.rows_seen += own.rows
             self.stats.rows[stream] += own.rows
-        owned = list(zip(self.windows, part.streams, first, strict=True))
-        workers = self._workers if part.rows >= CROWDING_DUE else Workers(1)
-        workers.run([_hold(window, own, at) for window, own, at in owned])
-        workers.run([task for window, own, at in owned for task in window.inserting(own, at)])
+        tasks = [window.inserting(own, at) for window, own, at in zip(self.windows, part.streams, first, strict=True)]
+        # Those of one window stand apart: they need its rows, which the first one keeps.
+        apart = [task for row in zip_longest(*tasks) for task in row if task is not None]
+        (self._workers if part.rows >= CROWDING_DUE else Workers(1)).run(apart)
         self.stats.spent("insert", perf_counter() - start)
         return first
 
@@ -275,10 +276,6 @@ class MultiOperator:
         self.stats.window_rows = {name: one.payload.rows for name, one in zip(names, self.windows, strict=True)}
         self.stats.window_bytes = sum(window.nbytes for window in self.windows)
         return self.stats
-
-
-def _hold(window: StreamWindow, own: ArrivedRows, first: int) -> Callable[[], None]:
-    return lambda: window.hold(own, first)
 
 
 def _drain(work: Iterator[pa.Table], into: list[pa.Table], rows: int) -> Callable[[], None]:

@@ -58,6 +58,9 @@ PART = {"ranges": 0.3, "scope": 0.9, "numbers": 0.9, "not-equal": 1.0, "all": 1.
 UNKNOWN_ROWS = 1 << 16
 """Rows of a time window, before any have come."""
 
+MOST_APART = 4
+"""Windows between two looks, at most; one after a change of orders, and twice as many after each look without one."""
+
 MOST_CHECKED = 1 << 12
 """Pairs of a sample that are within all ranges and are checked by the conditions that are none, at most."""
 
@@ -95,6 +98,7 @@ class OrderAdvisor:
         self._plan = plan
         self.due = FIRST_LOOK
         self.changes = 0
+        self._apart = 1
         self._sampled: dict[tuple[int, int], float] = {}
         self._counted: dict[tuple[int, frozenset[int]], float] = {}
 
@@ -110,7 +114,7 @@ class OrderAdvisor:
         rows: int,
     ) -> list[tuple[int, ...]]:
         """Return the orders from now on; `figures` are those since the last look, `rows` those of the join so far."""
-        self.due = rows + max(SMALLEST_LOOK, sum(window.payload.rows for window in windows))
+        self.due = rows + self._apart * max(SMALLEST_LOOK, sum(window.payload.rows for window in windows))
         if len(self._plan.streams) == 2:  # noqa: PLR2004 - there is but one order
             return list(orders)
         self._counted = {key: one.rate for key, one in figures.items() if one.probes >= ENOUGH}
@@ -122,6 +126,7 @@ class OrderAdvisor:
                 order = present
             self.changes += order != present
             chosen.append(order)
+        self._apart = 1 if chosen != list(orders) else min(2 * self._apart, MOST_APART)
         return chosen
 
     # -- estimates -----------------------------------------------------------------------------------------------------

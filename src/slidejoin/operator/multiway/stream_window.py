@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -78,15 +79,15 @@ class StreamWindow:
         for link in self.links.values():
             link.window.start_at(ordinal)
 
-    def hold(self, rows: ArrivedRows, first: int) -> None:
-        """Keep rows, the first with that ordinal; their links are inserted by `inserting`."""
-        if rows.rows:
-            newest = None if rows.times is None else int(rows.times.max())
-            self.payload.append_rows(first, rows.table, newest, self.payload.rows + rows.rows)
-
     def inserting(self, rows: ArrivedRows, first: int) -> list[Callable[[], None]]:
-        """Return a task for each index that inserts rows which are held already."""
-        return [_insert(link, rows, first, self.rows_seen) for link in self.links.values() if rows.rows]
+        """Return tasks for several threads that take rows, the first with that ordinal: one for each index.
+
+        Whichever runs first keeps the rows; the others of this window wait for that.
+        """
+        if not rows.rows:
+            return []
+        hold = Held(self.payload, rows, first)
+        return [partial(_insert, hold, link, self.rows_seen) for link in self.links.values()] or [hold]
 
     def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
         """Load rows with their former ordinals: the first and the number of each stretch; the window is empty."""
@@ -151,9 +152,24 @@ class StreamWindow:
         return self.payload.nbytes + sum(link.window.nbytes for link in self.links.values())
 
 
-def _insert(link: StepIndex, rows: ArrivedRows, first: int, rows_seen: int) -> Callable[[], None]:
-    def run() -> None:
-        link.window.rows_seen = rows_seen
-        link.window.append(rows.table, rows.times, first)
+class Held:
+    """Rows that are put into a payload by the first of the threads that need them there."""
 
-    return run
+    def __init__(self, payload: Payload, rows: ArrivedRows, first: int) -> None:
+        self.payload, self.rows, self.first = payload, rows, first
+        self._lock, self._done = Lock(), False
+
+    def __call__(self) -> None:
+        """Put them there, or wait until they are."""
+        with self._lock:
+            if not self._done:
+                times, table = self.rows.times, self.rows.table
+                newest = None if times is None else int(times.max())
+                self.payload.append_rows(self.first, table, newest, self.payload.rows + table.num_rows)
+                self._done = True
+
+
+def _insert(held: Held, link: StepIndex, rows_seen: int) -> None:
+    held()
+    link.window.rows_seen = rows_seen
+    link.window.append(held.rows.table, held.rows.times, held.first)
