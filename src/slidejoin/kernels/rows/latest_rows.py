@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ALL_FOUND", "BEGIN", "DISORDERED", "END", "KEY", "LARGEST", "NOBODY", "NO_ROOM", "ORDINAL", "QUEUED", "SLOT",
-    "STATE", "UNKNOWN", "USED", "VALUE", "find_latest", "keep_slots", "queue_rows",
+    "ALL_FOUND", "BEGIN", "DISORDERED", "END", "KEY", "LARGEST", "LOG", "NOBODY", "NO_ROOM", "ORDINAL", "QUEUED",
+    "SLOT", "STATE", "TOGETHER", "UNKNOWN", "USED", "VALUE", "find_latest", "keep_slots", "queue_rows",
 ]  # fmt: skip
 
 KEY, VALUE, ORDINAL = range(3)
@@ -43,6 +43,9 @@ not see, so that the one behind it is not known any more."""
 AHEAD = 12
 """Prefetch distance in rows: the table of many keys is in no near cache."""
 
+TOGETHER, LOG = 32, 3
+"""How many probes are answered together, and rows entered ahead for them; columns of what these rows replaced."""
+
 
 @inlined
 def first_slot(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
@@ -58,13 +61,6 @@ def slot_of(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
     while slots[U64(at), U64(ORDINAL)] != NOBODY and slots[U64(at), U64(KEY)] != key:
         at = (at + 1) & last
     return at
-
-
-@inlined
-def is_later(slots: Any, slot: Any, value: Any, ordinal: Any) -> Any:  # noqa: ANN401 - an array, int64
-    """Tell whether a row comes after that of a slot: not if it came behind larger values, too late for its place."""
-    known, before = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
-    return known == NOBODY or before < value or (before == value and known < ordinal)
 
 
 @kernel(I64, I64, FLAGS, types.int64, OUT_I64_2D, OUT_I64, returns=types.int64)
@@ -100,11 +96,58 @@ def queue_rows(
     return int(lowest)
 
 
+@inlined
+def enter_rows(
+    slots: Any,  # noqa: ANN401 - this and the following ones as of `find_latest`, or int64
+    queue: Any,  # noqa: ANN401
+    begin: Any,  # noqa: ANN401
+    end: Any,  # noqa: ANN401
+    used: Any,  # noqa: ANN401
+    high: Any,  # noqa: ANN401
+    highest: Any,  # noqa: ANN401
+    log: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Put rows with values up to `highest` into the table; of those above `high` no more than the log can hold.
+
+    Returns (begin, used, how many rows are in the log, status).
+    """
+    turn, most, replaced = np.int64(queue.shape[0] - 1), np.int64(slots.shape[0] >> 1), np.int64(0)
+    while begin < end:
+        place = U64(begin & turn)
+        key, value, ordinal = queue[place, U64(KEY)], queue[place, U64(VALUE)], queue[place, U64(ORDINAL)]
+        if value > highest or replaced == TOGETHER:
+            break
+        if used >= most:
+            return begin, used, replaced, np.int64(NO_ROOM if value <= high else ALL_FOUND)
+        prefetch(slots, first_slot(slots, queue[U64((begin + AHEAD) & turn), U64(KEY)]) * SLOT)
+        slot = U64(slot_of(slots, key))
+        known, before = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
+        used += known == NOBODY
+        if known == NOBODY or before < value or (before == value and known < ordinal):
+            slots[slot, U64(KEY)], slots[slot, U64(VALUE)], slots[slot, U64(ORDINAL)] = key, value, ordinal
+            log[U64(replaced), U64(0)], log[U64(replaced), U64(1)] = np.int64(slot), before
+            log[U64(replaced), U64(2)] = known
+            # What all of these probes see need not be undone for any.
+            replaced += value > high
+        begin += 1
+    return begin, used, replaced, np.int64(ALL_FOUND)
+
+
+@inlined
+def before_them(log: Any, replaced: Any, slot: Any, high: Any, last: Any, value: Any) -> Any:  # noqa: ANN401 - arrays, int64
+    """Return ordinal and value of a slot's row before rows above `high` replaced it, as far as the log tells."""
+    while value > high and last != NOBODY and replaced > 0:
+        replaced -= 1
+        if log[U64(replaced), U64(0)] == slot:
+            value, last = log[U64(replaced), U64(1)], log[U64(replaced), U64(2)]
+    return last, value
+
+
 @kernel(
-    OUT_I64_2D, I64_2D, OUT_I64, I64, I64, I64, I64, I64, I64, I64, types.int64, OUT_I64, OUT_I64,
+    OUT_I64_2D, I64_2D, OUT_I64, I64, I64, I64, I64, I64, I64, I64, types.int64, OUT_I64_2D, OUT_I64, OUT_I64,
     returns=types.int64,
 )  # fmt: skip
-def find_latest(  # noqa: C901 - with a function for what enters the table it took a fifth longer
+def find_latest(
     slots: NDArray[np.int64],
     queue: NDArray[np.int64],
     state: NDArray[np.int64],
@@ -116,6 +159,7 @@ def find_latest(  # noqa: C901 - with a function for what enters the table it to
     since: NDArray[np.int64],
     until: NDArray[np.int64],
     start: int,
+    log: NDArray[np.int64],
     found: NDArray[np.int64],
     status: NDArray[np.int64],
 ) -> int:
@@ -138,6 +182,8 @@ def find_latest(  # noqa: C901 - with a function for what enters the table it to
         A probe sees the ordinals ``since <= o < until``.
     start : int
         Place in the order of the first probe that is asked.
+    log : (TOGETHER, LOG) int64
+        Memory for what rows of the table were replaced: slot, value, ordinal.
     found : (n,) int64
         The ordinal of the row of each probe, `NOBODY` if it has none.
     status : (1,) int64
@@ -145,49 +191,46 @@ def find_latest(  # noqa: C901 - with a function for what enters the table it to
 
     Returns the place in the order of the first probe that is not answered. Of rows of one value the one with the
     highest ordinal is the last one. Expected O(n + rows that are put into the table).
+
+    Some probes are answered together, after all rows up to the last one's end are in the table: whether a row or a
+    probe comes next cannot be foreseen, and half of the processor's guesses would be wrong. For a probe that must not
+    see the row of its key yet, what rows replaced is looked through backwards.
     """
-    turn, most = np.int64(queue.shape[0] - 1), np.int64(slots.shape[0] >> 1)
+    turn = np.int64(queue.shape[0] - 1)
     probes, ended = np.int64(keys.size), np.int64(ALL_FOUND)
     begin, end, used = state[U64(BEGIN)], state[U64(END)], state[U64(USED)]
     disordered, at = state[U64(DISORDERED)], np.int64(start)
-    while at < probes:
-        i = U64(order[U64(at)]) if order.size > 0 else U64(at)
-        high, low = highs[i], lows[i]
-        found[i] = NOBODY
-        if keys[i] > last_keys[i] or low > high:
-            at += 1
-            continue
-        soon = U64(min(at + AHEAD, probes - 1))
-        prefetch(slots, first_slot(slots, keys[U64(order[soon]) if order.size > 0 else soon]) * SLOT)
-        while begin < end and queue[U64(begin & turn), U64(VALUE)] <= high:
-            place = U64(begin & turn)
-            key, value, ordinal = queue[place, U64(KEY)], queue[place, U64(VALUE)], queue[place, U64(ORDINAL)]
-            if ordinal >= until[i]:
-                # Rows behind it may be for the probe, and it may not enter before the probe has its answer.
-                ended = np.int64(UNKNOWN)
-                break
-            if used >= most:
-                ended = np.int64(NO_ROOM)
-                break
-            prefetch(slots, first_slot(slots, queue[U64((begin + AHEAD) & turn), U64(KEY)]) * SLOT)
-            slot = U64(slot_of(slots, key))
-            used += slots[slot, U64(ORDINAL)] == NOBODY
-            if is_later(slots, slot, value, ordinal):
-                slots[slot, U64(KEY)], slots[slot, U64(VALUE)], slots[slot, U64(ORDINAL)] = key, value, ordinal
-            begin += 1
+    while at < probes and ended == ALL_FOUND:
+        stop = min(at + TOGETHER, probes)
+        high = highs[U64(order[U64(at)]) if order.size > 0 else U64(at)]
+        highest = highs[U64(order[U64(stop - 1)]) if order.size > 0 else U64(stop - 1)]
+        begin, used, replaced, ended = enter_rows(slots, queue, begin, end, used, high, highest, log)
         if ended != ALL_FOUND:
             break
-        slot = U64(slot_of(slots, keys[i]))
-        last, value = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
-        if last != NOBODY:
-            # Of a row that the probe does not see any more, the ones before it are older, but for those out of order.
-            gone = last < since[i]
-            if value > high or last >= until[i] or (gone and since[i] <= disordered):
-                ended = np.int64(UNKNOWN)
+        while at < stop:
+            i = U64(order[U64(at)]) if order.size > 0 else U64(at)
+            high, low = highs[i], lows[i]
+            found[i] = NOBODY
+            if keys[i] > last_keys[i] or low > high:
+                at += 1
+                continue
+            if begin < end and queue[U64(begin & turn), U64(VALUE)] <= high:
                 break
-            if not gone and value >= low:
-                found[i] = last
-        at += 1
+            soon = U64(min(at + AHEAD, probes - 1))
+            prefetch(slots, first_slot(slots, keys[U64(order[soon]) if order.size > 0 else soon]) * SLOT)
+            slot = U64(slot_of(slots, keys[i]))
+            last, value = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
+            if value > high and last != NOBODY:
+                last, value = before_them(log, replaced, np.int64(slot), high, last, value)
+            if last != NOBODY:
+                # Of a row that is not seen any more, the ones before it are older, but for those out of order.
+                gone = last < since[i]
+                if value > high or last >= until[i] or (gone and since[i] <= disordered):
+                    ended = np.int64(UNKNOWN)
+                    break
+                if not gone and value >= low:
+                    found[i] = last
+            at += 1
     state[U64(BEGIN)], state[U64(USED)], status[U64(0)] = begin, used, ended
     return int(at)
 

@@ -76,17 +76,17 @@ class WaitingRows:
         """Give the first row that ordinal; none waits."""
         self.first, self._begin, self._end = ordinal, 0, 0
 
-    def append(self, since: NDArray[np.int64]) -> None:
-        """Let the next rows wait. Amortised O(n)."""
+    def room(self, rows: int) -> NDArray[np.int64]:
+        """Let the next rows wait, and return where the beginnings of their intervals belong. Amortised O(rows)."""
         waiting = self._end - self._begin
-        if self._end + since.size > self._since.size:
-            moved = self._since if 2 * (waiting + since.size) <= self._since.size else None
+        if self._end + rows > self._since.size:
+            moved = self._since if 2 * (waiting + rows) <= self._since.size else None
             if moved is None:
-                moved = np.empty(max(2 * (waiting + since.size), 1024), np.int64)
+                moved = np.empty(max(2 * (waiting + rows), 1024), np.int64)
             moved[:waiting] = self.since.copy() if moved is self._since else self.since
             self._since, self._begin, self._end = moved, 0, waiting
-        self._since[self._end : self._end + since.size] = since
-        self._end += since.size
+        self._end += rows
+        return self._since[self._end - rows : self._end]
 
     def take_before(self, ordinal: int) -> NDArray[np.int64]:
         """Remove the rows before that ordinal and return the beginnings of their intervals, (n,) int64."""

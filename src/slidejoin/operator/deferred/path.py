@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.kernels.rows.intervals import begin_intervals, end_intervals
 from slidejoin.operator.deferred.aggregates import AggregateAnswers
 from slidejoin.operator.deferred.intervals import Intervals, WaitingRows
 from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.window.departures import departures_of
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.plan.window_term import displacing
 from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.spec.window import CountWindow
 
@@ -65,6 +65,7 @@ class DeferredPath:
         self._answers = answers_of(parts)
         window = plan.config.window
         self._counted = window if isinstance(window, CountWindow) else None
+        self._self_join = plan.config.self_join
         departures = departures_of(plan, ("left",))
         assert departures is not None  # noqa: S101 - None only where rows carry numbers, on Spark
         self._departures = departures
@@ -89,28 +90,24 @@ class DeferredPath:
 
     def _insert(self, part: Push, first: dict[Side, int]) -> None:
         insert_rows(self._parts, part, first)
-        if self._counted is not None:
+        window, ranks = self._counted, part.arrivals.left_rank
+        if window is not None:
             with self._parts.stats.step("insert"):
-                rank = part.arrivals.left_rank
-                before = first["right"] + rank
-                if not self._parts.plan.config.self_join:
-                    before -= np.arange(rank.size)
-                self._waiting.append(self._parts.plan.seen_from("right", before))
+                since = self._waiting.room(ranks.size)
+                begin_intervals(ranks, first["right"], window.right, window.slide, self._self_join, since)
 
     def _leaving(self, part: Push, first: dict[Side, int]) -> tuple[Intervals, NDArray[np.int64] | None]:
         """Return the left rows that leave with a slice, ascending, and in which order they leave if that is another."""
-        ranks, _, rows = self._departures.arrive(part.arrivals, part.times, first, marks=part.marks)
-        if self._counted is None:
+        window, ranks, left = self._counted, part.arrivals.left_rank, first["left"]
+        if window is None:
+            _, _, rows = self._departures.arrive(part.arrivals, part.times, first, marks=part.marks)
             ascending = bool((rows[1:] > rows[:-1]).all())
             order = None if ascending else np.argsort(rows)
             return self._timed(rows if order is None else rows[order]), None if order is None else _inverse(order)
-        since = self._waiting.take_before(int(rows[-1]) + 1) if rows.size else rows
-        # A row of a self-join sees the one that it leaves with, of two streams it sees the rows before that one.
-        with_which = displacing(self._counted, "left", rows)
-        if self._parts.plan.config.self_join:
-            return Intervals(rows, since, with_which + 1), None
-        # Of the arrivals before that one, those that are no left rows.
-        return Intervals(rows, since, first["right"] + ranks - (with_which - first["left"])), None
+        begin, end = window.first("left", left), window.first("left", left + ranks.size)
+        rows, until = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
+        end_intervals(ranks, left, first["right"], begin, window.left, window.slide, self._self_join, rows, until)
+        return Intervals(rows, self._waiting.take_before(end), until), None
 
     def _timed(self, rows: NDArray[np.int64]) -> Intervals:
         """Return the intervals of left rows of a time window: all right rows, of which the time scope is a term."""
@@ -206,7 +203,7 @@ class DeferredPath:
             raise StateError(msg)
         self._departures.load(self._windows, clock)
         self._waiting.start_at(waiting)
-        self._waiting.append(np.asarray(tables[0].column(0)).astype(np.int64))
+        self._waiting.room(tables[0].num_rows)[:] = np.asarray(tables[0].column(0))
         self._answers.load(numbers["folded"], tables[1:])
 
     @property

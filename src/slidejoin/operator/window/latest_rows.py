@@ -22,12 +22,14 @@ from slidejoin.kernels.rows.latest_rows import (
     DISORDERED,
     END,
     LARGEST,
+    LOG,
     NO_ROOM,
     NOBODY,
     ORDINAL,
     QUEUED,
     SLOT,
     STATE,
+    TOGETHER,
     USED,
     VALUE,
     find_latest,
@@ -81,6 +83,7 @@ class LatestRows:
         self._queue = np.zeros((FIRST_ROOM, QUEUED), np.int64)
         self._state = np.zeros(STATE, np.int64)
         self._state[[LARGEST, DISORDERED]] = INT64.min, NOBODY
+        self._log = np.empty((TOGETHER, LOG), np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -163,7 +166,7 @@ class LatestRows:
         while True:
             at = find_latest(
                 self._slots, self._queue, self._state, order, keys, lasts, lows, highs, since, until, at,
-                found, status,
+                self._log, found, status,
             )  # fmt: skip
             if status[0] == ALL_FOUND:
                 return found
