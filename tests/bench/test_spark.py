@@ -44,9 +44,10 @@ def input_files(root: Path) -> InputFiles:
 
 @pytest.mark.spark
 @pytest.mark.nightly  # half a minute each
-@pytest.mark.parametrize("output", ["pairs", "count"])
-def test_rows_that_come_out_are_counted(output: str):
-    report = reported("--batches", "1", "--output", output)
+@pytest.mark.parametrize(("output", "strategy"), [("pairs", "auto"), ("count", "auto"), ("pairs", "hash")])
+def test_rows_that_come_out_are_counted(output: str, strategy: str):
+    report = reported("--batches", "1", "--output", output, "--strategy", strategy)
+    assert report["on"].startswith("l.k = r.k" if strategy == "hash" else "l.k BETWEEN r.k - ")
     assert report["rows_out_per_row"] == (1.0 if output == "count" else pytest.approx(4.0, rel=0.1))
     assert report["rows_per_second"]["median"] > 0
     assert report["reading"]["median"] > 0

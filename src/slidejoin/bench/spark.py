@@ -89,7 +89,7 @@ SPARK_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commit
 
 @dataclass(frozen=True, slots=True)
 class BandJoin:
-    """A band join: the comparison, rows that a row of the other side sees, output, join type and routing."""
+    """A band, or an equality: the comparison, rows that a row of the other side sees, output, join type and routing."""
 
     comparison: Comparison
     window: int
@@ -171,6 +171,8 @@ class SparkReport(Report):
 
     Attributes
     ----------
+    on : str
+        The predicate.
     how, strategy : str
         The join type, and how rows are routed.
     rows_per_second : Spread
@@ -190,6 +192,7 @@ class SparkReport(Report):
         Spark's own join by buckets, and rows of a micro-batch that it was given.
     """
 
+    on: str
     window: int
     push: int
     batches: int
@@ -212,8 +215,8 @@ class SparkReport(Report):
         """Return the measurements as lines of text."""
         speed, took = self.rows_per_second, self.seconds
         yield (
-            f"case {self.case}: uniform keys, match rate {self.match_rate:.2f}, output {self.output}, {self.how} join, "
-            f"strategy {self.strategy}"
+            f"case {self.case}: {self.on}, uniform keys, match rate {self.match_rate:.2f}, output {self.output}, "
+            f"{self.how} join, strategy {self.strategy}"
         )
         yield f"time windows of {self.window:,} rows a side, {self.push:,} rows a micro-batch, {self.buckets} buckets"
         yield ""
@@ -253,7 +256,7 @@ def run(
     seed: int = 1,
     baselines: bool = True,
 ) -> SparkReport:
-    """Measure the join on a local Spark.
+    """Measure the join on a local Spark: of a band, or with ``strategy="hash"`` of an equality with as many matches.
 
     Parameters
     ----------
@@ -282,7 +285,9 @@ def run(
     choice("output", output, OUTPUTS)
     choice("how", how, JOIN_TYPES)
     choice("strategy", strategy, STRATEGIES)
-    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output, how, strategy)
+    # Routing by hash needs an equality.
+    operation = "equi" if strategy == "hash" else "band"
+    join = BandJoin(comparison_for(operation, "uniform", match_rate, window), window, output, how, strategy)
     with TemporaryDirectory(prefix="slidejoin-bench-") as folder:
         root = Path(folder)
         files = write_input(root / "join", join, push, batches, seed)
@@ -299,7 +304,7 @@ def write_input(root: Path, join: BandJoin, push: int, batches: int, seed: int) 
     half, need = push // 2, int(FILLED * join.window)
     small = 2 * push < FILLING_ROWS
     large = max(half, min(FILLING_ROWS // 2, need)) if small else min(half, -(-need // FILLING_BATCHES))
-    files = InputFiles(root, partial(timed_tables, Streams("uniform", seed, 1, join.window)))
+    files = InputFiles(root, partial(timed_tables, Streams("uniform", seed, join.comparison.grain, join.window)))
     for _ in range(-(-need // large)):
         files.add(large)
     for _ in range(batches + (min(SETTLING, batches) if small else batches // 2)):
@@ -349,6 +354,7 @@ def measure_spark(
     report = SparkReport(
         case="spark",
         window=join.window,
+        on=join.comparison.sql(),
         push=push,
         batches=batches,
         output=join.output,
@@ -372,7 +378,9 @@ def measure_spark(
 
 def _own_speed(spark: SparkSession, root: Path, join: BandJoin, rows: int, seed: int) -> float:
     """Return the rows a second of Spark's own join once its windows are full."""
-    files = InputFiles(root / "own", partial(timed_tables, Streams("uniform", seed, 1, join.window)))
+    files = InputFiles(
+        root / "own", partial(timed_tables, Streams("uniform", seed, join.comparison.grain, join.window))
+    )
     filling = -(-int(FILLED * join.window) // (rows // 2))
     for _ in range(filling + OWN_BATCHES):
         files.add(rows // 2)
