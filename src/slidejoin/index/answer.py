@@ -29,6 +29,8 @@ class Found(Protocol):
     counts: NDArray[np.int64]
     bounds: tuple[int, ...]
     """Probes at which separately found parts of the answer begin and end."""
+    divisible: bool
+    """Whether several threads may write the pairs of different probes at once."""
 
     @property
     def in_ranges(self) -> InRanges | None:

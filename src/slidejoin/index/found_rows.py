@@ -54,6 +54,7 @@ class FoundByPosition:
 
     in_ranges = None
     """Rows are listed by ordinal, not as ranges."""
+    divisible = False
 
     def __init__(self, structure: Walked, probes: Probes) -> None:
         n = len(probes)

@@ -28,12 +28,13 @@ LARGEST_PART = 1 << 14
 class FoundInParts:
     """The answers of neighbouring stretches of one batch of probes, as one answer."""
 
-    __slots__ = ("_parts", "_workers", "bounds", "counts")
+    __slots__ = ("_parts", "_workers", "bounds", "counts", "divisible")
 
     def __init__(self, bounds: list[int], parts: list[Found], workers: Workers) -> None:
         self.bounds = tuple(bounds)
         self._parts = parts
         self._workers = workers
+        self.divisible = all(part.divisible for part in parts)
         self.counts: NDArray[np.int64] = np.concatenate([part.counts for part in parts])
 
     @property

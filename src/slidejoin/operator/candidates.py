@@ -76,8 +76,10 @@ class RangeCandidates:
             begin, end = (int(at) for at in np.searchsorted(slots, (first, last)))
             own = np.zeros(slots.size, np.int64)
             own[begin:end] = places[slots[begin:end] - first]
-            fills.append(partial(found.fill, begin, end, own, *((left, right) if role == "left" else (right, left))))
-        # Each side by a thread of its own; one may hand parts of its work to others, which are never all waiting.
+            rows = (left, right) if role == "left" else (right, left)
+            # Otherwise each side by a thread of its own, which may hand parts of its work to others.
+            bounds = np.searchsorted(slots, stops).tolist() if found.divisible else [begin, end]
+            fills += [partial(found.fill, low, high, own, *rows) for low, high in pairwise(bounds) if low < high]
         (self._workers if parts > 1 else Workers(1)).run(fills)
         return left, right
 

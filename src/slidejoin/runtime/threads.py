@@ -56,6 +56,8 @@ class Workers:
         others = [pool_of(self.threads).submit(drain) for _ in range(min(self.threads, len(tasks)) - 1)]
         drain()
         for future in others:
-            future.result()
+            # One that has not begun finds nothing to do; and its thread may itself be waiting for others.
+            if not future.cancel():
+                future.result()
         if errors:
             raise errors[min(errors)]

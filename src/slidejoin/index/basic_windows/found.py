@@ -33,6 +33,7 @@ class FoundByWorkers:
 
     in_ranges = None
     """Rows of several parts are no range."""
+    divisible = False
 
     def __init__(self, probes: int, parts: Sequence[Found]) -> None:
         self._parts = parts
@@ -78,6 +79,7 @@ class GuardedFound:
 
     in_ranges = None
     """As of `FoundByWorkers`."""
+    divisible = False
 
     def __init__(self, found: Filled, lock: Lock) -> None:
         self._found, self._lock = found, lock

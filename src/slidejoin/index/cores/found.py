@@ -57,6 +57,7 @@ class FoundInCore:
 
     in_ranges = None
     """The rows of a core are not contiguous in the stream."""
+    divisible = False
 
     def __init__(self, found: Found | BranchRows, core: int, cores: int) -> None:
         self._found, self._core, self._cores = found, core, cores
@@ -127,6 +128,7 @@ class ListedInCore:
 
     in_ranges = None
     """Rows are listed."""
+    divisible = False
 
     def __init__(self, found: FoundInCore, batch: ProbeBatch, *, only_counts: bool) -> None:
         self.counts: NDArray[np.int64] = found.counts
@@ -158,6 +160,7 @@ class FoundInCores:
 
     bounds: tuple[int, ...] = ()
     in_ranges = None
+    divisible = False
 
     def __init__(self, parts: Sequence[Found], workers: Workers, fan_in: int) -> None:
         self._parts, self._workers = parts, workers

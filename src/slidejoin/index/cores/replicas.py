@@ -57,6 +57,7 @@ class FoundInTurn:
 
     in_ranges = None
     """Neighbouring probes were answered by different cores."""
+    divisible = False
 
     def __init__(self, parts: Sequence[Found], first: int, probes: int) -> None:
         self._parts, self._first = parts, first

@@ -129,6 +129,7 @@ class FoundInBoxes:
 
     in_ranges = None
     """Rows are listed by ordinal, not as ranges."""
+    divisible = True
 
     def __init__(
         self,
@@ -215,6 +216,7 @@ class CountedBoxes:
 
     in_ranges = None
     """Rows are listed by ordinal, not as ranges."""
+    divisible = False
 
     @cached_property
     def found(self) -> FoundInBoxes:

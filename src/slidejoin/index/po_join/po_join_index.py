@@ -336,6 +336,7 @@ class _Counted:
 
     bounds: tuple[int, ...] = ()
     in_ranges = None
+    divisible = False
 
     def __init__(self, index: POJoinIndex, probes: Probes, counts: NDArray[np.int64]) -> None:
         self._index, self._probes, self.counts = index, probes, counts

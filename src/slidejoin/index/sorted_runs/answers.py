@@ -81,6 +81,7 @@ class FoundInRuns:
 
     bounds: tuple[int, ...] = ()
     """Probes at which other parts of an answer begin, none."""
+    divisible = False
 
     @property
     def in_ranges(self) -> FoundInRuns | None:
@@ -173,6 +174,7 @@ class CountedInRuns:
 
     bounds: tuple[int, ...] = ()
     """Probes at which other parts of an answer begin, none."""
+    divisible = False
 
     @property
     def in_ranges(self) -> FoundInRuns | None:

@@ -212,6 +212,7 @@ class FoundInBranches:
 
     in_ranges = None
     """Rows of several branches are no range."""
+    divisible = False
 
     def __init__(self, parts: Sequence[Found | BranchRows]) -> None:
         self._parts = parts
