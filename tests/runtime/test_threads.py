@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier, Lock, get_ident
 from time import sleep
@@ -49,3 +50,17 @@ def test_all_tasks_run_before_the_first_error_is_raised(threads: int) -> None:
     with pytest.raises(ValueError, match="3"):
         Workers(threads).run([partial(task, number) for number in range(10)])
     assert sorted(ended) == list(range(10))
+
+
+def test_tasks_that_hand_on_tasks_never_wait_for_each_other() -> None:
+    """Several joins at once, whose tasks occupy all threads of the pool and then need threads themselves."""
+    workers, ran = Workers(2), list[int]()
+
+    def outer() -> None:
+        sleep(0.005)
+        workers.run([partial(ran.append, number) for number in range(3)])
+
+    with ThreadPoolExecutor(6) as callers:
+        for done in [callers.submit(workers.run, [outer] * 4) for _ in range(20)]:
+            done.result(timeout=60)
+    assert len(ran) == 20 * 4 * 3

@@ -54,10 +54,13 @@ class Workers:
                         errors[number] = error
 
         others = [pool_of(self.threads).submit(drain) for _ in range(min(self.threads, len(tasks)) - 1)]
-        drain()
-        for future in others:
-            # One that has not begun finds nothing to do; and its thread may itself be waiting for others.
-            if not future.cancel():
-                future.result()
+        try:
+            drain()
+        finally:
+            # Also if the caller is interrupted between two tasks: nothing runs on behind its back.
+            for future in others:
+                # One that has not begun finds nothing to do; and its thread may itself be waiting for others.
+                if not future.cancel():
+                    future.exception()
         if errors:
             raise errors[min(errors)]
