@@ -50,9 +50,9 @@ CASES = {
     ),
 }  # fmt: skip
 
-BOUND = 180 << 20
-"""Two tables of 64 MiB, one being made while the other is read, and what the allocator has not yet given back, at times
-one more table of columns; all positions at once take 320 MB."""
+BOUND = 165 << 20
+"""Two tables of 64 MiB, one being made while the other is read, and at times one of 16 MiB that the allocator has not
+given back yet; all positions at once take 320 MB."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")

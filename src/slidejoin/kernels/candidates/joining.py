@@ -18,6 +18,7 @@ from numba import types
 from slidejoin.kernels.candidates.matched import LAST_BIT, bit_of, mark_rows, word_of
 from slidejoin.kernels.common.fields import offsets
 from slidejoin.kernels.common.vectors import first_one
+from slidejoin.kernels.common.view import leaves_with
 from slidejoin.kernels.common.words import OUT_WORDS, WORDS
 from slidejoin.kernels.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel
 
@@ -94,13 +95,6 @@ def copy_pairs(
     for pair in range(stop - first):
         out_left[U64(at + pair)] = left[U64(first + pair)]
         out_right[U64(at + pair)] = right[U64(first + pair)]
-
-
-@inlined
-def leaves_with(row: int, first: int, size: int, slide: int) -> int:
-    """Return which of the new rows of its side, the first of which is `first`, displaces the block of a row."""
-    last = row if slide == 1 else (row // slide + 1) * slide - 1
-    return last + size - first
 
 
 @kernel(

@@ -1,4 +1,4 @@
-"""Views: which stored rows a batch of probes sees in a count window."""
+"""Views: which stored rows a batch of probes sees in a count window, and with which arrival a row leaves it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ABOVE", "ARRIVED", "BELOW", "OWN", "SIZE", "SLIDE", "VIEW", "first_in_window", "first_seen"]
+__all__ = ["ABOVE", "ARRIVED", "BELOW", "OWN", "SIZE", "SLIDE", "VIEW", "first_in_window", "first_seen", "leaves_with"]
 
 ARRIVED, SIZE, SLIDE, OWN, BELOW, ABOVE, VIEW = range(7)
 """Places in a view, int64 (VIEW,), which says what probes see of the stored side: how many of its rows had ARRIVED
@@ -26,6 +26,13 @@ def first_in_window(seen_to: int, size: int, slide: int) -> int:
     if slide > 1:
         first -= first % slide
     return first
+
+
+@inlined
+def leaves_with(row: int, first: int, size: int, slide: int) -> int:
+    """Return which of the new rows of its side, the first of which is `first`, displaces the block of a row."""
+    last = row if slide == 1 else (row // slide + 1) * slide - 1
+    return last + size - first
 
 
 @inlined

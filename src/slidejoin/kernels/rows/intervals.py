@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from numba import types
 
+from slidejoin.kernels.common.view import first_in_window, leaves_with
 from slidejoin.kernels.jit.compiling import I64, OUT_I64, U64, kernel
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ def begin_intervals(
     """
     for row in range(ranks.size):
         before = right + ranks[U64(row)] - (0 if self_join else row)
-        outside = max(before - size, 0)
-        # A division takes 3 ns.
-        since[U64(row)] = outside if slide == 1 else outside // slide * slide
+        since[U64(row)] = first_in_window(before, size, slide)
 
 
 @kernel(I64, types.int64, types.int64, types.int64, types.int64, types.int64, types.boolean, OUT_I64, OUT_I64)
@@ -51,7 +50,6 @@ def end_intervals(
     """
     for n in range(rows.size):
         row = begin + n
-        last = row if slide == 1 else (row // slide + 1) * slide - 1
-        place = last + size - left
+        place = leaves_with(row, left, size, slide)
         rows[U64(n)] = row
         until[U64(n)] = left + place + 1 if self_join else right + ranks[U64(place)] - place
