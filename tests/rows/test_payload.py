@@ -152,6 +152,12 @@ def test_a_window_in_time_against_a_dict(
             assert time < oldest or kept[-rows:] == list(range(end - rows, end))
             expected = [{name: value_of(i)[KEPT.names.index(name)] for name in names} for i in kept]
             assert payload.take(names, np.array(kept, np.int64)).to_pylist() == expected
+            for place, begin in enumerate(kept):
+                if kept[-1] - begin == len(kept) - 1 - place:  # none of those behind it is missing
+                    found = payload.between(names, begin, kept[-1] + 1)
+                    assert found.schema == schema
+                    assert found.to_pylist() == expected[place:]
+            assert payload.between(names, end, end).to_pylist() == []
             assert pa.concat_tables([schema.empty_table(), *(p.table for p in payload)]).to_pylist() == expected
 
 
@@ -178,6 +184,16 @@ def test_chunks_grow_with_the_window() -> None:
     assert payload.chunks[-1].limit - payload.chunks[-1].origin == 65536
     taken = payload.take(["n"], np.array([9, 10, 10**6 + 9, 10**6 + 10, 2 * 10**6 + 9]))
     assert taken.column("n").to_pylist() == [None, 0, 0, 1, 1]
+
+
+def test_chunks_of_a_window_of_known_size_are_of_one_size() -> None:
+    payload, sizes = Payload(pa.schema([("n", pa.int64())]), expected=1 << 20), set()
+    for base in range(0, 3 << 20, 1 << 18):
+        payload.append(Piece(base, pa.table({"n": np.arange(base, base + (1 << 18))}), None), payload.rows + (1 << 18))
+        payload.expire(base + (1 << 18) - (1 << 20))
+        sizes |= {one.rows.size for one in payload.chunks}
+    assert sizes == {1 << 15}
+    assert payload.take(["n"], np.array([5 << 19])).column("n").to_pylist() == [5 << 19]
 
 
 def test_tables_given_out_do_not_change_when_memory_is_used_again() -> None:

@@ -8,12 +8,14 @@ within a chunk.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.chunk import Chunk, Fixed, Records, records_of, validity_of
+from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered, InRecords
@@ -33,7 +35,9 @@ LARGEST_LIMIT = 1 << 16
 """Rows of a chunk: only whole chunks expire, so small ones for small windows."""
 
 SHARE = 32
-"""A chunk is at most this part of the window."""
+"""A chunk is at most this part of the window, as it is or is going to be."""
+
+_base = attrgetter("base")
 
 
 class WantedColumns(NamedTuple):
@@ -68,11 +72,15 @@ class Payload:
         Of the rows as they are held.
     merge : bool, default True
         Whether rows are copied into chunks. If not, each appended piece is a chunk of its own and stays as it is.
+    expected : int, default 0
+        How many rows the window is going to have, as far as that is known. Chunks are of their final size from the
+        first one on then: the memory of those that are freed fits the ones to come, whose pages need not be new.
     """
 
-    def __init__(self, schema: pa.Schema, merge: bool = True) -> None:
+    def __init__(self, schema: pa.Schema, merge: bool = True, expected: int = 0) -> None:
         self.schema = schema
         self.merge = merge
+        self._expected = expected
         self.chunks: list[Chunk] = []
         self._records = records_of(schema if merge else pa.schema([]))
         self._fixed = self._records.columns
@@ -195,7 +203,7 @@ class Payload:
         """Return the chunk that takes the row with this ordinal."""
         if self.chunks and self.chunks[-1].end < self.chunks[-1].limit:
             return self.chunks[-1]
-        wanted = max(min(live_rows // SHARE, LARGEST_LIMIT), 1)
+        wanted = max(min(max(live_rows, self._expected) // SHARE, LARGEST_LIMIT), 1)
         units = max(1 << (wanted.bit_length() - 1) >> self._shift, 1)
         origin = base >> self._shift << self._shift
         capacity = units << self._shift
@@ -264,6 +272,27 @@ class Payload:
     def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
         """Return these columns of the rows with these ordinals as one table, however large; see `gather`."""
         return self.gather(names, ordinals).table(0, ordinals.size)
+
+    def between(self, names: Sequence[str], first: int, end: int) -> pa.Table:
+        """Return these columns of the rows first…end-1, which must lie in the window, as one table; see `take`.
+
+        Columns that records hold as they are, without texts, are copied in sequence, in half the time.
+        """
+        schema, others, numbers, _, _ = self._asked(names)
+        if others or first >= end or any(self._fixed[number].text for number in numbers):
+            return self.take(names, np.arange(first, end))
+        chunks, columns = self.chunks, []
+        touched = chunks[bisect_right(chunks, first, key=_base) - 1 : bisect_left(chunks, end, key=_base)]
+        rows = [(one, slice(max(first, one.base) - one.origin, min(end, one.end) - one.origin)) for one in touched]
+        for number in numbers:
+            values = np.concatenate([one.values[number][places] for one, places in rows])
+            known = [(one.valid[number], places) for one, places in rows]
+            marks = None
+            if any(valid is not None for valid, _ in known):
+                whole = (np.ones(places.stop, np.uint8) if valid is None else valid for valid, places in known)
+                marks = np.concatenate([valid[places] for valid, (_, places) in zip(whole, known, strict=True)])
+            columns.append(arrow_of(self._fixed[number], values, marks))
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def __iter__(self) -> Iterator[Piece]:
         """Iterate over the rows as tables, oldest first: copies, except of what was not copied on its way in."""

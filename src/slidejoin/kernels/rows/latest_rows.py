@@ -144,14 +144,13 @@ def before_them(log: Any, replaced: Any, slot: Any, high: Any, last: Any, value:
 
 
 @kernel(
-    OUT_I64_2D, I64_2D, OUT_I64, I64, I64, I64, I64, I64, I64, I64, types.int64, OUT_I64_2D, OUT_I64, OUT_I64,
+    OUT_I64_2D, I64_2D, OUT_I64, I64, I64, I64, I64, I64, I64, types.int64, OUT_I64_2D, OUT_I64, OUT_I64,
     returns=types.int64,
 )  # fmt: skip
 def find_latest(
     slots: NDArray[np.int64],
     queue: NDArray[np.int64],
     state: NDArray[np.int64],
-    order: NDArray[np.int64],
     keys: NDArray[np.int64],
     last_keys: NDArray[np.int64],
     lows: NDArray[np.int64],
@@ -172,16 +171,14 @@ def find_latest(
     queue : (m, QUEUED) int64
         As in `queue_rows`.
     state : (STATE,) int64
-    order : (n,) int64
-        In which order probes are best answered: by `highs`. As they are if it is empty.
     keys, last_keys : (n,) int64
         The key of each probe, twice; a probe whose last key is below the first one has none.
     lows, highs : (n,) int64
-        The smallest and the largest value that a row may have.
+        The smallest and the largest value that a row may have; probes are best in the order of the largest.
     since, until : (n,) int64
         A probe sees the ordinals ``since <= o < until``.
     start : int
-        Place in the order of the first probe that is asked.
+        The first probe that is asked.
     log : (TOGETHER, LOG) int64
         Memory for what rows of the table were replaced: slot, value, ordinal.
     found : (n,) int64
@@ -189,35 +186,37 @@ def find_latest(
     status : (1,) int64
         See `ALL_FOUND`.
 
-    Returns the place in the order of the first probe that is not answered. Of rows of one value the one with the
+    Returns the first probe that is not answered. Of rows of one value the one with the
     highest ordinal is the last one. Expected O(n + rows that are put into the table).
 
     Some probes are answered together, after all rows up to the last one's end are in the table: whether a row or a
     probe comes next cannot be foreseen, and half of the processor's guesses would be wrong. For a probe that must not
     see the row of its key yet, what rows replaced is looked through backwards.
     """
-    turn = np.int64(queue.shape[0] - 1)
+    turn, never = np.int64(queue.shape[0] - 1), np.int64(np.iinfo(np.int64).max)
     probes, ended = np.int64(keys.size), np.int64(ALL_FOUND)
     begin, end, used = state[U64(BEGIN)], state[U64(END)], state[U64(USED)]
     disordered, at = state[U64(DISORDERED)], np.int64(start)
     while at < probes and ended == ALL_FOUND:
         stop = min(at + TOGETHER, probes)
-        high = highs[U64(order[U64(at)]) if order.size > 0 else U64(at)]
-        highest = highs[U64(order[U64(stop - 1)]) if order.size > 0 else U64(stop - 1)]
-        begin, used, replaced, ended = enter_rows(slots, queue, begin, end, used, high, highest, log)
+        begin, used, replaced, ended = enter_rows(
+            slots, queue, begin, end, used, highs[U64(at)], highs[U64(stop - 1)], log
+        )
         if ended != ALL_FOUND:
             break
+        # Probes from this value on see rows that are not in the table yet.
+        waiting = begin < end
+        ready = queue[U64(begin & turn), U64(VALUE)] if waiting else never
         while at < stop:
-            i = U64(order[U64(at)]) if order.size > 0 else U64(at)
+            i = U64(at)
             high, low = highs[i], lows[i]
             found[i] = NOBODY
             if keys[i] > last_keys[i] or low > high:
                 at += 1
                 continue
-            if begin < end and queue[U64(begin & turn), U64(VALUE)] <= high:
+            if waiting and high >= ready:
                 break
-            soon = U64(min(at + AHEAD, probes - 1))
-            prefetch(slots, first_slot(slots, keys[U64(order[soon]) if order.size > 0 else soon]) * SLOT)
+            prefetch(slots, first_slot(slots, keys[U64(min(at + AHEAD, probes - 1))]) * SLOT)
             slot = U64(slot_of(slots, keys[i]))
             last, value = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
             if value > high and last != NOBODY:

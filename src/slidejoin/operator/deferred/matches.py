@@ -87,8 +87,10 @@ class Matches:
 
     def probing(self, left: Intervals) -> pa.Table:
         """Return the rows themselves, with the columns from which ranges of keys follow."""
-        payload = self._parts.windows["left"].payload
-        return payload.take(self._names, left.rows).combine_chunks()
+        payload, rows = self._parts.windows["left"].payload, left.rows
+        if int(rows[-1]) - int(rows[0]) == rows.size - 1:
+            return payload.between(self._names, int(rows[0]), int(rows[-1]) + 1).combine_chunks()
+        return payload.take(self._names, rows).combine_chunks()
 
     def _within(
         self, left: Intervals, table: pa.Table, since: NDArray[np.int64], until: NDArray[np.int64]

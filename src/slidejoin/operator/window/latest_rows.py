@@ -12,7 +12,7 @@ their window, for the rest of the stream.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,17 @@ FIRST_SLOTS, FIRST_ROOM = 1 << 10, 1 << 12
 """Slots of an empty table, and rows for which its queue has room."""
 
 INT64 = np.iinfo(np.int64)
+
+
+class LatestProbes(NamedTuple):
+    """What left rows look for, (n,) int64 each, see `find_latest`."""
+
+    keys: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+    since: NDArray[np.int64]
+    until: NDArray[np.int64]
 
 
 class LatestRows:
@@ -161,19 +172,28 @@ class LatestRows:
             kept = room if kept is None else kept & room
         if kept is not None:
             lows, highs = np.where(kept, lows, INT64.max), np.where(kept, highs, INT64.min)
-        order = np.empty(0, np.int64) if bool((highs[1:] >= highs[:-1]).all()) else np.argsort(highs, kind="stable")
-        found, status, at = np.empty(n, np.int64), np.zeros(1, np.int64), 0
+        probes = LatestProbes(keys, lasts, lows, highs, since, until)
+        if bool((highs[1:] >= highs[:-1]).all()):
+            return self._look(probes)
+        order = np.argsort(highs, kind="stable")
+        ordered = self._look(LatestProbes(*(one[order] for one in probes)))
+        if ordered is None:
+            return None
+        found = np.empty(n, np.int64)
+        found[order] = ordered
+        return found
+
+    def _look(self, probes: LatestProbes) -> NDArray[np.int64] | None:
+        """Return the right row of each probe, (n,) int64; None if the table cannot tell."""
+        found, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
         while True:
-            at = find_latest(
-                self._slots, self._queue, self._state, order, keys, lasts, lows, highs, since, until, at,
-                self._log, found, status,
-            )  # fmt: skip
+            at = find_latest(self._slots, self._queue, self._state, *probes, at, self._log, found, status)
             if status[0] == ALL_FOUND:
                 return found
             if status[0] != NO_ROOM:
                 self.give_up()
                 return None
-            self._make_slots(int(since.min()))
+            self._make_slots(int(probes.since.min()))
 
     def _make_slots(self, oldest: int) -> None:
         """Give the table more room, or forget rows before `oldest`, which no left row sees any more."""

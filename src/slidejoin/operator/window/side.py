@@ -48,6 +48,15 @@ LONGEST = 1 << 29
 """Ordinals that an index with a place for each may span: 32-bit positions can distinguish as many."""
 
 
+def _expected(plan: Plan, side: Side) -> int:
+    """Return how many rows of a side a window is going to have, 0 if time decides."""
+    window = plan.config.window
+    if not isinstance(window, CountWindow):
+        return 0
+    # Rows wait for those of the other side that are answered as they leave.
+    return window.size(side) if plan.rule is None else window.left + window.right
+
+
 def too_far(span: int, rows: int) -> bool:
     """Tell whether `rows` rows of a time window span too many ordinals for an index that has a place for each.
 
@@ -114,7 +123,7 @@ class SideWindow:
         self._make_index = make_index
         self.side: Side = side
         self.shared = payload is not None
-        self.payload = Payload(plan.kept_schema(side), merge) if payload is None else payload
+        self.payload = Payload(plan.kept_schema(side), merge, _expected(plan, side)) if payload is None else payload
         self.merge = merge
         self.rows_seen = 0
         window = plan.config.window
