@@ -140,6 +140,7 @@ def test_the_commands_of_the_table_run():
     assert json.loads(json.dumps(found.to_json()))["case"] == "scoreboard"
 
 
+@pytest.mark.nightly  # a process of the whole command
 def test_a_command_that_fails_is_an_error():
     wrong = Target("wrong", "", "", ({"case": "band", "order": "any"},), ())
     with pytest.raises(SlideJoinError, match=r"slidejoin bench band --order any .* left status 2: .*order: got 'any'"):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from tests.daily import some_by_day
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +125,7 @@ PREDICATES = {
 }
 
 
-@pytest.mark.parametrize(("on", "sql"), PREDICATES.values(), ids=PREDICATES)
+@pytest.mark.parametrize(("on", "sql"), some_by_day(PREDICATES.values()), ids=PREDICATES)
 def test_count_window(on: str, sql: str) -> None:
     lefts, rights = streams(1)
     expected = by_duckdb(lefts, rights, count_scope(3_000, 5_000), sql)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.pair_advisor import PairAdvisor
+from tests.daily import some_by_day
 from tests.law.checks import (
     ORDERS,
     assert_counts,
@@ -181,9 +182,10 @@ def drawn(rng: np.random.Generator, rows: int, kind: str, *, longest: int = 20, 
     return columns
 
 
-@pytest.mark.parametrize("kind", ["int", "float"])
-@pytest.mark.parametrize("on", [BETWEEN, OVERLAP, f"l.s = r.s AND {BETWEEN}"], ids=["between", "overlap", "equal"])
-@pytest.mark.parametrize("output", ["positions", "count"])
+@pytest.mark.parametrize(
+    ("kind", "on", "output"),
+    some_by_day(["int", "float"], [BETWEEN, OVERLAP, f"l.s = r.s AND {BETWEEN}"], ["positions", "count"]),
+)
 def test_long_intervals_come_and_leave(on: str, kind: str, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """While all are short the range is closed; while one is long it is not; and then it is again."""
     set_limits(monkeypatch, CHANGE_COST=1.0, ENOUGH=1 << 11)

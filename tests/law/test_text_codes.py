@@ -14,6 +14,7 @@ import slidejoin as sj
 from slidejoin.operator import text_codes
 from slidejoin.rows import payload, text_table
 from slidejoin.rows.text_table import TextTable
+from tests.daily import some_by_day
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples, lines
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, count_windows, pushes, tables, time_windows
 
@@ -133,9 +134,12 @@ def named(rows: int, start: int, *, dictionary: bool) -> pa.Table:
     return pa.table({"s": column.dictionary_encode() if dictionary else column, "p": draw.integers(0, 20, rows)})
 
 
-@pytest.mark.parametrize("on", [f"l.s = r.s AND {BAND}", "l.s = r.s", "l.s = r.s AND l.p < r.p"])
-@pytest.mark.parametrize("dictionary", [False, True], ids=["plain", "dictionary"])
-@pytest.mark.parametrize("output", ["positions", "count"])
+@pytest.mark.parametrize(
+    ("on", "output", "dictionary"),
+    some_by_day(
+        [f"l.s = r.s AND {BAND}", "l.s = r.s", "l.s = r.s AND l.p < r.p"], ["positions", "count"], [False, True]
+    ),
+)
 def test_names_that_come_and_go(on: str, dictionary: bool, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes are given out again while the join runs; a nested loop that compares the texts finds the same."""
     monkeypatch.setattr(text_codes, "FEWEST_ROWS", 200)

@@ -325,8 +325,16 @@ def test_a_stored_row_at_the_very_end_of_its_time_is_still_there(monkeypatch: py
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("window", [sj.CountWindow(300), sj.TimeWindow(300, on="ts")], ids=["count", "time"])
-@pytest.mark.parametrize("algorithm", ["bi_sort", "band_cells"])
+@pytest.mark.parametrize(
+    ("algorithm", "window"),
+    [
+        ("bi_sort", sj.CountWindow(300)),
+        ("band_cells", sj.TimeWindow(300, on="ts")),
+        pytest.param("bi_sort", sj.TimeWindow(300, on="ts"), marks=pytest.mark.nightly),
+        pytest.param("band_cells", sj.CountWindow(300), marks=pytest.mark.nightly),
+    ],
+    ids=str,
+)
 def test_many_tiny_pushes_leave_only_the_window(algorithm: str, window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slidejoin.rows.payload.SMALLEST_LIMIT", 16)
     monkeypatch.setattr("slidejoin.index.sorted_runs.bi_sort.SMALLEST_LIMIT", 16)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.daily import some_by_day
+
 STORED, PROBES = 5000, 4000
 
 CHILD = """
@@ -56,7 +58,7 @@ given back yet; all positions at once take 320 MB."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_by_day(list(CASES), first=1))
 def test_twenty_million_pairs_stay_within_bounds(name: str) -> None:
     on, options, index, groups = CASES[name]
     given = json.dumps([on, options | {"algorithm": index}, STORED * groups, PROBES])

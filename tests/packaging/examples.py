@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<body>.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-NEXT = "-- next block --"
+NEXT, NEXT_PAGE = "-- next block --", "-- next page --"
 
 # What an activated environment, or the tests, would set.
 ACTIVATED = ("PYTHONPATH", "PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
@@ -57,8 +57,31 @@ def run(code, folder):
 
 def printed(examples, folder):
     """Run the examples of a page one after the other in one process, and return what each printed."""
-    code = f"print({NEXT!r})\n".join(f"{example.code}\n" for example in examples)
-    return run(code, folder).split(f"{NEXT}\n")
+    return run(one_after_the_other(examples), folder).split(f"{NEXT}\n")
+
+
+def printed_by_pages(pages, folder):
+    """Run pages of examples one after the other in one process, each with names and a folder of its own.
+
+    Return what each example of each page printed. `pages` are lists of examples by name.
+    """
+    for place, examples in enumerate(pages.values()):
+        (folder / str(place)).mkdir()
+        (folder / str(place) / "page.py").write_text(one_after_the_other(examples), encoding="utf-8")
+    code = f"""
+import os, runpy
+for place in range({len(pages)}):
+    os.chdir(os.path.join({str(folder)!r}, str(place)))
+    runpy.run_path("page.py", run_name="__main__")
+    print({NEXT_PAGE!r})
+"""
+    outputs = run(code, folder).split(f"{NEXT_PAGE}\n")
+    return {name: output.split(f"{NEXT}\n") for name, output in zip(pages, outputs, strict=False)}
+
+
+def one_after_the_other(examples):
+    """Return the code of examples as one file."""
+    return f"print({NEXT!r})\n".join(f"{example.code}\n" for example in examples)
 
 
 def lines(text):

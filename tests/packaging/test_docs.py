@@ -7,7 +7,7 @@ import re
 import pytest
 
 from scripts.site_pages import site_links
-from tests.packaging.examples import ROOT, examples_of, lines, printed
+from tests.packaging.examples import ROOT, examples_of, lines, printed, printed_by_pages
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page)]
@@ -15,25 +15,30 @@ ON_SPARK = [page for page in WITH_EXAMPLES if any("pyspark" in example.code for 
 EMBEDDED = [page for page in WITH_EXAMPLES if page not in ON_SPARK]
 
 
-def check(page, folder):
+def check(page, outputs):
     examples = examples_of(page)
-    outputs = printed(examples, folder)
     assert len(outputs) == len(examples)
     for example, output in zip(examples, outputs, strict=True):
         if example.shown is not None:
             assert lines(output) == lines(example.shown), example.code
 
 
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """What the examples print, all in one process: to start one takes longer than most pages."""
+    return printed_by_pages({page: examples_of(page) for page in EMBEDDED}, tmp_path_factory.mktemp("pages"))
+
+
 @pytest.mark.parametrize("page", EMBEDDED)
-def test_embedded_examples_print_what_the_page_shows(page, tmp_path):
-    check(page, tmp_path)
+def test_embedded_examples_print_what_the_page_shows(page, embedded):
+    check(page, embedded[page])
 
 
 @pytest.mark.nightly  # README's example on Spark runs each time
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ON_SPARK)
 def test_examples_on_spark_print_what_the_page_shows(page, tmp_path):
-    check(page, tmp_path)
+    check(page, printed(examples_of(page), tmp_path))
 
 
 def test_most_pages_have_examples():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import slidejoin as sj
 from slidejoin.spark.driver.event_time import marked, marks_of
 from tests.spark.feeds import SECOND, Feed, Row, finish
@@ -51,6 +53,7 @@ def test_joins_of_columns_with_dots(feed: Feed) -> None:
     assert one.count() == 2 * 2**3
 
 
+@pytest.mark.nightly  # joins of static frames with such columns run each time
 def test_streams_of_columns_with_dots(feed: Feed) -> None:
     from slidejoin.spark import multi_join, stream_join
 

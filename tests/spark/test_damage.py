@@ -37,7 +37,7 @@ Store = dict[tuple[str, int], Any]
 Batch = dict[str, list[Row]] | None
 """None: a micro-batch that calls no bucket."""
 
-SEEDS, RESTARTS = 3, 2
+SEEDS, RESTARTS = 2, 1
 """Histories of state stores, of each join; restarts of Spark's query, each on a damaged checkpoint."""
 NIGHTLY = int(os.environ.get("SLIDEJOIN_DAMAGED_RESTARTS", "200"))
 """The latter in ``make nightly``, and as many of the former."""

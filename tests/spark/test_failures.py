@@ -73,6 +73,7 @@ def test_stopped_in_the_middle_and_started_again(feed: Feed, spark: SparkSession
     assert feed.pairs("stopped") == law
 
 
+@pytest.mark.nightly  # restarts of other joins are in test_join_types_on_spark and test_count_windows
 def test_started_again_with_more_input(feed: Feed, spark: SparkSession, law: list[tuple[int, int]]) -> None:
     batches = busy_batches()
     feed.add(batches[:2])
@@ -114,6 +115,7 @@ def test_worker_killed_in_mid_batch(
     assert whole.pairs("killed") == law
 
 
+@pytest.mark.nightly  # deleted files of the cache are tested without Spark in test_cache
 def test_cache_deleted_between_batches(
     whole: Feed, spark: SparkSession, law: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +201,7 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Feed
     return feed
 
 
+@pytest.mark.nightly  # all files of a state are damaged in test_damage
 def test_damaged_segment_ends_the_query_and_nothing_is_put_out(
     begun: Feed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_windowed_aggregation_follows(streams: tuple[Feed, Any], spark: SparkS
     assert {start: count for start, count in got.items() if start >= 0} == counts
 
 
+@pytest.mark.nightly  # a join of pairs is started again in test_join_types_on_spark, answers in test_left_answers
 def test_each_micro_batch_is_that_of_the_law_also_after_a_restart(
     spark: SparkSession, tmp_path: Path, batches: Batches
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
 from slidejoin.rows import payload
+from tests.daily import some_by_day
 from tests.operator.twins import Twins
 
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ def test_both_ways_are_one(
     both.push({"left": batch([1, 2, 3], [0, 0, 0]), "right": batch([3, 4], [0, 0])})
 
 
-@pytest.mark.parametrize("order_by", [None, "i"])
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("options", "order_by"), some_by_day(OPTIONS, [None, "i"], each=3))
 def test_most_small_pushes_are_taken_in_one_call(options: str, order_by: str | None) -> None:
     common: dict[str, Any] = {"on": "ABS(l.k - r.k) <= 1", "window": sj.CountWindow(9000), **OPTIONS[options]}
     short, random = Watched(**common), np.random.default_rng(3)
