@@ -31,7 +31,7 @@ SOURCES = ROOT / "src" / "slidejoin"
 hypothesis.settings.register_profile(
     "default",
     # Plain Python takes a hundred times as long; what it shows is that kernels mean what they say.
-    max_examples=4 if os.environ.get("NUMBA_DISABLE_JIT") else 10,
+    max_examples=4 if os.environ.get("NUMBA_DISABLE_JIT") else 8,
     derandomize=True,
     deadline=None,
     database=None,

@@ -231,6 +231,7 @@ def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
     ]
 
 
+@pytest.mark.nightly  # late rows on Spark are in tests/spark/test_late_output
 def test_late_rows_have_folders_of_their_own(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")

@@ -59,6 +59,7 @@ def test_streams(server: str, folder: Path, spark: SparkSession) -> None:
     assert told["counts"] == sum(embedded.push(**sides, order_by="id").num_rows for sides in tables)
 
 
+@pytest.mark.nightly  # a server of its own, and a client: twenty seconds
 def test_what_is_built_and_refused(server: str, folder: Path, spark: SparkSession) -> None:
     """Plans, static frames and refusals; marks one behind another in front of an input, and whether state is kept."""
     told = told_by_client("building", server, folder, spark)

@@ -144,6 +144,7 @@ def test_another_join_follows(
     assert len({tuple(row.values()) for row in rows}) == len(rows)
 
 
+@pytest.mark.nightly  # over time one is started again in test_join_types_on_spark
 def test_stopped_in_the_middle_and_started_again(
     streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]]
 ) -> None:

@@ -28,7 +28,7 @@ from slidejoin.operator.multiway.orders import OrderAdvisor
 from slidejoin.operator.multiway.output import combination_tables, count_tables, in_order
 from slidejoin.operator.multiway.probing import Prober
 from slidejoin.operator.multiway.stream_window import StreamWindow
-from slidejoin.operator.multiway.stretches import merged, slices_of, stretches_of
+from slidejoin.operator.multiway.stretches import merged, slices_of, stretch_of, stretches_of
 from slidejoin.rows.held_types import held
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
@@ -145,15 +145,15 @@ class MultiOperator:
 
     def _produced(self, part: MultiPush, first: Sequence[int]) -> Iterator[pa.Table]:
         """Yield what the rows of a slice produce, several stretches at a time."""
-        stretches = stretches_of(part, first, self._workers.threads)
+        stretches = stretches_of(part.rows, self._workers.threads)
         together = self._workers.threads
         for at in range(0, len(stretches), together):
             group = stretches[at : at + together]
             if self.plan.spec.output == "count":
-                yield from self._counted(part, group, sum(one.rows for one in stretches[:at]))
+                yield from self._counted(part, first, group)
                 continue
             start = perf_counter()
-            works = [self._tables(stretch) for stretch in group]
+            works = [self._tables(part, first, *places) for places in group]
             drained: list[list[pa.Table]] = [[] for _ in works]
             self._workers.run([_drain(work, into, self.limit.rows) for work, into in zip(works, drained, strict=True)])
             self.stats.spent("probe", perf_counter() - start)
@@ -165,17 +165,19 @@ class MultiOperator:
                     self.stats.pairs += table.num_rows
                     yield table
 
-    def _tables(self, stretch: Stretch) -> Iterator[pa.Table]:
-        plan, order = self.plan, self.plan.spec.order
+    def _tables(self, part: MultiPush, first: Sequence[int], begin: int, end: int) -> Iterator[pa.Table]:
+        """Yield what the arrivals begin…end-1 of a slice produce; whoever takes the tables does all of the work."""
+        plan, order, stretch = self.plan, self.plan.spec.order, stretch_of(part, first, begin, end)
         payloads = [window.payload for window in self.windows]
         for found in merged(self.chains, stretch, order):
             yield from combination_tables(plan, payloads, in_order(found, order).rows, self.limit)
 
-    def _counted(self, part: MultiPush, group: Sequence[Stretch], first: int) -> Iterator[pa.Table]:
-        start, rows = perf_counter(), sum(one.rows for one in group)
-        counts = np.zeros(rows, np.int64)
+    def _counted(self, part: MultiPush, first: Sequence[int], group: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
+        start, begin, end = perf_counter(), group[0][0], group[-1][1]
+        counts = np.zeros(end - begin, np.int64)
         tasks, at = [], 0
-        for stretch in group:
+        for places in group:
+            stretch = stretch_of(part, first, *places)
             tasks += [
                 _count(self.chains, stretch, stream, counts[at : at + stretch.rows])
                 for stream, own in enumerate(stretch.streams)
@@ -185,7 +187,7 @@ class MultiOperator:
         self._workers.run(tasks)
         self.stats.pairs += int(counts.sum())
         self.stats.spent("probe", perf_counter() - start)
-        yield from count_tables(self.plan, part.between(first, first + rows), counts, self.limit)
+        yield from count_tables(self.plan, part.between(begin, end), counts, self.limit)
 
     # -- after a push ------------------------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ from slidejoin.rows.widths import SLICE, chunked, in_one_chunk, widths_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from slidejoin.operator.multiway.arrivals import ArrivedRows, MultiPush
+    from slidejoin.operator.multiway.arrivals import MultiPush
     from slidejoin.operator.multiway.chains import Chains
     from slidejoin.plan.multiway.multi_plan import MultiPlan
 
-__all__ = ["merged", "slices_of", "stretches_of"]
+__all__ = ["merged", "slices_of", "stretch_of", "stretches_of"]
 
 SMALLEST_SLICE = 1 << 11
 SMALLEST_STRETCH = 1 << 13
@@ -56,28 +56,21 @@ def _at_once(plan: MultiPlan, push: MultiPush) -> int:
     return push.rows * sum(scope.right_length for scope in plan.scopes) // max(span, 1)
 
 
-def stretches_of(push: MultiPush, first: Sequence[int], threads: int) -> list[Stretch]:
-    """Cut a slice, whose rows have ordinals from `first` on, into stretches for threads."""
-    rows, before = push.rows, []
-    for own, start in zip(push.streams, first, strict=True):
-        counts = np.empty(rows + 1, np.int64)
-        count_before(own.ranks, start, counts)
-        before.append(counts)
+def stretches_of(rows: int, threads: int) -> list[tuple[int, int]]:
+    """Cut so many arrivals of a slice into stretches for threads: the first and behind the last one of each."""
     size = min(max(-(-rows // threads), SMALLEST_STRETCH), LARGEST_STRETCH)
-    found = []
-    for begin in range(0, rows, size):
-        end = min(begin + size, rows)
-        streams: tuple[ArrivedRows, ...] = push.between(begin, end).streams
-        found.append(
-            Stretch(
-                streams,
-                tuple(int(counts[begin]) for counts in before),
-                tuple(first),
-                tuple(counts[begin : end + 1] for counts in before),
-                end - begin,
-            )
-        )
-    return found
+    return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
+
+
+def stretch_of(push: MultiPush, first: Sequence[int], begin: int, end: int) -> Stretch:
+    """Return the arrivals begin…end-1 of a slice, whose rows have ordinals from `first` on. O(end - begin)."""
+    streams, ordinals, before = push.between(begin, end).streams, [], []
+    for whole, own, start in zip(push.streams, streams, first, strict=True):
+        counts = np.empty(end - begin + 1, np.int64)
+        count_before(own.ranks, start + int(np.searchsorted(whole.ranks, begin)), counts)
+        ordinals.append(int(counts[0]))
+        before.append(counts)
+    return Stretch(streams, tuple(ordinals), tuple(first), tuple(before), end - begin)
 
 
 def merged(chains: Chains, stretch: Stretch, order: str) -> Iterator[Combinations]:
