@@ -107,7 +107,9 @@ def shown_in(program: str) -> str:
     return "".join(f"{line[2:]}\n" for line in program.splitlines() if line.startswith("# "))
 
 
-@pytest.mark.parametrize("program", [EMBEDDED, STRICT, CELLS], ids=["readme", "strict", "cells"])
+@pytest.mark.parametrize(
+    "program", [EMBEDDED, pytest.param(STRICT, marks=pytest.mark.nightly), CELLS], ids=["readme", "strict", "cells"]
+)
 def test_a_first_example_answers_at_once_and_says_what_goes_on(program: str, installation: Installation) -> None:
     start = monotonic()
     out, said = installation.run(program)

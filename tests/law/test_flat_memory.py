@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from tests.daily import some_by_day
 
 ROWS, LENGTH, PUSHES = 200, 600, 320
 """Rows of each side in a push, one a tick; the window is three pushes long."""
@@ -25,22 +26,19 @@ def batch(number: int, side: int) -> pa.Table:
 
 
 WINDOWS = [sj.CountWindow(LENGTH, slide=100), sj.TimeWindow(LENGTH, on="ts", lateness=100)]
+JOINS = [
+    ("l.k = r.k", {}),
+    ("l.k BETWEEN r.k - 1 AND r.k + 1", {"output": "count"}),
+    ("l.k < r.k AND l.ts % 7 = r.ts % 7", {"output": "count"}),
+    ("l.s = r.s", {"order": "strict"}),
+]
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize(
-    ("on", "options"),
-    [
-        ("l.k = r.k", {}),
-        ("l.k BETWEEN r.k - 1 AND r.k + 1", {"output": "count"}),
-        ("l.k < r.k AND l.ts % 7 = r.ts % 7", {"output": "count"}),
-        ("l.s = r.s", {"order": "strict"}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("window", "of"), some_by_day(WINDOWS, JOINS), ids=str)
 def test_memory_is_flat_over_a_hundred_windows(
-    window: sj.CountWindow | sj.TimeWindow, on: str, options: dict[str, Any]
+    window: sj.CountWindow | sj.TimeWindow, of: tuple[str, dict[str, Any]]
 ) -> None:
+    on, options = of
     join = sj.StreamJoin(on=on, window=window, schemas=(SCHEMA, SCHEMA), threads=1, **options)
     sizes: list[tuple[int, int, int]] = []
     for number in range(PUSHES):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WINDOW = sj.CountWindow(left=17, right=23, slide=3)
 PREDICATES = {"cell": "l.x BETWEEN r.x - 1 AND r.x + 1", "hash": "l.x = r.x AND l.name <> r.name", "grid": "l.x < r.x"}
-EVERY = [pytest.param(name, marks=[pytest.mark.nightly] if name == "hash" else []) for name in PREDICATES]
+EVERY = [pytest.param(name, marks=[] if name == "cell" else [pytest.mark.nightly]) for name in PREDICATES]
 
 
 @pytest.fixture(scope="module")

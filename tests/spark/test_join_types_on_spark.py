@@ -45,7 +45,7 @@ JOINS: dict[str, dict[str, Any]] = {
 }
 STREAMED = [name for name in JOINS if name != "spread"]
 """Those that are streams too: of two that are put together by an exchange, one."""
-BY_NIGHT = ("semi", "self")
+BY_NIGHT = ("semi", "self", "anti")
 """Those that are streams at night, and static frames by day."""
 Found = list[tuple[int | None, int | None]]
 
