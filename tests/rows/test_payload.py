@@ -193,6 +193,9 @@ def test_chunks_of_a_window_of_known_size_are_of_one_size() -> None:
         payload.expire(base + (1 << 18) - (1 << 20))
         sizes |= {one.rows.size for one in payload.chunks}
     assert sizes == {1 << 15}
+    wide = Payload(pa.schema([(f"n{number}", pa.int64()) for number in range(512)]), expected=1 << 40)
+    wide.append(Piece(0, pa.table({name: [1] for name in wide.schema.names}), None), 1)
+    assert wide.chunks[-1].rows.nbytes <= 16 << 20  # the smallest chunk of such rows
     assert payload.take(["n"], np.array([5 << 19])).column("n").to_pylist() == [5 << 19]
 
 

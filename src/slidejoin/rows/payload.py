@@ -39,6 +39,9 @@ SHARE = 32
 
 _base = attrgetter("base")
 
+EXPECTED_BYTES = 4 << 20
+"""Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
+
 
 class WantedColumns(NamedTuple):
     """Columns that are gathered together.
@@ -80,7 +83,6 @@ class Payload:
     def __init__(self, schema: pa.Schema, merge: bool = True, expected: int = 0) -> None:
         self.schema = schema
         self.merge = merge
-        self._expected = expected
         self.chunks: list[Chunk] = []
         self._records = records_of(schema if merge else pa.schema([]))
         self._fixed = self._records.columns
@@ -90,6 +92,7 @@ class Payload:
         # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
         self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
+        self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
         self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
         self._directory = Directory(self._records, self._shift)
         self._spare: list[tuple[NDArray[np.void], Heap]] = []
