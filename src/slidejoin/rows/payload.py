@@ -37,10 +37,10 @@ LARGEST_LIMIT = 1 << 16
 SHARE = 32
 """A chunk is at most this part of the window, as it is or is going to be."""
 
-_base = attrgetter("base")
-
 EXPECTED_BYTES = 4 << 20
 """Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
+
+_base = attrgetter("base")
 
 
 class WantedColumns(NamedTuple):
