@@ -243,3 +243,43 @@ def test_pairs_are_tried_where_stored_keys_were_clipped(monkeypatch: pytest.Monk
         ours, theirs = (join.push({"k": left}, {"k": right}) for join in joins)
         assert ours.equals(theirs)
     assert asked
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("on", "window", "some"),
+    [
+        ("l.k < r.k", sj.CountWindow(left=9000, right=7000), 0.0),
+        ("l.k + 7 <= r.k", sj.CountWindow(left=9000, right=7000, slide=50), 0.0),
+        ("l.k < r.k", sj.CountWindow(left=9000, right=7000), 0.02),
+        ("l.k > 9000 - r.k", sj.CountWindow(left=9000, right=7000), 0.0),
+        ("l.k < r.k AND (l.k + r.k) % 3 = 1", sj.CountWindow(left=9000, right=7000), 0.0),
+        ("l.k < r.k", sj.TimeWindow(9000, on="i", lateness=500), 0.0),
+        ("l.k < r.k AND l.k > r.k - 20", sj.TimeWindow(9000, on="i"), 0.0),
+    ],
+)
+def test_probes_of_open_ranges_are_taken_in_the_order_of_their_own_keys(
+    threads: int, on: str, window: sj.Window, some: float
+) -> None:
+    """A few matches a row, so that positions are found; NULLs, which no run of the own side has, and filters."""
+    draw = np.random.default_rng(len(on) + threads)
+    mirrored = "9000 -" in on
+    joins = [
+        sj.StreamJoin(
+            on=on, window=window, output="positions", order="strict", threads=threads, algorithm=algorithm
+        )
+        for algorithm in ("bi_sort", "chained_css_tree")
+    ]  # fmt: skip
+    at = pairs = 0
+    for rows in (3000, 6000, 5000, 200, 6000, 0, 5000):
+        order = draw.permutation(2 * rows) + at
+        at += 2 * rows
+        batches = []
+        for part, low in ((order[:rows], 4900), (order[rows:], -5800 if mirrored else 0)):
+            keys = draw.integers(low, low + 5000, rows)
+            missing = draw.random(rows) < some
+            batches.append(pa.table({"k": pa.array(keys, mask=missing), "i": np.sort(part)}))
+        ours, theirs = (join.push(*batches, order_by="i") for join in joins)
+        assert ours.equals(theirs)
+        pairs += ours.num_rows
+    assert pairs > 1000
