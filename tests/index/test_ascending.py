@@ -258,10 +258,10 @@ def test_pairs_are_tried_where_stored_keys_were_clipped(monkeypatch: pytest.Monk
         ("l.k < r.k AND l.k > r.k - 20", sj.TimeWindow(9000, on="i"), 0.0),
     ],
 )
-def test_probes_of_open_ranges_are_taken_in_the_order_of_their_own_keys(
+def test_large_pushes_of_open_ranges_find_what_trees_find(
     threads: int, on: str, window: sj.Window, some: float
 ) -> None:
-    """A few matches a row, so that positions are found; NULLs, which no run of the own side has, and filters."""
+    """A few matches a row, so that positions are found at once: most keys lie outside of the other side's."""
     draw = np.random.default_rng(len(on) + threads)
     mirrored = "9000 -" in on
     joins = [

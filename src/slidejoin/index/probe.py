@@ -131,17 +131,13 @@ class ProbeBatch:
         The same rows as prepared for their own side's index, where they may be sorted by key.
     around : pair of int, optional
         With `own`: a probe asks for the keys from its own less the first number to its own and the second.
-    along : Prepared, optional
-        The same rows as prepared for their own side's index, where ranges ascend with the keys that these may be sorted
-        by: a good order to take them in.
     since : (n,) int64, optional
         The first stored ordinal that each sees, ascending, instead of `seen_from`. Indexes that go by `view` find rows
         before it as well.
     """
 
     __slots__ = (
-        "_probes", "_ranges", "_seen_from", "_since", "along", "around", "arrived", "first", "own", "rank", "self_join",
-        "view",
+        "_probes", "_ranges", "_seen_from", "_since", "around", "arrived", "first", "own", "rank", "self_join", "view",
     )  # fmt: skip
 
     def __init__(
@@ -156,12 +152,11 @@ class ProbeBatch:
         ranges: Callable[[], KeyRanges],
         own: Prepared | None = None,
         around: tuple[int, int] | None = None,
-        along: Prepared | None = None,
         since: NDArray[np.int64] | None = None,
     ) -> None:
         self._since = since
         self.first, self.arrived, self.rank, self.view, self.self_join = first, arrived, rank, view, self_join
-        self.own, self.around, self.along = own, around, along
+        self.own, self.around = own, around
         self._seen_from = seen_from
         self._ranges: Callable[[], KeyRanges] | KeyRanges = ranges
         self._probes: Probes | None = None

@@ -54,11 +54,7 @@ def probe_batch(
     size, slide = (window.size(stored), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
     view = np.zeros(VIEW, np.int64)
     view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, plan.config.self_join
-    term = None if prepared is None else _indexed(plan)
-    beside = None if term is None else term.beside(role)
-    along = prepared if beside is not None and beside.shift.sign == 1 else None
-    near = None if term is None or len(plan.terms) > 1 else term.around(role)
-    around = None if near is None else (near.below, near.above)
+    around = None if prepared is None or plan.branches else _around(plan, role)
     if around is None or prepared is None or not prepared.orders(around, table.num_rows):
         prepared = around = None
     return ProbeBatch(
@@ -71,7 +67,6 @@ def probe_batch(
         ranges=partial(key_ranges, plan, role, table, layout),
         own=prepared,
         around=around,
-        along=along,
     )
 
 
@@ -80,10 +75,11 @@ def slots_of(plan: Plan, role: Side, rank: NDArray[np.int64]) -> NDArray[np.int6
     return rank * 2 + (role == "right") if plan.config.self_join else rank
 
 
-def _indexed(plan: Plan) -> RangeTerm | None:
-    """Return the term whose keys alone an index is ordered by; None if there is no such term."""
-    term = plan.terms[0] if plan.composite is None and not plan.branches else None
-    return term if isinstance(term, RangeTerm) else None
+def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
+    """Return how far below and above its own key the range of a row reaches; None if its ranges are not like that."""
+    term = plan.terms[0]
+    around = term.around(role) if isinstance(term, RangeTerm) and len(plan.terms) == 1 else None
+    return None if around is None else (around.below, around.above)
 
 
 def key_ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:

@@ -128,16 +128,13 @@ class FoundInRuns:
         )  # fmt: skip
 
 
-def write_few(
-    probes: Probes, runs: list[Run], checks: list[int], into: FoundPositions, along: Run | None = None
-) -> bool:
+def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPositions) -> bool:
     """Answer the next probes by positions, and tell whether they had few matches; else nothing is answered.
 
-    `checks` says which checks candidates of each run need; `along` are the same probes, sorted by keys with which their
-    ranges ascend.
+    `checks` says which checks candidates of each run need.
     """
     n = len(probes)
-    order = order_of(probes.lo, probes.hi, runs) if along is None else along.offsets
+    order = order_of(probes.lo, probes.hi, runs)
     kept, places = kept_pool.take(_room(n, FEW)), np.empty(n, np.int32)
     counts = into.counts[into.done : into.done + n]
     size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)

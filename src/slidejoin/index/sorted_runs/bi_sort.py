@@ -278,10 +278,8 @@ class BiSortIndex(Index):
                 [partial(self.find_ascending, ordered, positions[0])], lambda: Answer(positions=positions[0])
             )
         probes, ends = batch.probes, [start + rest * part // parts for part in range(parts + 1)]
-        along = batch.along if isinstance(batch.along, Run) and batch.along.size == len(batch) else None
         tasks = [
-            partial(self.find, probes, *stops, into, along)
-            for stops, into in zip(pairwise(ends), positions, strict=True)
+            partial(self.find, probes, *stops, into) for stops, into in zip(pairwise(ends), positions, strict=True)
         ]
         return Probing(tasks, lambda: Answer(positions=joined(positions)))
 
@@ -355,10 +353,8 @@ class BiSortIndex(Index):
             len(self._leaving_runs) :
         ]
 
-    def find(self, probes: Probes, begin: int, end: int, into: FoundPositions, along: Run | None = None) -> None:
+    def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.
-
-        `along` are all probes, sorted by keys with which their ranges ascend.
 
         Positions are as those of cells, with `floor`. Safe to call from several threads at once, each `into` memory of
         its own. O(runs * n) for keys that are spread evenly, plus matches.
@@ -367,9 +363,8 @@ class BiSortIndex(Index):
         into.total = 0
         while into.done < end:
             last = min(into.done + TOGETHER, end)
-            whole = (into.done, last) == (0, len(probes))
-            part = probes if whole else probes.part(into.done, last)
-            if not write_few(part, *self._reached(part), into, along if whole else None):
+            part = probes if (into.done, last) == (0, len(probes)) else probes.part(into.done, last)
+            if not write_few(part, *self._reached(part), into):
                 return
 
     def suits(self, probes: OrderedProbes) -> bool:

@@ -141,32 +141,43 @@ def rough_order(
 ) -> None:
     """Write the places of `keys` (n,) int64 into `order` (n,) int32, in ascending order of stretches of 2**shift keys.
 
-    There are 2**22 stretches from `smallest` on; the first and the last take what lies outside. `one` and `two` (n,)
-    uint64 are scratch. O(n).
+    There are 2**22 stretches from `smallest` on; what lies outside comes before and behind them. Within a stretch, and
+    outside, keys stay as they come. `one` and `two` (n,) uint64 are scratch. O(n).
     """
     starts = np.zeros((2, BUCKETS), np.int64)
-    mask = U64(BUCKETS - 1)
-    for i in range(keys.size):
-        key, stretch = keys[U64(i)], U64(0)
-        if key > smallest:
-            stretch = min(U64(int(key) - int(smallest)) >> U64(shift), U64(BUCKETS * BUCKETS - 1))
-        one[U64(i)] = (stretch << U64(32)) | U64(i)
-        starts[0, stretch & mask] += 1
-        starts[1, stretch >> U64(BITS)] += 1
-    for digit in range(2):
-        total = 0
-        for b in range(BUCKETS):
-            count = starts[digit, b]
-            starts[digit, b] = total
-            total += count
-    for i in range(keys.size):
-        b = (one[U64(i)] >> U64(32)) & mask
-        two[U64(starts[0, b])] = one[U64(i)]
+    mask, low_half = U64(BUCKETS - 1), U64(0xFFFFFFFF)
+    n, below, inside, above = keys.size, 0, 0, 0
+    # Many may lie outside: they would all wait for one counter.
+    for i in range(n):
+        key = keys[U64(i)]
+        stretch = U64(int(key) - int(smallest)) >> U64(shift)
+        if key < smallest:
+            order[U64(below)] = i
+            below += 1
+        elif stretch >= U64(BUCKETS * BUCKETS):
+            above += 1
+            two[U64(n - above)] = U64(i)
+        else:
+            one[U64(inside)] = (stretch << U64(32)) | U64(i)
+            starts[0, stretch & mask] += 1
+            starts[1, stretch >> U64(BITS)] += 1
+            inside += 1
+    first, second = 0, below
+    for b in range(BUCKETS):
+        in_first, in_second = starts[0, b], starts[1, b]
+        starts[0, b], starts[1, b] = first, second
+        first += in_first
+        second += in_second
+    for at in range(inside):
+        b = (one[U64(at)] >> U64(32)) & mask
+        two[U64(starts[0, b])] = one[U64(at)]
         starts[0, b] += 1
-    for i in range(keys.size):
-        b = two[U64(i)] >> U64(32 + BITS)
-        order[U64(starts[1, b])] = two[U64(i)] & U64(0xFFFFFFFF)
+    for at in range(inside):
+        b = two[U64(at)] >> U64(32 + BITS)
+        order[U64(starts[1, b])] = two[U64(at)] & low_half
         starts[1, b] += 1
+    for at in range(above):
+        order[U64(second + at)] = two[U64(n - 1 - at)]
 
 
 @kernel(I64, types.int64, OUT_WORDS, OUT_I64, returns=types.boolean)
