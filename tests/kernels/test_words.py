@@ -176,14 +176,25 @@ def test_settling_gives_up() -> None:
     assert not settle(keys, 50, words, np.zeros(100, np.int64))
 
 
-@given(st.lists(st.integers(-5, 2**23) | st.sampled_from([-(2**63), 2**63 - 1]), max_size=50), st.integers(0, 3))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-5, 2**23) | st.sampled_from([-(2**63), 2**63 - 1]), st.integers(-5, 9), st.integers(-5, 9)
+        ),
+        max_size=50,
+    ),
+    st.integers(0, 3),
+    st.integers(0, 4),
+)
 @pytest.mark.nojit
-def test_rough_order_is_by_stretches(keys: list[int], shift: int) -> None:
-    n = len(keys)
-    order = np.full(n, -1, np.int32)
-    rough_order(i64(keys), 0, shift, order, np.zeros(n, np.uint64), np.zeros(n, np.uint64))
-    stretch = [min(max(key >> shift, -1), 1 << 22) for key in keys]
-    assert order.tolist() == sorted(range(n), key=stretch.__getitem__)
+def test_rough_order_is_by_stretches(probes: list[tuple[int, int, int]], shift: int, least: int) -> None:
+    n, most = len(probes), least + 3
+    order, scratch = np.full(n, -1, np.int32), (np.zeros(n, np.uint64), np.zeros(n, np.uint64))
+    keys, lo, hi = (i64([probe[at] for probe in probes]) for at in range(3))
+    taken = rough_order(keys, lo, hi, least, most, 0, shift, order, *scratch)
+    stretch = [min(max(key >> shift, -1), 1 << 22) for key, _, _ in probes]
+    some = [at for at, (_, low, high) in enumerate(probes) if high >= least and low <= most]
+    assert order[:taken].tolist() == sorted(some, key=stretch.__getitem__)
 
 
 # -- merging -----------------------------------------------------------------------------------------------------------

@@ -134,9 +134,11 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     `checks` says which checks candidates of each run need.
     """
     n = len(probes)
-    order = order_of(probes.lo, probes.hi, runs)
-    kept, places = kept_pool.take(_room(n, FEW)), np.empty(n, np.int32)
+    order = order_of_some(probes.lo, probes.hi, runs)
+    kept, places = kept_pool.take(_room(n, FEW)), np.zeros(n, np.int32)
     counts = into.counts[into.done : into.done + n]
+    if order.size < n:
+        counts[:] = 0
     size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
     if size < 0:
         return False
@@ -233,23 +235,35 @@ _every = np.arange(IN_ORDER, dtype=np.int32)
 
 
 def order_of(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
-    """Return the order in which probes with the ranges lo, hi (k, n) int64 are best taken."""
+    """Return the order in which probes with the ranges lo, hi (k, n) int64 are best taken, (n,) int32."""
     n = lo.shape[1]
     if n <= IN_ORDER:
         return _every[:n]
-    return _in_stretches(lo[0], hi[0], runs) if runs else np.arange(n, dtype=np.int32)
+    return _in_stretches(lo, hi, runs, *EVERYWHERE) if runs else np.arange(n, dtype=np.int32)
 
 
-def _in_stretches(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
+def order_of_some(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
+    """Return the same order, where there are many probes without those that ask for no key of any run."""
+    if lo.shape[1] <= IN_ORDER or not runs:
+        return order_of(lo, hi, runs)
+    return _in_stretches(lo, hi, runs, min(run.smallest for run in runs), max(run.largest_key for run in runs))
+
+
+EVERYWHERE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+
+
+def _in_stretches(
+    lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run], least: int, most: int
+) -> NDArray[np.int32]:
     """Return the order in which probes are taken: nearly ascending, so that they read a run from end to end.
 
     Memory is then read in the order in which processors prefetch: 15 ns a probe and run, 35 in random order. It need
-    not be exact, so two digits do.
+    not be exact, so two digits do. Left out are probes that ask for no key from `least` to `most`.
     """
-    n = lo.size
+    n, ends = lo.shape[1], (lo[0], hi[-1])
     largest = max(runs, key=lambda run: run.size)
     smallest, span = largest.smallest, largest.largest_key - largest.smallest
-    by = hi if int(lo[0]) <= smallest and int(lo[-1]) <= smallest else lo
+    by = hi[0] if int(lo[0, 0]) <= smallest and int(lo[0, -1]) <= smallest else lo[0]
     order, one, two = np.empty(n, np.int32), words_pool.take(n), words_pool.take(n)
-    rough_order(by, smallest, max(0, span.bit_length() - 2 * BITS), order, one, two)
-    return order
+    taken = rough_order(by, *ends, least, most, smallest, max(0, span.bit_length() - 2 * BITS), order, one, two)
+    return order[:taken]

@@ -130,19 +130,27 @@ def sort_words(
         source, target = target, source
 
 
-@kernel(I64, types.int64, types.int64, OUT_I32, OUT_WORDS, OUT_WORDS)
+@kernel(
+    I64, I64, I64, types.int64, types.int64, types.int64, types.int64, OUT_I32, OUT_WORDS, OUT_WORDS,
+    returns=types.int64,
+)  # fmt: skip
 def rough_order(
     keys: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    least: int,
+    most: int,
     smallest: int,
     shift: int,
     order: NDArray[np.int32],
     one: NDArray[np.uint64],
     two: NDArray[np.uint64],
-) -> None:
+) -> int:
     """Write the places of `keys` (n,) int64 into `order` (n,) int32, in ascending order of stretches of 2**shift keys.
 
     There are 2**22 stretches from `smallest` on; what lies outside comes before and behind them. Within a stretch, and
-    outside, keys stay as they come. `one` and `two` (n,) uint64 are scratch. O(n).
+    outside, keys stay as they come. Those whose range from lo to hi, (n,) int64, ends below `least` or begins above
+    `most` are left out. Returns how many there are. `one` and `two` (n,) uint64 are scratch. O(n).
     """
     starts = np.zeros((2, BUCKETS), np.int64)
     mask, low_half = U64(BUCKETS - 1), U64(0xFFFFFFFF)
@@ -151,6 +159,8 @@ def rough_order(
     for i in range(n):
         key = keys[U64(i)]
         stretch = U64(int(key) - int(smallest)) >> U64(shift)
+        if hi[U64(i)] < least or lo[U64(i)] > most:
+            continue
         if key < smallest:
             order[U64(below)] = i
             below += 1
@@ -178,6 +188,7 @@ def rough_order(
         starts[1, b] += 1
     for at in range(above):
         order[U64(second + at)] = two[U64(n - 1 - at)]
+    return second + above
 
 
 @kernel(I64, types.int64, OUT_WORDS, OUT_I64, returns=types.boolean)

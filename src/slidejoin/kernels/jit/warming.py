@@ -174,6 +174,7 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
             spent = _compile_unclaimed(missing, Path(claims), lambda: PROGRESS.done(_compiled(missing)))
             for helper in helpers:
                 told = _waited(helper, missing)
+                PROGRESS.done(_compiled(missing))
                 if helper.returncode == 0:
                     spent |= json.loads(told.splitlines()[-1])
         finally:
