@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.index.probe import ProbeBatch
 from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
 from slidejoin.index.sorted_runs.run import build_run
-from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW, see_rows, view_of
+from slidejoin.operator.probe_batch import EVERYTHING
 
 
 def i64(values: Any) -> Any:
@@ -84,3 +86,33 @@ def test_all_levels(rows: int) -> None:
         for i in range(0, n, max(1, n // 50)):
             inside = offsets[cuts[i, 0] : cuts[i, 1]]
             assert counts[i] == ((inside >= begin[i]) & (inside < to[i])).sum()
+
+
+def no_ranges() -> Any:
+    raise AssertionError
+
+
+@pytest.mark.nojit
+@given(
+    st.sets(st.integers(0, 60), min_size=1, max_size=12), st.integers(0, 40), st.integers(1, 9), st.integers(1, 9),
+    st.booleans(),
+)  # fmt: skip
+def test_rows_are_seen_until_their_whole_block_has_left(
+    ranks: set[int], arrived: int, size: int, slide: int, own: bool
+) -> None:
+    rank, view = i64(sorted(ranks)), view_of(arrived, size, min(slide, size), own=own)
+    seen_from, seen_to = np.empty((2, rank.size), np.int64)
+    see_rows(rank, view, seen_from, seen_to)
+    for i, place in enumerate(rank.tolist()):
+        to = arrived + place - (0 if own else i)
+        blocks = range(0, to + slide, min(slide, size))
+        begin = max(block for block in blocks if all(o < to - size for o in range(block)))
+        assert (int(seen_from[i]), int(seen_to[i])) == (begin, to)
+    batch = ProbeBatch(first=0, arrived=arrived, rank=rank, view=view, self_join=own, ranges=no_ranges)
+    assert batch.seen_by_ends() == tuple(int(ends[at]) for ends in (seen_from, seen_to) for at in (0, -1))
+
+
+def test_a_window_of_time_shows_all_rows_before() -> None:
+    seen_from, seen_to = np.empty((2, 2), np.int64)
+    see_rows(i64([3, 9]), view_of(10**6, EVERYTHING, 1), seen_from, seen_to)
+    assert (seen_from.tolist(), seen_to.tolist()) == ([0, 0], [10**6 + 3, 10**6 + 8])

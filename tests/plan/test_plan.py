@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.plan.plan import Plan, make_plan
@@ -46,16 +43,6 @@ def test_only_columns_that_are_put_out_or_compared_are_kept() -> None:
     assert nothing.kept_schema("left").names == ["a"]
     itself = plan("l.a < r.b", select=["r.c"], self_join=True)
     assert itself.kept_schema("left").names == itself.kept_schema("right").names == ["a", "b", "c"]
-
-
-@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 40))
-def test_rows_leave_in_whole_blocks(size: int, slide: int, arrived: int) -> None:
-    if slide > size:
-        return
-    first = plan(window=sj.CountWindow(left=size, right=9, slide=slide)).seen_from("left", np.array([arrived]))[0]
-    blocks = range(0, arrived + slide, slide)
-    assert first == max(block for block in blocks if all(o < arrived - size for o in range(block)))
-    assert plan(window=sj.TimeWindow(1, on="ts")).seen_from("left", np.array([arrived])).tolist() == [0]
 
 
 @pytest.mark.parametrize(

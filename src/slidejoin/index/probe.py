@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.view import ARRIVED
+from slidejoin.kernels.common.view import ARRIVED, see_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,8 +123,6 @@ class ProbeBatch:
         Which stored rows they see, see `kernels.common.view`.
     self_join : bool
         Whether probes and stored rows are the same rows.
-    seen_from : callable
-        Returns the first stored ordinals that are seen after so many rows of the stored side, (n,) int64.
     ranges : callable
         Returns their ranges of keys; called at most once, and not at all where `own` is sufficient.
     own : Prepared, optional
@@ -132,12 +130,12 @@ class ProbeBatch:
     around : pair of int, optional
         With `own`: a probe asks for the keys from its own less the first number to its own and the second.
     since : (n,) int64, optional
-        The first stored ordinal that each sees, ascending, instead of `seen_from`. Indexes that go by `view` find rows
-        before it as well.
+        The first stored ordinal that each sees, ascending, where that is later than `view` says. Indexes that go by
+        `view` find rows before it as well.
     """
 
     __slots__ = (
-        "_probes", "_ranges", "_seen_from", "_since", "around", "arrived", "first", "own", "rank", "self_join", "view",
+        "_probes", "_ranges", "_since", "around", "arrived", "first", "own", "rank", "self_join", "view",
     )  # fmt: skip
 
     def __init__(
@@ -148,7 +146,6 @@ class ProbeBatch:
         rank: NDArray[np.int64],
         view: NDArray[np.int64],
         self_join: bool,
-        seen_from: Callable[[NDArray[np.int64]], NDArray[np.int64]],
         ranges: Callable[[], KeyRanges],
         own: Prepared | None = None,
         around: tuple[int, int] | None = None,
@@ -157,7 +154,6 @@ class ProbeBatch:
         self._since = since
         self.first, self.arrived, self.rank, self.view, self.self_join = first, arrived, rank, view, self_join
         self.own, self.around = own, around
-        self._seen_from = seen_from
         self._ranges: Callable[[], KeyRanges] | KeyRanges = ranges
         self._probes: Probes | None = None
 
@@ -181,17 +177,13 @@ class ProbeBatch:
         """The batch with all ranges computed."""
         if self._probes is None:
             ranges = self.ranges
-            # Of the rows before it, a probe sees those of the other side: all of them in a self-join.
-            seen_to = (
-                self.rank + self.arrived
-                if self.self_join
-                else self.rank - np.arange(-self.arrived, len(self) - self.arrived)
-            )
+            seen_from, seen_to = np.empty((2, len(self)), np.int64)
+            see_rows(self.rank, self.view, seen_from, seen_to)
             self._probes = Probes(
                 ordinals=np.arange(self.first, self.first + len(self)),
                 lo=np.ascontiguousarray(ranges.lo),
                 hi=np.ascontiguousarray(ranges.hi),
-                seen_from=self._seen_from(seen_to) if self._since is None else self._since,
+                seen_from=seen_from if self._since is None else self._since,
                 seen_to=seen_to,
                 aux_lo=ranges.aux_lo,
                 aux_hi=ranges.aux_hi,
@@ -204,7 +196,7 @@ class ProbeBatch:
         ranges = self.ranges.branches[number]
         return ProbeBatch(
             first=self.first, arrived=self.arrived, rank=self.rank, view=self.view, self_join=self.self_join,
-            seen_from=self._seen_from, ranges=lambda: ranges, since=self._since,
+            ranges=lambda: ranges, since=self._since,
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> ProbeBatch:
@@ -217,13 +209,14 @@ class ProbeBatch:
         view[ARRIVED] = arrived
         return ProbeBatch(
             first=self.first + first, arrived=arrived, rank=self.rank[first:last], view=view,
-            self_join=self.self_join, seen_from=self._seen_from, ranges=lambda: ranges,
+            self_join=self.self_join, ranges=lambda: ranges,
             since=None if self._since is None else self._since[first:last],
         )  # fmt: skip
 
     def seen_by_ends(self) -> tuple[int, int, int, int]:
         """Return ``(a, b, c, d)``: the first probe sees the stored ordinals a…c-1, the last one b…d-1."""
-        low, high = int(self.rank[0]), int(self.rank[-1]) - (0 if self.self_join else len(self) - 1)
-        to = np.array([self.arrived + low, self.arrived + high])
-        begin, end = self._seen_from(to).tolist()
-        return begin, end, int(to[0]), int(to[1])
+        seen_from, seen_to = np.empty((2, 2), np.int64)
+        # As if there were no probe between them, which would have one place more.
+        between = 0 if self.self_join else len(self) - 2
+        see_rows(np.array([self.rank[0], self.rank[-1] - between]), self.view, seen_from, seen_to)
+        return int(seen_from[0]), int(seen_from[1]), int(seen_to[0]), int(seen_to[1])

@@ -6,16 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.kernels.common.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import view_of
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import other
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -52,8 +51,7 @@ def probe_batch(
     """
     stored, window = other(role), plan.config.window
     size, slide = (window.size(stored), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
-    view = np.zeros(VIEW, np.int64)
-    view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, plan.config.self_join
+    view = view_of(arrived, size, slide, own=plan.config.self_join)
     around = None if prepared is None or plan.branches else _around(plan, role)
     if around is None or prepared is None or not prepared.orders(around, table.num_rows):
         prepared = around = None
@@ -63,7 +61,6 @@ def probe_batch(
         rank=rank,
         view=view,
         self_join=plan.config.self_join,
-        seen_from=partial(plan.seen_from, stored),
         ranges=partial(key_ranges, plan, role, table, layout),
         own=prepared,
         around=around,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from slidejoin.operator.ingest.arrival import numbers
 from slidejoin.rows.widths import Widths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
@@ -25,21 +27,28 @@ if TYPE_CHECKING:
     from slidejoin.rows.widths import TableLimit
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.runtime.threads import Workers
+    from slidejoin.sides import Side
 
 __all__ = ["ProbeCandidates", "candidates_of", "written"]
 
 NO_PROBES = np.empty(0, np.int64)
 
 
-class ProbeCandidates(NamedTuple):
+@dataclass(frozen=True)
+class ProbeCandidates:
     """Candidates of consecutive probes, and the first of these; also as they were found, where these are positions.
 
     A slot is a probe, counted from the first; the left ordinals of candidates are places of probes in the batch.
     """
 
     first: int
-    of: RangeCandidates | PositionCandidates
     positions: FoundPositions | None
+    make: Callable[[], RangeCandidates | PositionCandidates]
+
+    @cached_property
+    def of(self) -> RangeCandidates | PositionCandidates:
+        """The candidates; whoever takes positions needs them in no other form."""
+        return self.make()
 
 
 def candidates_of(
@@ -85,17 +94,17 @@ def candidates_of(
         if ranges is not None:
             whole = RangeCandidates(rows, workers, memory)
             whole.add("left", slots, ranges)
-            yield ProbeCandidates(0, whole, None)
+            yield ProbeCandidates(0, None, lambda: whole)
             return
     first = 0
     while first < rows and positions is not None:
         # Up to the first probe for which there was no room.
         last = positions.done
-        of = PositionCandidates(
-            {"left": (slots, positions, 0, index.floor), "right": (NO_PROBES, FoundPositions(), 0, 0)},
-            first, last, workers, memory,
-        )  # fmt: skip
-        yield ProbeCandidates(first, of, positions)
+        sides: dict[Side, tuple[NDArray[np.int64], FoundPositions, int, int]] = {
+            "left": (slots, positions, 0, index.floor),
+            "right": (NO_PROBES, FoundPositions(), 0, 0),
+        }
+        yield ProbeCandidates(first, positions, partial(PositionCandidates, sides, first, last, workers, memory))
         first = last
         if first < rows:
             positions = answer(first).positions

@@ -19,14 +19,13 @@ from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.plain_layout import PlainLayout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
-from slidejoin.plan.window_term import CountScope, WindowTerm, bind_scope, first_seen
+from slidejoin.plan.window_term import CountScope, WindowTerm, bind_scope
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.spec.join_spec import ALGORITHMS
 from slidejoin.spec.options import STRUCTURES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -229,13 +228,6 @@ class Plan:
     def axis(self) -> Axis | None:
         """How the left side's keys are spread over cells, see `axes`."""
         return None if self.axes is None else self.axes["left"]
-
-    def seen_from(self, stored: Side, arrived: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first stored ordinal that a probe may see after so many rows of the stored side, (n,)."""
-        window = self.config.window
-        if self.scope is not None or not isinstance(window, CountWindow):
-            return np.zeros(arrived.size, np.int64)
-        return first_seen(window, stored, arrived)
 
     @property
     def algorithm(self) -> str:

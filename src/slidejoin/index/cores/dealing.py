@@ -67,7 +67,7 @@ def core_probes(batch: ProbeBatch, core: int, cores: int, least: int = 0) -> tup
     ranges = batch.ranges
     mine = ProbeBatch(
         first=batch.first, arrived=0, rank=seen_to, view=view, self_join=True,
-        seen_from=lambda _: seen_from, ranges=lambda: ranges,
+        ranges=lambda: ranges, since=seen_from,
     )  # fmt: skip
     return mine, exact
 
@@ -79,7 +79,7 @@ def probes_in_turn(batch: ProbeBatch, core: int, cores: int) -> ProbeBatch:
     seen_from, ranges = np.ascontiguousarray(whole.seen_from[mine]), _ranges_in_turn(batch.ranges, mine)
     return ProbeBatch(
         first=0, arrived=0, rank=np.ascontiguousarray(whole.seen_to[mine]), view=view, self_join=True,
-        seen_from=lambda _: seen_from, ranges=lambda: ranges,
+        ranges=lambda: ranges, since=seen_from,
     )  # fmt: skip
 
 

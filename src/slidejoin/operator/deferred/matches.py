@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import view_of
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written
@@ -33,21 +33,13 @@ def probes_of(parts: JoinParts, table: pa.Table, since: NDArray[np.int64], until
     `since` and `until` (n,) int64 ascend. The probes' ordinals are 0, 1, 2, …
     """
     plan, arrived = parts.plan, int(until[0]) if until.size else 0
-    view = np.zeros(VIEW, np.int64)
-    view[[ARRIVED, SIZE, SLIDE]] = arrived, EVERYTHING, 1
-    oldest = int(since[0]) if since.size else 0
-
-    def seen_from(seen_to: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.full(seen_to.size, oldest)
-
     return ProbeBatch(
         first=0,
         arrived=arrived,
         # Their places among the right rows, as if each had arrived behind the last one that it sees.
         rank=until - arrived + np.arange(until.size),
-        view=view,
+        view=view_of(arrived, EVERYTHING, 1),
         self_join=False,
-        seen_from=seen_from,
         ranges=partial(key_ranges, plan, "left", table, parts.windows["right"].layout),
         since=since,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.kernels.common.view import view_of
 from slidejoin.kernels.multiway.widening import rank_probes
 from slidejoin.operator.multiway.gathering import gathered
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
@@ -159,15 +159,12 @@ class Prober:
             rank_probes(seen.before, seen.ranks, wide.producers[cut], seen.arrived, ranks)
             spec = self._plan.spec.windows[step.stored]
             size, slide = (spec.right, spec.slide) if isinstance(spec, CountWindow) else (EVERYTHING, 1)
-            view = np.zeros(VIEW, np.int64)
-            view[[ARRIVED, SIZE, SLIDE]] = seen.arrived, size, slide
             batch = ProbeBatch(
                 first=0,
                 arrived=seen.arrived,
                 rank=ranks,
-                view=view,
+                view=view_of(seen.arrived, size, slide),
                 self_join=False,
-                seen_from=partial(step.plan.seen_from, "right"),
                 ranges=partial(key_ranges, step.plan, "left", table, window.layout),
             )
             inexact = {*step.plan.loose, *batch.inexact, *window.index.inexact}

@@ -117,6 +117,7 @@ class MultiPlan:
     kept: tuple[pa.Schema, ...]
     own: dict[int, Node]
     _steps: dict[tuple[int, tuple[int, ...]], Step] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[int, frozenset[int]], Step] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def streams(self) -> range:
@@ -136,11 +137,12 @@ class MultiPlan:
 
     def step(self, stored: int, bound: frozenset[int]) -> Step:
         """Return the step that adds a stream to bound ones."""
-        links = self.links(stored, bound)
-        found = self._steps.get((stored, links))
-        if found is None:
-            found = self._steps[stored, links] = self._step(stored, links)
-        return found
+        known = self._known.get((stored, bound))
+        if known is None:
+            links = self.links(stored, bound)
+            known = self._steps.get((stored, links)) or self._step(stored, links)
+            self._steps[stored, links] = self._known[stored, bound] = known
+        return known
 
     def _step(self, stored: int, links: tuple[int, ...]) -> Step:
         spec, name = self.spec, self.spec.streams[stored]
