@@ -83,15 +83,18 @@ class WaitingRows:
             moved = self._since if 2 * (waiting + rows) <= self._since.size else None
             if moved is None:
                 moved = np.empty(max(2 * (waiting + rows), 1024), np.int64)
-            moved[:waiting] = self.since.copy() if moved is self._since else self.since
+            moved[:waiting] = self.since  # NumPy copies first where they overlap
             self._since, self._begin, self._end = moved, 0, waiting
         self._end += rows
         return self._since[self._end - rows : self._end]
 
     def take_before(self, ordinal: int) -> NDArray[np.int64]:
-        """Remove the rows before that ordinal and return the beginnings of their intervals, (n,) int64."""
+        """Remove the rows before that ordinal and return the beginnings of their intervals, (n,) int64.
+
+        They are a view, good until there is `room` for further rows.
+        """
         count = min(max(ordinal - self.first, 0), self._end - self._begin)
-        found = self._since[self._begin : self._begin + count].copy()
+        found = self._since[self._begin : self._begin + count]
         self._begin += count
         self.first += count
         return found

@@ -137,8 +137,10 @@ class NearestAnswers:
             with self._parts.stats.step("probe"):
                 last = latest.rows(table, left.since, left.until)
             if last is not None:
+                if last.min() > NOBODY:
+                    return Chosen(np.ones(last.size, np.int64), last)
                 some = last != NOBODY
-                return Chosen(some.astype(np.int64), last if some.all() else last[some])
+                return Chosen(some.astype(np.int64), last[some])
         found = [(NO_ROWS, NO_ROWS)]
         rows = None if self._search is None else self._search.rows(left, table)
         if rows is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from slidejoin.predicate.ranges.pieces import Ranges
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.tree import column_of
-from slidejoin.predicate.truth.values import values_of
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +58,9 @@ class Shift:
         if values.data.dtype != np.int64:
             return None
         data = values.data if values.data.flags.c_contiguous else np.ascontiguousarray(values.data)
+        ends = self._unmoved(data) if values.valid is None else None
+        if ends is not None:
+            return Ranges(*ends, exact=True)
         shape = self.lows.size, data.size
         lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
         if not _kernel()(data, self.sign, self.lows, self.highs, lo, hi):
@@ -66,6 +69,16 @@ class Shift:
             unknown = ~values.valid
             lo[:, unknown], hi[:, unknown] = 1, 0
         return Ranges(lo, hi, exact=True)
+
+    def _unmoved(self, data: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return the ends, (1, n) each, where each is the value itself or open, as of an equality; None elsewhere."""
+        low, high = (int(ends[0]) if ends.size == 1 else None for ends in (self.lows, self.highs))
+        if self.sign != 1 or low not in {0, INT64_MIN} or high not in {0, INT64_MAX}:
+            return None
+        same = data.reshape(1, -1)
+        return (same if low == 0 else np.full_like(same, INT64_MIN)), (
+            same if high == 0 else np.full_like(same, INT64_MAX)
+        )
 
 
 @cache
