@@ -43,6 +43,9 @@ not see, so that the one behind it is not known any more."""
 AHEAD = 12
 """Prefetch distance in rows: the table of many keys is in no near cache."""
 
+SOON = 64
+"""Prefetch distance in rows of what is read in sequence and lies in no cache, across the borders of pages."""
+
 TOGETHER, LOG = 32, 3
 """How many probes are answered together, and rows entered ahead for them; columns of what these rows replaced."""
 
@@ -120,6 +123,7 @@ def enter_rows(
         if used >= most:
             return begin, used, replaced, np.int64(NO_ROOM if value <= high else ALL_FOUND)
         prefetch(slots, first_slot(slots, queue[U64((begin + AHEAD) & turn), U64(KEY)]) * SLOT)
+        prefetch(queue, ((begin + SOON) & turn) * QUEUED)
         slot = U64(slot_of(slots, key))
         known, before = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
         used += known == NOBODY
@@ -217,6 +221,7 @@ def find_latest(
             if waiting and high >= ready:
                 break
             prefetch(slots, first_slot(slots, keys[U64(min(at + AHEAD, probes - 1))]) * SLOT)
+            prefetch(since, min(at + SOON, probes - 1))
             slot = U64(slot_of(slots, keys[i]))
             last, value = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
             if value > high and last != NOBODY:
