@@ -50,7 +50,10 @@ def probe_batch(
         The same rows as their own side's index has them, if the other index can use their order.
     """
     stored, window = other(role), plan.config.window
-    size, slide = (window.size(stored), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
+    size, slide = EVERYTHING, 1
+    # Where rows carry their numbers, on Spark, those of other buckets count as well: a term looks at them.
+    if isinstance(window, CountWindow) and plan.scope is None:
+        size, slide = window.size(stored), window.slide
     view = view_of(arrived, size, slide, own=plan.config.self_join)
     around = None if prepared is None or plan.branches else _around(plan, role)
     if around is None or prepared is None or not prepared.orders(around, table.num_rows):

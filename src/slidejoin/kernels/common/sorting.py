@@ -158,13 +158,15 @@ def rough_order(
     # Many may lie outside: they would all wait for one counter.
     for i in range(n):
         key = keys[U64(i)]
-        stretch = U64(int(key) - int(smallest)) >> U64(shift)
         if hi[U64(i)] < least or lo[U64(i)] > most:
             continue
         if key < smallest:
             order[U64(below)] = i
             below += 1
-        elif stretch >= U64(BUCKETS * BUCKETS):
+            continue
+        # Differences of 2**63 and more are right as unsigned numbers.
+        stretch = U64(int(key) - int(smallest)) >> U64(shift)
+        if stretch >= U64(BUCKETS * BUCKETS):
             above += 1
             two[U64(n - above)] = U64(i)
         else:
