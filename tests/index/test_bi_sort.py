@@ -215,6 +215,31 @@ def test_positions_beyond_32_bits(base: int) -> None:
     assert index.far
 
 
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=2, max_size=2), min_size=1, max_size=30
+    ),
+    st.integers(1, 2),
+    st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=4), max_size=3),
+)
+def test_probes_that_may_have_a_match_are_not_left_out(
+    asked: list[list[tuple[int, int]]], pieces: int, keys: list[list[int]]
+) -> None:
+    lo, hi = (np.array([[probe[k][end] for probe in asked] for k in range(pieces)], np.int64) for end in (0, 1))
+    runs = [build_run(0, len(own), np.array(own, np.int64), np.empty((len(own), 0), np.int64), None) for own in keys]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "IN_ORDER", 0)
+        order = answers.order_of_some(lo, hi, runs).tolist()
+    assert len(set(order)) == len(order) <= len(asked)
+    found = {
+        i
+        for i in range(len(asked))
+        for k in range(pieces)
+        if any(lo[k, i] <= key <= hi[k, i] for own in keys for key in own)
+    }
+    assert found <= set(order)
+
+
 def test_probes_of_many_matches_are_left_to_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bi_sort, "TOGETHER", 2)
     monkeypatch.setattr(answers, "SPARE", 8)

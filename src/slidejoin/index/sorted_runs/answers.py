@@ -244,7 +244,8 @@ def order_of(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> N
 
 def order_of_some(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
     """Return the same order, where there are many probes without those that ask for no key of any run."""
-    if lo.shape[1] <= IN_ORDER or not runs:
+    # Of several ranges any may be empty, so that the last one does not tell where they end.
+    if lo.shape[1] <= IN_ORDER or lo.shape[0] > 1 or not runs:
         return order_of(lo, hi, runs)
     return _in_stretches(lo, hi, runs, min(run.smallest for run in runs), max(run.largest_key for run in runs))
 
@@ -260,7 +261,7 @@ def _in_stretches(
     Memory is then read in the order in which processors prefetch: 15 ns a probe and run, 35 in random order. It need
     not be exact, so two digits do. Left out are probes that ask for no key from `least` to `most`.
     """
-    n, ends = lo.shape[1], (lo[0], hi[-1])
+    n, ends = lo.shape[1], (lo[0], hi[0])
     largest = max(runs, key=lambda run: run.size)
     smallest, span = largest.smallest, largest.largest_key - largest.smallest
     by = hi[0] if int(lo[0, 0]) <= smallest and int(lo[0, -1]) <= smallest else lo[0]
