@@ -28,7 +28,7 @@ def batches(case: Case, rows: int, first: int) -> Iterator[tuple[pa.Table, pa.Ta
     random, half, drawn = np.random.default_rng(1), rows // 2, []
     for _ in range(64):
         sides = [random.integers(0, case.space, half) for _ in "lr"]
-        if case.apart:  # ten matches a row: of two uniform keys the one is smaller so often
+        if case.apart:  # the sides overlap by so much that a row has ten matches
             sides[0] = sides[0] // 2 + case.space // 2 - int(case.space // 2 * (2 * 10 / WINDOW) ** 0.5)
             sides[1] = sides[1] // 2
         drawn.append([keys.astype(np.float64) if case.doubles else keys for keys in sides])

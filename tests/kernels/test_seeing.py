@@ -108,7 +108,7 @@ def test_rows_are_seen_until_their_whole_block_has_left(
         blocks = range(0, to + slide, min(slide, size))
         begin = max(block for block in blocks if all(o < to - size for o in range(block)))
         assert (int(seen_from[i]), int(seen_to[i])) == (begin, to)
-    batch = ProbeBatch(first=0, arrived=arrived, rank=rank, view=view, self_join=own, ranges=no_ranges)
+    batch = ProbeBatch(first=0, rank=rank, view=view, ranges=no_ranges)
     assert batch.seen_by_ends() == tuple(int(ends[at]) for ends in (seen_from, seen_to) for at in (0, -1))
 
 

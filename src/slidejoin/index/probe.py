@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.view import ARRIVED, see_rows
+from slidejoin.kernels.common.view import ARRIVED, OWN, see_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,14 +115,10 @@ class ProbeBatch:
     ----------
     first : int
         Ordinal of the first of them.
-    arrived : int
-        Rows of the stored side from before the slice.
     rank : (n,) int64
         Their places in the arrival order of the slice, ascending.
     view : (VIEW,) int64
         Which stored rows they see, see `kernels.common.view`.
-    self_join : bool
-        Whether probes and stored rows are the same rows.
     ranges : callable
         Returns their ranges of keys; called at most once, and not at all where `own` is sufficient.
     own : Prepared, optional
@@ -135,24 +131,22 @@ class ProbeBatch:
     """
 
     __slots__ = (
-        "_probes", "_ranges", "_since", "around", "arrived", "first", "own", "rank", "self_join", "view",
+        "_probes", "_ranges", "_since", "around", "first", "own", "rank", "view",
     )  # fmt: skip
 
     def __init__(
         self,
         *,
         first: int,
-        arrived: int,
         rank: NDArray[np.int64],
         view: NDArray[np.int64],
-        self_join: bool,
         ranges: Callable[[], KeyRanges],
         own: Prepared | None = None,
         around: tuple[int, int] | None = None,
         since: NDArray[np.int64] | None = None,
     ) -> None:
         self._since = since
-        self.first, self.arrived, self.rank, self.view, self.self_join = first, arrived, rank, view, self_join
+        self.first, self.rank, self.view = first, rank, view
         self.own, self.around = own, around
         self._ranges: Callable[[], KeyRanges] | KeyRanges = ranges
         self._probes: Probes | None = None
@@ -195,8 +189,7 @@ class ProbeBatch:
         """Return the same probes with their ranges in one branch, see `KeyRanges.branches`."""
         ranges = self.ranges.branches[number]
         return ProbeBatch(
-            first=self.first, arrived=self.arrived, rank=self.rank, view=self.view, self_join=self.self_join,
-            ranges=lambda: ranges, since=self._since,
+            first=self.first, rank=self.rank, view=self.view, ranges=lambda: ranges, since=self._since,
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> ProbeBatch:
@@ -205,11 +198,9 @@ class ProbeBatch:
             return self
         ranges, view = self.ranges.part(first, last), self.view.copy()
         # Ranks count the probes before these as well, which are no stored rows, except in a self-join.
-        arrived = self.arrived if self.self_join else self.arrived - first
-        view[ARRIVED] = arrived
+        view[ARRIVED] -= 0 if view[OWN] else first
         return ProbeBatch(
-            first=self.first + first, arrived=arrived, rank=self.rank[first:last], view=view,
-            self_join=self.self_join, ranges=lambda: ranges,
+            first=self.first + first, rank=self.rank[first:last], view=view, ranges=lambda: ranges,
             since=None if self._since is None else self._since[first:last],
         )  # fmt: skip
 
@@ -217,6 +208,6 @@ class ProbeBatch:
         """Return ``(a, b, c, d)``: the first probe sees the stored ordinals a…c-1, the last one b…d-1."""
         seen_from, seen_to = np.empty((2, 2), np.int64)
         # As if there were no probe between them, which would have one place more.
-        between = 0 if self.self_join else len(self) - 2
+        between = 0 if self.view[OWN] else len(self) - 2
         see_rows(np.array([self.rank[0], self.rank[-1] - between]), self.view, seen_from, seen_to)
         return int(seen_from[0]), int(seen_from[1]), int(seen_to[0]), int(seen_to[1])

@@ -60,10 +60,8 @@ def probe_batch(
         prepared = around = None
     return ProbeBatch(
         first=first,
-        arrived=arrived,
         rank=rank,
         view=view,
-        self_join=plan.config.self_join,
         ranges=partial(key_ranges, plan, role, table, layout),
         own=prepared,
         around=around,

@@ -66,7 +66,7 @@ def core_probes(batch: ProbeBatch, core: int, cores: int, least: int = 0) -> tup
     view[SIZE] = size if size >= NO_END else -(-(size + slide - 1) // cores)
     ranges = batch.ranges
     mine = ProbeBatch(
-        first=batch.first, arrived=0, rank=seen_to, view=view, self_join=True,
+        first=batch.first, rank=seen_to, view=view,
         ranges=lambda: ranges, since=seen_from,
     )  # fmt: skip
     return mine, exact
@@ -78,7 +78,7 @@ def probes_in_turn(batch: ProbeBatch, core: int, cores: int) -> ProbeBatch:
     view[[ARRIVED, OWN]] = 0, 1
     seen_from, ranges = np.ascontiguousarray(whole.seen_from[mine]), _ranges_in_turn(batch.ranges, mine)
     return ProbeBatch(
-        first=0, arrived=0, rank=np.ascontiguousarray(whole.seen_to[mine]), view=view, self_join=True,
+        first=0, rank=np.ascontiguousarray(whole.seen_to[mine]), view=view,
         ranges=lambda: ranges, since=seen_from,
     )  # fmt: skip
 

@@ -231,6 +231,9 @@ TOGETHER = 1 << 17
 IN_ORDER = 512
 """Probes from which on sorting them pays: fewer read separate lines anyway."""
 
+EVERYWHERE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+"""The smallest and the largest key that there can be."""
+
 _every = np.arange(IN_ORDER, dtype=np.int32)
 
 
@@ -243,14 +246,11 @@ def order_of(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> N
 
 
 def order_of_some(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
-    """Return the same order, where there are many probes without those that ask for no key of any run."""
+    """Do the same, but leave out probes whose range holds no key of any run, where probes are many: (m,) int32."""
     # Of several ranges any may be empty, so that the last one does not tell where they end.
     if lo.shape[1] <= IN_ORDER or lo.shape[0] > 1 or not runs:
         return order_of(lo, hi, runs)
     return _in_stretches(lo, hi, runs, min(run.smallest for run in runs), max(run.largest_key for run in runs))
-
-
-EVERYWHERE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 
 
 def _in_stretches(

@@ -35,11 +35,9 @@ def probes_of(parts: JoinParts, table: pa.Table, since: NDArray[np.int64], until
     plan, arrived = parts.plan, int(until[0]) if until.size else 0
     return ProbeBatch(
         first=0,
-        arrived=arrived,
         # Their places among the right rows, as if each had arrived behind the last one that it sees.
         rank=until - arrived + np.arange(until.size),
         view=view_of(arrived, EVERYTHING, 1),
-        self_join=False,
         ranges=partial(key_ranges, plan, "left", table, parts.windows["right"].layout),
         since=since,
     )

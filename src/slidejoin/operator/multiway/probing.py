@@ -161,10 +161,8 @@ class Prober:
             size, slide = (spec.right, spec.slide) if isinstance(spec, CountWindow) else (EVERYTHING, 1)
             batch = ProbeBatch(
                 first=0,
-                arrived=seen.arrived,
                 rank=ranks,
                 view=view_of(seen.arrived, size, slide),
-                self_join=False,
                 ranges=partial(key_ranges, step.plan, "left", table, window.layout),
             )
             inexact = {*step.plan.loose, *batch.inexact, *window.index.inexact}
