@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -160,12 +161,20 @@ LIMITS = {
 
 def set_limits(patch: pytest.MonkeyPatch, **limits: int) -> None:
     """Set constants wherever they are known by that name."""
-    import_module("slidejoin.operator.join_operator")
+    import_users()
     for name, value in limits.items():
         known = modules_with(name, len(sys.modules))
         assert known, name
         for module in known:
             patch.setattr(module, name, value)
+
+
+@cache
+def import_users() -> None:
+    """Import what a join may import later: a module that is first imported while a constant is set would keep it."""
+    for package in (import_module(f"slidejoin.{name}") for name in ("index", "operator", "rows", "runtime")):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
 
 
 @cache
