@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.operator.deferred import intervals
 from slidejoin.operator.window import latest_rows
+from slidejoin.rows import payload
 from tests.law.checks import examples, same_tables
 
 if TYPE_CHECKING:
@@ -38,26 +41,32 @@ WINDOWS = {
 KINDS: dict[str, Any] = {"int64": pa.int64(), "int32": pa.int32(), "time": pa.timestamp("us", "UTC")}
 
 
-def rows(rng: np.random.Generator, at: int, many: int, jitter: int, kind: str) -> pa.Table:
-    """One side's rows of a push, about in the order of their values: many ties, some NULLs."""
+def rows(rng: np.random.Generator, at: int, many: int, jitter: int, kind: str, nulls: float = 0.05) -> pa.Table:
+    """One side's rows of a push, about in the order of their values: many ties, and a share of NULLs."""
     v = np.sort(rng.integers(at, at + 12, many)) + rng.integers(0, jitter + 1, many)
     k = rng.integers(0, 5, many)
     return pa.table(
         {
-            "k": pa.array(k, pa.int64(), mask=rng.random(many) < 0.05),
+            "k": pa.array(k, pa.int64(), mask=rng.random(many) < nulls),
             "s": pa.array([f"symbol {one}" for one in k], pa.string()),
-            "v": pa.array(v, pa.int64(), mask=rng.random(many) < 0.05).cast(KINDS[kind]),
+            "v": pa.array(v, pa.int64(), mask=rng.random(many) < nulls).cast(KINDS[kind]),
             "w": rng.integers(0, 200, many),
         }
     )
 
 
-def pushes(seed: int, jitter: int, kind: str, lag: int = 0) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Pushes of all sizes; right values lie `lag` behind those of the left side."""
+def pushes(
+    seed: int, jitter: int, kind: str, lag: int = 0, nulls: float = 0.05, calm: int = 0
+) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Pushes of all sizes; right values lie `lag` behind those of the left side.
+
+    The first `calm` ones are in order and without NULLs.
+    """
     rng = np.random.default_rng(seed)
     for push, many in enumerate([30, 1, 0, 25, 40, 3, 60, 30, 30, 30, 30, 30]):
-        at = 12 * push
-        yield rows(rng, at + lag, many, jitter, kind), rows(rng, at, int(many * rng.random() * 2), jitter, kind)
+        at, others = 12 * push, int(many * rng.random() * 2)
+        one, two = (0, 0.0) if push < calm else (jitter, nulls)
+        yield rows(rng, at + lag, many, one, kind, two), rows(rng, at, others, one, kind, two)
 
 
 def answers(stream: list[tuple[pa.Table, pa.Table]], restart: int = -1, **options: Any) -> tuple[list[pa.Table], bool]:
@@ -87,7 +96,7 @@ def asked(predicate: str, kind: str, window: str) -> dict[str, Any]:
     return {"on": on, "window": spans, "keep": sj.Nearest("l.v", "r.v")}
 
 
-@examples(150)
+@examples(500)
 @given(
     seed=st.integers(0, 1 << 30),
     predicate=st.sampled_from(list(PREDICATES)),
@@ -99,16 +108,20 @@ def asked(predicate: str, kind: str, window: str) -> dict[str, Any]:
     how=st.sampled_from(["inner", "left"]),
     output=st.sampled_from(["pairs", "positions"]),
     slots=st.sampled_from([2, 1024]),
+    nulls=st.sampled_from([0.0, 0.0, 0.05]),
+    calm=st.sampled_from([0, 5, 8]),
 )
 def test_the_same_as_sorted_runs(
     seed: int, predicate: str, window: str, kind: str, jitter: int, lag: int, restart: int, how: str, output: str,
-    slots: int,
+    slots: int, nulls: float, calm: int,
 ) -> None:  # fmt: skip
-    stream = list(pushes(seed, jitter, kind, lag))
+    stream = list(pushes(seed, jitter, kind, lag, nulls, calm))
     options = asked(predicate, kind, window) | {"how": how, "output": output}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(latest_rows, "FIRST_SLOTS", slots)
         patch.setattr(latest_rows, "FIRST_ROOM", slots)
+        patch.setattr(intervals, "FIRST_WAITING", slots)
+        patch.setattr(payload, "SMALLEST_LIMIT", slots)
         found, _ = answers(stream, restart, **options)
     expected, told = answers(stream, algorithm="bi_sort", **options)
     assert not told
@@ -125,6 +138,41 @@ def test_streams_in_order_need_no_index(predicate: str, window: str, kind: str) 
     found, told = answers(list(pushes(7, 0, kind)), 5, **options)
     assert told
     assert sum(table.num_rows for table in found) > 50
+
+
+@pytest.mark.parametrize("predicate", ["key", "text", "tolerance", "strictly before"])
+@pytest.mark.parametrize("nulls", [0.0, 0.2])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_rows_are_queued_later_while_they_come_in_order(side: str, nulls: float, predicate: str) -> None:
+    """Right rows wait in their window until some of one side are out of order, or have no key."""
+    stream = list(pushes(7, 0, "int64", nulls=0.0)) * 2
+    stream = [(one, two) if number < 12 else later(one, two) for number, (one, two) in enumerate(stream)]
+    other = rows(np.random.default_rng(3), 144 + 80, 40, 2 * (nulls == 0), "int64", nulls)
+    one, two = stream[20]
+    stream[20] = (other, two) if side == "left" else (one, other)
+    join = sj.StreamJoin(
+        schemas=(other.schema, other.schema), on=PREDICATES[predicate], window=sj.CountWindow(90),
+        keep=sj.Nearest("l.v", "r.v"),
+    )  # fmt: skip
+    found, waiting = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "FIRST_WAITING", 8)
+        for left, right in stream:
+            found.append(join.push(left, right))
+            waiting.append(join._state.operator.latest._next is not None)
+    expected, _ = answers(
+        stream, on=PREDICATES[predicate], window=sj.CountWindow(90), keep=sj.Nearest("l.v", "r.v"), algorithm="bi_sort"
+    )
+    assert all(same_tables(one, two) for one, two in zip(found, expected[:-1], strict=True))
+    assert all(waiting[:20])
+    assert waiting[20] == (side == "left")
+
+
+def later(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows with values of the stream's second half."""
+    place = left.schema.get_field_index("v")
+    one, two = (table.set_column(place, "v", pc.add(table["v"], 144)) for table in (left, right))
+    return one, two
 
 
 def test_what_is_too_far_out_of_order_is_looked_up() -> None:

@@ -124,7 +124,7 @@ class JoinOperator:
         """The codes of texts; None if the plan compares none."""
         self.join_type = None if plan.config.how == "inner" else JoinTypeOutput(plan, self.windows, memory)
         """What makes the rows of a join that is not inner out of pairs; None for an inner join."""
-        self.latest = None if latest is None else LatestRows(plan, latest, right)
+        self.latest = None if latest is None else LatestRows(plan, latest, self.windows)
         """The latest right rows of an as-of join; None if it is none, or the index is asked for."""
         parts = JoinParts(
             plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory,

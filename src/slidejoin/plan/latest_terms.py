@@ -9,13 +9,33 @@ from pyarrow import types as pat
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.window_term import TimeScope, WindowTerm
 from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
 
-__all__ = ["LatestTerms"]
+__all__ = ["LatestColumns", "LatestTerms"]
+
+
+class LatestColumns(NamedTuple):
+    """Columns of both sides whose values are keys and values of a table of the latest rows, as they are.
+
+    Attributes
+    ----------
+    keys, values : dict from side to str
+        Their names.
+    low, high : int
+        A left row looks for right values from its own plus `low` to its own plus `high`, neither above 0; the smallest
+        int64 as `low` for ranges that are open.
+    """
+
+    keys: dict[Side, str]
+    values: dict[Side, str]
+    low: int
+    high: int
 
 
 class LatestTerms(NamedTuple):
@@ -66,6 +86,27 @@ class LatestTerms(NamedTuple):
         if not all(_plain(term) and all(key.space != "hash" for key in term.pair) for term in equal):
             return None
         return LatestTerms(near, tuple(equal), scope)
+
+    def columns(self, plan: Plan) -> LatestColumns | None:
+        """Return the columns that keys and values are, without filters and in a count window; None if they are not."""
+        if self.scope is not None or len(self.equal) != 1 or any(plan.bound.filters_side(side) for side in SIDES):
+            return None
+        found = {}
+        for term in (self.equal[0], self.near):
+            left, right = term.beside("left"), term.beside("right")
+            if left is None or right is None or left.shift.sign != 1:
+                return None
+            names: dict[Side, str] = {"left": left.column, "right": right.column}
+            if not all(_as_held(plan.kept_schema(side).field(name).type) for side, name in names.items()):
+                return None
+            found[term.shape == "equality"] = names, int(left.shift.lows[0]), int(left.shift.highs[0])
+        (keys, *shift), (values, low, high) = found[True], found[False]
+        return LatestColumns(keys, values, low, high) if shift == [0, 0] and low <= 0 and high <= 0 else None
+
+
+def _as_held(kind: pa.DataType) -> bool:
+    """Tell whether values of a type are used as they lie in memory: signed integers of 4 or 8 bytes."""
+    return pat.is_int32(kind) or pat.is_int64(kind) or pat.is_timestamp(kind)
 
 
 def _plain(term: RangeTerm) -> bool:

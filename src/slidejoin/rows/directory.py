@@ -124,6 +124,10 @@ class Directory:
         """Whether no column is known to have NULLs."""
         return True not in self._marked
 
+    def has_nulls(self, number: int) -> bool:
+        """Whether that column is known to have NULLs."""
+        return self._marked[number]
+
     def address(self, chunk: Chunk) -> int:
         """Return the address that the record of ordinal 0 would have if it were in that chunk."""
         return int(chunk.rows.ctypes.data) - chunk.origin * self._stride

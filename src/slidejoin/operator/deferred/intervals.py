@@ -15,6 +15,9 @@ __all__ = ["Intervals", "WaitingRows"]
 
 NO_ROWS = np.empty(0, np.int64)
 
+FIRST_WAITING = 1 << 10
+"""Rows for which a ring has room at first."""
+
 
 class Intervals(NamedTuple):
     """Left rows, and for each the right rows ``since <= o < until`` that it meets, but for itself in a self-join.
@@ -49,56 +52,76 @@ class Intervals(NamedTuple):
 
 
 class WaitingRows:
-    """The beginnings of the intervals of left rows that wait in a count window, whose ordinals are consecutive."""
+    """The beginnings of the intervals of left rows that wait in a count window, whose ordinals are consecutive.
+
+    They lie in a ring: from `_begin` to `_end`, or from `_begin` to `_wrap` and then from 0 to `_end`. One piece of
+    memory, because a new one for each push would leave the memory of old ones, which no cache has, to all other arrays.
+    """
 
     def __init__(self) -> None:
-        self.first = 0
-        """Ordinal of the oldest row that waits."""
         self._since: NDArray[np.int64] = NO_ROWS
-        self._begin = self._end = 0
+        self.start_at(0)
 
-    @property
-    def end(self) -> int:
-        """Ordinal of the row to come."""
-        return self.first + self._end - self._begin
+    def start_at(self, ordinal: int) -> None:
+        """Give the first row that ordinal; none waits."""
+        self.first = self.end = ordinal
+        """Ordinals of the oldest row that waits, and of the row to come."""
+        self._begin = self._end = 0
+        self._wrap: int | None = None
 
     @property
     def since(self) -> NDArray[np.int64]:
-        """The beginnings, (n,) int64 ascending, oldest row first; a view."""
-        return self._since[self._begin : self._end]
+        """The beginnings, (n,) int64 ascending, oldest row first; a view, or a copy where the ring wraps."""
+        return self._oldest(self.end - self.first)
+
+    @property
+    def oldest(self) -> int | None:
+        """The beginning of the oldest row's interval; None if no row waits."""
+        return None if self.first == self.end else int(self._since[self._begin])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows that wait."""
-        return self.since.nbytes
+        return (self.end - self.first) * self._since.itemsize
 
-    def start_at(self, ordinal: int) -> None:
-        """Give the first row that ordinal; none waits."""
-        self.first, self._begin, self._end = ordinal, 0, 0
+    def growth(self, rows: int) -> int:
+        """Return by how many bytes so many more rows make it grow."""
+        return rows * self._since.itemsize
 
     def room(self, rows: int) -> NDArray[np.int64]:
         """Let the next rows wait, and return where the beginnings of their intervals belong. Amortised O(rows)."""
-        waiting = self._end - self._begin
-        if self._end + rows > self._since.size:
-            moved = self._since if 2 * (waiting + rows) <= self._since.size else None
-            if moved is None:
-                moved = np.empty(max(2 * (waiting + rows), 1024), np.int64)
-            moved[:waiting] = self.since  # NumPy copies first where they overlap
-            self._since, self._begin, self._end = moved, 0, waiting
+        if self.first == self.end:
+            self.start_at(self.end)
+        if self._wrap is None and self._end + rows > self._since.size and rows < self._begin:
+            self._wrap, self._end = self._end, 0
+        if self._end + rows > (self._since.size if self._wrap is None else self._begin - 1):
+            waiting = self.since
+            self._since = np.empty(max(2 * (waiting.size + rows), FIRST_WAITING), np.int64)
+            self._since[: waiting.size] = waiting
+            self._begin, self._end, self._wrap = 0, waiting.size, None
         self._end += rows
+        self.end += rows
         return self._since[self._end - rows : self._end]
 
     def take_before(self, ordinal: int) -> NDArray[np.int64]:
         """Remove the rows before that ordinal and return the beginnings of their intervals, (n,) int64.
 
-        They are a view, good until there is `room` for further rows.
+        They may be a view, good until there is `room` for further rows.
         """
-        count = min(max(ordinal - self.first, 0), self._end - self._begin)
-        found = self._since[self._begin : self._begin + count]
-        self._begin += count
-        self.first += count
+        found = self._oldest(min(max(ordinal - self.first, 0), self.end - self.first))
+        self.first += found.size
+        self._begin += found.size
+        if self._wrap is not None and self._begin >= self._wrap:
+            self._begin, self._wrap = self._begin - self._wrap, None
         return found
+
+    def _oldest(self, count: int) -> NDArray[np.int64]:
+        """Return the beginnings of so many of the oldest rows, which wait."""
+        here = count if self._wrap is None else min(count, self._wrap - self._begin)
+        found = self._since[self._begin : self._begin + here]
+        return found if here == count else np.concatenate([found, self._since[: count - here]])
 
     def begin_at(self, ordinal: int) -> None:
         """Let no interval begin before that right row: what lies before was folded. O(n)."""
-        np.maximum(self.since, ordinal, out=self.since)
+        # What lies between the rows that wait means nothing.
+        np.maximum(self._since, ordinal, out=self._since)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -132,15 +133,16 @@ class NearestAnswers:
         """Return the nearest matches of left rows in their intervals, and of what was folded."""
         if not left.rows.size:
             return Chosen.none(0)
-        table, latest = self._matches.probing(left), self._parts.latest
+        latest = self._parts.latest
         if latest is not None:
             with self._parts.stats.step("probe"):
-                last = latest.rows(table, left.since, left.until)
+                last = latest.rows(*left, partial(self._matches.probing, left))
             if last is not None:
                 if last.min() > NOBODY:
                     return Chosen(np.ones(last.size, np.int64), last)
                 some = last != NOBODY
                 return Chosen(some.astype(np.int64), last[some])
+        table = self._matches.probing(left)
         found = [(NO_ROWS, NO_ROWS)]
         rows = None if self._search is None else self._search.rows(left, table)
         if rows is not None:

@@ -148,8 +148,8 @@ class DeferredPath:
 
         Where too many would stay, those before `visible` are folded.
         """
-        waiting, window = self._waiting.since, self._counted
-        oldest = min(visible, int(waiting[0])) if waiting.size else visible
+        window, waiting = self._counted, self._waiting.oldest
+        oldest = visible if waiting is None else min(visible, waiting)
         if oldest == visible or window is None:
             return oldest
         needed = window.left + window.right + 2 * window.slide
@@ -219,8 +219,7 @@ class DeferredPath:
     def growth(self, rows: Mapping[Side, int]) -> int:
         """Return by how many bytes so many rows of each side make it grow at most, unless rows fold."""
         right = rows["left" if self._parts.plan.config.self_join else "right"]
-        waiting = rows["left"] * self._waiting.since.itemsize
-        return self._departures.growth(rows) + waiting + self._answers.growth(right)
+        return self._departures.growth(rows) + self._waiting.growth(rows["left"]) + self._answers.growth(right)
 
 
 def answers_of(parts: JoinParts) -> NearestAnswers | AggregateAnswers:

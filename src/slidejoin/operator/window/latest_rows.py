@@ -7,6 +7,10 @@ the merge of a sort-merge join, along two streams.
 
 What the table cannot tell, because rows come too far out of order, it says: then right rows are put into the index of
 their window, for the rest of the stream.
+
+Right rows wait in a queue for the left row that needs them. Where keys and values are columns of the windows' records,
+and right rows have come in order so far, they wait in their window instead: then one pass over few rows, which lie side
+by side in memory, puts them into the queue shortly before they leave it.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slidejoin.kernels.ingest.ordering import RISE
+from slidejoin.kernels.rows.keyed_records import queue_records, read_probes
 from slidejoin.kernels.rows.latest_rows import (
     ALL_FOUND,
     BEGIN,
@@ -37,10 +43,12 @@ from slidejoin.kernels.rows.latest_rows import (
     queue_rows,
 )
 from slidejoin.operator.ingest.ingest import columns_of
-from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.arrow_buffers import by_name, values_in
+from slidejoin.rows.keyed_records import KeyedRecords
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -48,6 +56,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.latest_terms import LatestTerms
     from slidejoin.plan.plan import Plan
+    from slidejoin.sides import Side
 
 __all__ = ["LatestRows"]
 
@@ -55,6 +64,8 @@ FIRST_SLOTS, FIRST_ROOM = 1 << 10, 1 << 12
 """Slots of an empty table, and rows for which its queue has room."""
 
 INT64 = np.iinfo(np.int64)
+
+NO_VALUES = np.empty(0, np.int64)
 
 
 class LatestProbes(NamedTuple):
@@ -75,8 +86,8 @@ class LatestRows:
     ----------
     plan : Plan
     terms : LatestTerms
-    window : SideWindow
-        Of the right rows, which are not looked for by their keys as long as this table tells.
+    windows : dict from side to SideWindow
+        Right rows are not looked for by their keys as long as this table tells.
 
     Attributes
     ----------
@@ -84,9 +95,16 @@ class LatestRows:
         Whether it still does.
     """
 
-    def __init__(self, plan: Plan, terms: LatestTerms, window: SideWindow) -> None:
-        self._plan, self._terms, self._window = plan, terms, window
+    def __init__(self, plan: Plan, terms: LatestTerms, windows: Mapping[Side, SideWindow]) -> None:
+        self._plan, self._terms, self._window = plan, terms, windows["right"]
+        self._columns = columns = terms.columns(plan)
+        self._left = self._right = None
+        if columns is not None:
+            self._left, self._right = (
+                KeyedRecords.of(windows[side].payload, columns.keys[side], columns.values[side]) for side in SIDES
+            )
         self.tells = True
+        self._open = NO_VALUES
         self._empty()
 
     def _empty(self) -> None:
@@ -95,6 +113,8 @@ class LatestRows:
         self._state = np.zeros(STATE, np.int64)
         self._state[[LARGEST, DISORDERED]] = INT64.min, NOBODY
         self._log = np.empty((TOGETHER, LOG), np.int64)
+        # The next right row that has to be queued of those in the window; None if they are queued as they come.
+        self._next = None if self._right is None else 0
 
     @property
     def nbytes(self) -> int:
@@ -107,6 +127,10 @@ class LatestRows:
         """Take the newest right rows, the first with that ordinal. Amortised O(n)."""
         if not self.tells or not table.num_rows:
             return
+        if self._next is not None:
+            if self._stays(table):
+                return
+            self._queue_rest(first)
         columns, terms = by_name(table), self._terms
         value = (terms.near if terms.scope is None else terms.scope).key("right", columns)
         found = [value, *(term.key("right", columns) for term in terms.equal)]
@@ -128,6 +152,45 @@ class LatestRows:
         if lowest < INT64.max:
             self._put_in_order(lowest, end)
 
+    def _stays(self, table: pa.Table) -> bool:
+        """Tell whether the newest right rows can be queued later: they have come in order, and none without a key."""
+        names = self._columns
+        assert names is not None  # noqa: S101 - else nothing is queued later
+        values = table.column(names.values["right"])
+        if values.null_count or table.column(names.keys["right"]).null_count:
+            return False
+        order = values_in(values, np.int64)
+        if order[0] < self._state[LARGEST] or not RISE[order.dtype](order, NO_VALUES):
+            return False
+        self._state[LARGEST] = order[-1]
+        return True
+
+    def _queue_to(self, highest: int) -> None:
+        """Queue the right rows up to that value that are in the window only, and one more."""
+        if self._next is None or self._right is None:
+            return
+        located = self._right.located
+        if located is None:
+            self._queue_rest(self._window.rows_seen)
+            return
+        # No left row sees the rows that have left the window.
+        at, end = max(self._next, self._window.first), self._window.rows_seen
+        while True:
+            at = queue_records(*located, at, end, highest, self._queue, self._state)
+            waiting = int(self._state[END] - self._state[BEGIN])
+            if at == end or waiting < self._queue.shape[0]:
+                break
+            self._make_room(waiting)
+        self._next = at
+
+    def _queue_rest(self, end: int) -> None:
+        """Queue the right rows before that ordinal that are in the window only; further ones as they come."""
+        at, self._next = max(self._next or 0, self._window.first), None
+        if at < end:
+            payload = self._window.payload
+            self._state[LARGEST] = INT64.min  # it knows the rows already that come now
+            self.take(payload.take(payload.schema.names, np.arange(at, end)), at)
+
     def _make_room(self, rows: int) -> None:
         begin, end, old = int(self._state[BEGIN]), int(self._state[END]), self._queue
         if end + rows - begin > old.shape[0]:
@@ -145,20 +208,62 @@ class LatestRows:
 
     # -- left rows -----------------------------------------------------------------------------------------------------
 
-    def rows(self, table: pa.Table, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def rows(
+        self,
+        left: NDArray[np.int64],
+        since: NDArray[np.int64],
+        until: NDArray[np.int64],
+        table: Callable[[], pa.Table],
+    ) -> NDArray[np.int64] | None:
         """Return the right row of each left row, (n,) int64 ordinals, -1 for none; None if the table cannot tell.
 
-        `table` has the left rows' columns; they see the right rows ``since <= o < until``, (n,) int64. O(left rows, and
-        right rows up to their values).
+        The `left` rows, ordinals (n,) int64, see the right rows ``since <= o < until``, (n,) int64. `table` returns
+        their columns, if they are needed. O(left rows, and right rows up to their values).
         """
         if not self.tells:
             return None
+        probes = self._read(left, since, until)
+        if probes is not None:
+            return self._look(probes)
+        probes = self._computed(table(), since, until)
+        if probes is None:
+            self.give_up()
+            return None
+        highs = probes.highs
+        if bool((highs[1:] >= highs[:-1]).all()):
+            return self._look(probes)
+        order = np.argsort(highs, kind="stable")
+        ordered = self._look(LatestProbes(*(one[order] for one in probes)))
+        if ordered is None:
+            return None
+        found = np.empty(highs.size, np.int64)
+        found[order] = ordered
+        return found
+
+    def _read(self, left: NDArray[np.int64], since: NDArray[np.int64], until: NDArray[np.int64]) -> LatestProbes | None:
+        """Return what left rows look for, from their records; None if these do not tell, or they are not in order."""
+        located, names, n = None if self._left is None else self._left.located, self._columns, left.size
+        if located is None or names is None:
+            return None
+        keys, highs = np.empty(n, np.int64), np.empty(n, np.int64)
+        lows = self._any(n) if names.low == INT64.min else np.empty(n, np.int64)
+        if not read_probes(*located, left, names.low, names.high, keys, lows, highs):
+            return None
+        return LatestProbes(keys, keys, lows, highs, since, until)
+
+    def _any(self, rows: int) -> NDArray[np.int64]:
+        """Return the smallest int64, (rows,): the lower ends of open ranges."""
+        if rows > self._open.size:
+            self._open = np.full(rows, INT64.min)
+        return self._open[:rows]
+
+    def _computed(self, table: pa.Table, since: NDArray[np.int64], until: NDArray[np.int64]) -> LatestProbes | None:
+        """Return what left rows look for by the terms of the plan; None if some of it needs more than 64 bits."""
         n, columns, terms = since.size, columns_of(table), self._terms
         near = terms.near.ranges("left", columns)
         spans = [] if terms.scope is None else [terms.scope.ranges("left", columns)]
         equal = [term.ranges("left", columns) for term in terms.equal]
         if not all(one.exact and one.lo.shape[0] == 1 for one in (near, *spans, *equal)):
-            self.give_up()
             return None
         lows, highs = (np.ascontiguousarray(ends) for ends in (near.lo[0], near.hi[0]))
         for scope in spans:
@@ -172,19 +277,11 @@ class LatestRows:
             kept = room if kept is None else kept & room
         if kept is not None:
             lows, highs = np.where(kept, lows, INT64.max), np.where(kept, highs, INT64.min)
-        probes = LatestProbes(keys, lasts, lows, highs, since, until)
-        if bool((highs[1:] >= highs[:-1]).all()):
-            return self._look(probes)
-        order = np.argsort(highs, kind="stable")
-        ordered = self._look(LatestProbes(*(one[order] for one in probes)))
-        if ordered is None:
-            return None
-        found = np.empty(n, np.int64)
-        found[order] = ordered
-        return found
+        return LatestProbes(keys, lasts, lows, highs, since, until)
 
     def _look(self, probes: LatestProbes) -> NDArray[np.int64] | None:
-        """Return the right row of each probe, (n,) int64; None if the table cannot tell."""
+        """Return the right row of each probe, in order of what they look for; None if the table cannot tell."""
+        self._queue_to(int(probes.highs[-1]))
         found, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
         while True:
             at = find_latest(self._slots, self._queue, self._state, *probes, at, self._log, found, status)
@@ -225,7 +322,7 @@ class LatestRows:
         """Take the rows of the window, which no left row that waits saw before those."""
         if self.tells:
             self._empty()
-            for piece in self._window.payload:
+            for piece in self._window.payload:  # in their order
                 self.take(piece.table, piece.base)
 
 

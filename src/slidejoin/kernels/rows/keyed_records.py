@@ -1,0 +1,112 @@
+"""Key and value of records in the order of their ordinals, for tables of the latest rows: see `latest_rows`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+
+from slidejoin.kernels.common.memory import i32_at, i64_at, prefetch_at
+from slidejoin.kernels.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel
+from slidejoin.kernels.rows.latest_rows import BEGIN, END, KEY, ORDINAL, SOON, VALUE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["LAYOUT", "SHORT_KEY", "queue_records", "read_probes"]
+
+SHIFT, MASK, STRIDE, KEY_AT, KEY_BYTES, VALUE_AT, LAYOUT = range(7)
+"""How records lie: row ``o`` at ``addresses[(o >> shift) & mask] + o * stride``, and in it the key, of so many bytes,
+and the value, of 8. Both are signed."""
+
+SHORT_KEY = 4
+"""Bytes of a key that has not 8."""
+
+SMALLEST = np.iinfo(np.int64).min
+
+
+@inlined
+def record_of(addresses: Any, layout: Any, ordinal: Any) -> Any:  # noqa: ANN401 - arrays, int64
+    """Return the address of the record of an ordinal."""
+    unit = (ordinal >> layout[U64(SHIFT)]) & layout[U64(MASK)]
+    return addresses[U64(unit)] + ordinal * layout[U64(STRIDE)]
+
+
+@inlined
+def key_in(record: Any, layout: Any) -> Any:  # noqa: ANN401 - int64, an array
+    """Return the key in the record at an address."""
+    at = record + layout[U64(KEY_AT)]
+    if layout[U64(KEY_BYTES)] == SHORT_KEY:
+        return np.int64(i32_at(at, 1)[U64(0)])
+    return i64_at(at, 1)[U64(0)]
+
+
+@inlined
+def value_in(record: Any, layout: Any) -> Any:  # noqa: ANN401 - int64, an array
+    """Return the value in the record at an address."""
+    return i64_at(record + layout[U64(VALUE_AT)], 1)[U64(0)]
+
+
+@kernel(I64, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64, returns=types.boolean)
+def read_probes(
+    addresses: NDArray[np.int64],
+    layout: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    low: int,
+    high: int,
+    keys: NDArray[np.int64],
+    lows: NDArray[np.int64],
+    highs: NDArray[np.int64],
+) -> bool:
+    """Read rows by their ordinals (n,) int64: keys (n,) int64, and the ends of what they look for, (n,) int64 each.
+
+    These are their values plus `high`, and plus `low`, neither above 0; `lows` is left alone if `low` is the smallest
+    int64, for ranges that are open. Returns whether the values ascend and no end is below all int64. O(n).
+    """
+    last, before, right, count = rows.size - 1, np.int64(SMALLEST), True, rows.size
+    least = SMALLEST - high if low == SMALLEST else SMALLEST - min(low, high)
+    for n in range(count):
+        i = U64(n)
+        prefetch_at(record_of(addresses, layout, rows[U64(min(n + SOON, last))]))
+        record = record_of(addresses, layout, rows[i])
+        value = value_in(record, layout)
+        keys[i] = key_in(record, layout)
+        highs[i] = value + high
+        if low != SMALLEST:
+            lows[i] = value + low
+        right &= (value >= before) & (value >= least)
+        before = value
+    return right
+
+
+@kernel(I64, I64, types.int64, types.int64, types.int64, OUT_I64_2D, OUT_I64, returns=types.int64)
+def queue_records(
+    addresses: NDArray[np.int64],
+    layout: NDArray[np.int64],
+    first: int,
+    end: int,
+    highest: int,
+    queue: NDArray[np.int64],
+    state: NDArray[np.int64],
+) -> int:
+    """Append rows ``first <= ordinal < end``, whose values ascend, to the queue until it has one above `highest`.
+
+    Returns the ordinal of the next row; that is below `end` with nothing above `highest` where the queue is full. queue
+    and state as in `queue_rows`. O(rows that are queued).
+    """
+    room, turn = np.int64(queue.shape[0]), np.int64(queue.shape[0] - 1)
+    begin, to, at = state[U64(BEGIN)], state[U64(END)], np.int64(first)
+    above = to > begin and queue[U64((to - 1) & turn), U64(VALUE)] > highest
+    while at < end and not above and to - begin < room:
+        prefetch_at(record_of(addresses, layout, min(at + SOON, end - 1)))
+        record = record_of(addresses, layout, at)
+        value = value_in(record, layout)
+        place = U64(to & turn)
+        queue[place, U64(KEY)], queue[place, U64(VALUE)] = key_in(record, layout), value
+        queue[place, U64(ORDINAL)] = at
+        above = value > highest
+        to += 1
+        at += 1
+    state[U64(END)] = to
+    return int(at)
