@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.index.sorted_runs.run import Run, build_run, ends_of
+from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.kernels.planar.building import bound_blocks, bound_groups, place_ranks, rank_rows
 from slidejoin.kernels.planar.counting import BITS, LAST_BITS, RECORD, fill_last, fill_level
 from slidejoin.kernels.planar.lanes import FAN_OUT, LANES
@@ -194,13 +195,13 @@ class PlanarRun:
     # -- parts ------------------------------------------------------------------------------------------------------
 
     def cut(self, bounds: Sequence[int]) -> list[PlanarRun]:
-        """Return the rows between each two of some ascending ordinals as runs of their own. O(parts * rows)."""
-        parts = []
-        for first, last in pairwise(bounds):
-            x, y = (_part(run, first, last) for run in (self.x, self.y))
-            part = planar(x, y)
+        """Return the rows between each two of some ascending ordinals, from the first to the last of its own, as runs.
+
+        O(log(parts) * rows) where parts are as long as those before them together.
+        """
+        parts = [planar(x, y) for x, y in zip(_cut(self.x, bounds), _cut(self.y, bounds), strict=True)]
+        for part in parts:
             part.leaving = self.leaving
-            parts.append(part)
         return parts
 
 
@@ -240,15 +241,14 @@ def _address(array: NDArray[np.generic]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _part(run: Run, first: int, last: int) -> Run:
-    """Return the rows of a run with ordinals first…last-1, in its order."""
-    offsets, begin = run.offsets, first - run.base
-    chosen = np.flatnonzero((offsets >= begin) & (offsets < last - run.base))
-    aux = run.aux[chosen] if run.aux.shape[1] else np.empty((chosen.size, 0), np.int64)
-    return Run(
-        first, last - first, np.ascontiguousarray(run.keys[chosen]), offsets[chosen] - np.int32(begin), aux,
-        *ends_of(aux), run.inexact,
-    )  # fmt: skip
+def _cut(run: Run, bounds: Sequence[int]) -> list[Run]:
+    """Return the rows between each two of some ascending ordinals, which span the run, in its order."""
+    if len(bounds) == 2:  # noqa: PLR2004 - one part
+        return [run]
+    # In two again and again, about in the middle: each time all rows of a part are looked at.
+    at = min(max(bisect_left(bounds, (bounds[0] + bounds[-1]) // 2), 1), len(bounds) - 2)
+    older, newer = (run.stretch(*ends) for ends in pairwise((bounds[0], bounds[at], bounds[-1])))
+    return _cut(older, bounds[: at + 1]) + _cut(newer, bounds[at:])
 
 
 def planar(x: Run, y: Run) -> PlanarRun:

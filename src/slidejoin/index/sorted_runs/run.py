@@ -305,7 +305,8 @@ class Run:
 
     def stretch(self, first: int, end: int) -> Run:
         """Return the run of its rows with ordinals first…end-1, which it spans; in memory of its own."""
-        low, high, memory = np.uint64(first - self.base), np.uint64(end - self.base), words_pool.take(self.size + PAD)
+        low, high = np.uint64(first - self.base), np.uint64(end - self.base)
+        memory = words_pool.take(min(self.size, end - first) + PAD)
         size = int(take_words(self.words, self.size, low, high, memory))
         return self._part(first, end - first, memory, size, lambda offsets: (low <= offsets) & (offsets < high))
 
