@@ -11,12 +11,13 @@ from slidejoin.index.sorted_runs.visibility import Visibility
 from slidejoin.kernels.common.sorting import BITS, SMALL, settle, sort_words, sorted_order
 from slidejoin.kernels.common.words import PAD
 from slidejoin.kernels.sorted_runs.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
+from slidejoin.kernels.sorted_runs.beside import gather_beside, take_beside
 from slidejoin.kernels.sorted_runs.merging import drop_words, take_words
 from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -301,28 +302,22 @@ class Run:
             return self
         cut, memory = ordinal - self.base, words_pool.take(self.size + PAD)
         size = int(drop_words(self.words, self.size, np.uint64(cut), memory))
-        return self._part(ordinal, self.rows - cut, memory, size, lambda offsets: offsets >= np.uint64(cut))
+        return self._part(ordinal, self.base + self.rows, memory, size)
 
     def stretch(self, first: int, end: int) -> Run:
         """Return the run of its rows with ordinals first…end-1, which it spans; in memory of its own."""
         low, high = np.uint64(first - self.base), np.uint64(end - self.base)
         memory = words_pool.take(min(self.size, end - first) + PAD)
         size = int(take_words(self.words, self.size, low, high, memory))
-        return self._part(first, end - first, memory, size, lambda offsets: (low <= offsets) & (offsets < high))
+        return self._part(first, end, memory, size)
 
-    def _part(
-        self,
-        base: int,
-        rows: int,
-        memory: NDArray[np.uint64],
-        size: int,
-        stays: Callable[[NDArray[np.uint64]], NDArray[np.bool_]],
-    ) -> Run:
-        """Return the run of the `size` words that were taken over; `stays` tells which by all offsets."""
-        origin, wide, aux = self.smallest, self.wide, self.aux
-        if wide is not None or aux.shape[1]:
-            kept = stays(self.words[: self.size] & LOW_HALF)
-            wide, aux = None if wide is None else wide[kept], aux[kept]
+    def _part(self, base: int, end: int, memory: NDArray[np.uint64], size: int) -> Run:
+        """Return the run of the rows with ordinals base…end-1, whose `size` words were taken over."""
+        origin, wide, aux, aux_ends = self.smallest, self.wide, self.aux[:size], ends_of(self.aux[:0])
+        if aux.shape[1]:
+            aux, aux_ends = self._taken(self.aux, base, end, size)
+        if wide is not None:
+            wide = self._taken(wide.reshape(-1, 1), base, end, size)[0].reshape(-1)
         words = memory[:size]
         ends = (0, 0)
         if size:
@@ -337,8 +332,19 @@ class Run:
         elif size and ends[0] != origin:
             words -= np.uint64((ends[0] - origin) << 32)
         run = object.__new__(Run)
-        run._set(base, rows, size, memory, ends, shift, wide, aux, ends_of(aux), self.inexact, None)
+        run._set(base, end - base, size, memory, ends, shift, wide, aux, aux_ends, self.inexact, None)
         return run
+
+    def _taken(
+        self, values: NDArray[np.int64], base: int, end: int, size: int
+    ) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Return of (m, d) values beside the words those of the `size` rows with ordinals base…end-1, and ends."""
+        out, ends = np.empty((size + 1, values.shape[1]), np.int64), np.empty((2, values.shape[1]), np.int64)
+        low, high = np.uint64(base - self.base), np.uint64(end - self.base)
+        values = np.ascontiguousarray(values)
+        if not take_beside(self.words, self.size, low, high, values, out, ends):
+            return out[:0], ends_of(out[:0])
+        return out[:size], (ends[0], ends[1])
 
 
 def _address(array: NDArray[np.generic]) -> int:
@@ -407,9 +413,12 @@ def build_run(
                 wide = among[order]
                 offsets = order.astype(np.uint64) if kept is None else chosen[order].astype(np.uint64)
                 words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
-    beside = aux[(words & LOW_HALF).astype(np.int64)] if aux.shape[1] else np.empty((size, 0), np.int64)
+    beside, bounds = np.empty((size, aux.shape[1]), np.int64), np.empty((2, aux.shape[1]), np.int64)
+    if beside.size:
+        gather_beside(memory, size, np.ascontiguousarray(aux), beside, bounds)
+    aux_ends = (bounds[0], bounds[1]) if size else ends_of(beside)
     run = object.__new__(Run)
-    run._set(base, rows, size, memory, ends, shift, wide, beside, ends_of(beside), inexact, None)
+    run._set(base, rows, size, memory, ends, shift, wide, beside, aux_ends, inexact, None)
     return run
 
 

@@ -7,6 +7,7 @@ lowest is above the highest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Piece", "Pieces", "Ranges", "apart", "finish", "intersect", "restrict", "unite"]
 
 Piece: TypeAlias = tuple["NDArray[np.int64] | None", "NDArray[np.int64] | None"]
-
-
-FEW = 4
-"""Pieces of a row up to which they are sorted by exchanging neighbours, all rows at once: the keys of an `OR` of two
-sums then take 90 ns a row, with `lexsort`, which sorts each row by itself, 370 ns."""
 
 
 @dataclass(slots=True)
@@ -108,38 +104,16 @@ def _stack(pieces: list[Piece], n: int) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Pieces:
-    lo, hi = _sorted(*_stack(pieces, n))
-    for number in range(1, len(lo)):
-        before = number - 1
-        joins = (lo[number] <= hi[number]) & (lo[before] <= hi[before]) & (lo[number] <= hi[before])
-        lo[number] = np.where(joins, lo[before], lo[number])
-        hi[number] = np.where(joins, np.maximum(hi[before], hi[number]), hi[number])
-        lo[before], hi[before] = np.where(joins, 1, lo[before]), np.where(joins, 0, hi[before])
-    lo, hi = _sorted(lo, hi)
-    if len(lo) > most:
-        hi[most - 1] = np.where(lo[most:] <= hi[most:], hi[most:], hi[most - 1]).max(axis=0)
-        lo, hi = lo[:most], hi[:most]
-    return Pieces(list(zip(lo, hi, strict=True)), kept)
+    lo, hi = _stack(pieces, n)
+    _kernel()(lo, hi, True, most)  # noqa: FBT003 - a kernel takes no names
+    return Pieces(list(zip(lo[:most], hi[:most], strict=True)), kept)
 
 
-def _sorted(lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sort the pieces of each row by their ends, empty ones last and as (1, 0)."""
-    empty = lo > hi
-    if len(lo) <= FEW:
-        for last in range(len(lo) - 1, 0, -1):
-            for one in range(last):
-                _swap(lo, hi, empty, one)
-        return np.where(empty, 1, lo), np.where(empty, 0, hi)
-    rows = np.lexsort((lo, empty), axis=0)
-    lo, hi = np.where(empty, 1, lo), np.where(empty, 0, hi)
-    return np.take_along_axis(lo, rows, axis=0), np.take_along_axis(hi, rows, axis=0)
+@cache
+def _kernel() -> Callable[..., None]:
+    from slidejoin.kernels.predicate.piecing import tidy_pieces  # noqa: PLC0415 - loads Numba, which planning does not need
 
-
-def _swap(lo: NDArray[np.int64], hi: NDArray[np.int64], empty: NDArray[np.bool_], one: int) -> None:
-    """Exchange piece `one` of each row and the next one, in place, where they are not in order."""
-    swap = ~empty[one + 1] & (empty[one] | (lo[one] > lo[one + 1]))
-    for ends in (lo, hi, empty):
-        ends[one], ends[one + 1] = np.where(swap, ends[one + 1], ends[one]), np.where(swap, ends[one], ends[one + 1])
+    return tidy_pieces
 
 
 def finish(found: Pieces, n: int) -> Ranges:
@@ -148,7 +122,7 @@ def finish(found: Pieces, n: int) -> Ranges:
     empty = lo > hi
     if empty.any():
         if len(lo) > 1:
-            lo, hi = _sorted(lo, hi)
+            _kernel()(lo, hi, False, len(lo))  # noqa: FBT003 - as above
         else:
             lo[empty], hi[empty] = 1, 0
     return Ranges(lo, hi, found.exact)
