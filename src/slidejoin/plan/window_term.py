@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.truth.types import UNIT_SCALE
+from slidejoin.rows.arrow_buffers import values_in
 from slidejoin.sides import other
 from slidejoin.spec.window import CountWindow, Span
 
@@ -179,6 +180,10 @@ class TimeScope:
         name = self.window.on(side)
         column = columns[name]
         if isinstance(column, pa.ChunkedArray):
+            if not column.null_count and (pa.types.is_int64(column.type) or pa.types.is_timestamp(column.type)):
+                # What most are, as they lie in memory.
+                finer = 0 if self.scale is None else self.scale - scale_of(column.type)
+                return self._scaled(name, values_in(column, np.int64), 10**finer), None
             column = column.combine_chunks()
         valid = None
         if column.null_count:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba import types
 
-from slidejoin.kernels.jit.compiling import I64, OUT_I32, OUT_I64, OUT_U32, U64, kernel, prefetch
+from slidejoin.kernels.jit.compiling import I64, OUT_FLAGS, OUT_I32, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["keep_in_scope", "run_clocks"]
+__all__ = ["keep_in_scope", "rank_ages", "run_clocks", "watch_clocks"]
 
 AHEAD = 16
-EARLIEST, LATEST = -(1 << 63), (1 << 63) - 1
+EARLIEST, LATEST = np.int64(-(1 << 63)), (1 << 63) - 1
 
 
-@kernel(I64, I64, I64, I64, types.int64, OUT_I64, returns=types.boolean)
+@kernel(I64, I64, I64, I64, types.int64, OUT_I64, OUT_FLAGS, OUT_FLAGS, returns=types.int64)
 def run_clocks(
     left: NDArray[np.int64],
     right: NDArray[np.int64],
@@ -26,30 +26,95 @@ def run_clocks(
     right_rank: NDArray[np.int64],
     lateness: int,
     clocks: NDArray[np.int64],
-) -> bool:
-    """Run both sides' clocks over a push and return whether no row is late, each judged as it arrives.
+    late_left: NDArray[np.bool_],
+    late_right: NDArray[np.bool_],
+) -> int:
+    """Run both sides' clocks over a push, mark the rows that are late, each judged as it arrives, and count them.
 
     left and right (n,) int64 event times in ticks, in the order of their ranks (n,) int64, together 0, 1, 2, …;
-    lateness in ticks, at least 0; clocks (2,) int64 the largest event time of each side before, EARLIEST for none,
-    and after the push if no row was late. O(rows).
+    lateness in ticks, at least 0; clocks (2,) int64 the largest event time of each side before, EARLIEST for none, and
+    after the push. late_left and late_right (n,) bool, or (0,) if nobody asks which. O(rows), without a branch that
+    depends on which side comes next.
     """
-    left_clock, right_clock = clocks[0], clocks[1]
-    i, j = 0, 0
-    while i < left.size or j < right.size:
-        low = min(left_clock, right_clock)
-        is_left = j >= right.size or (i < left.size and left_rank[U64(i)] < right_rank[U64(j)])
-        time = left[U64(i)] if is_left else right[U64(j)]
+    lefts, rights = _newest(left, clocks[0]), _newest(right, clocks[1])
+    count = np.int64(0)
+    for i in range(left.size):
+        low, time = min(lefts[U64(i)], rights[U64(left_rank[U64(i)] - i)]), left[U64(i)]
         # Unsigned, because two times may be farther apart than an int64 can hold.
-        if low != EARLIEST and time < low and U64(low) - U64(time) > U64(lateness):
-            return False
-        if is_left:
-            left_clock = max(left_clock, time)
-            i += 1
-        else:
-            right_clock = max(right_clock, time)
-            j += 1
-    clocks[0], clocks[1] = left_clock, right_clock
-    return True
+        late = (low != EARLIEST) & (time < low) & (U64(low) - U64(time) > U64(lateness))
+        if late_left.size > 0:
+            late_left[U64(i)] = late
+        count += late
+    for j in range(right.size):
+        low, time = min(lefts[U64(right_rank[U64(j)] - j)], rights[U64(j)]), right[U64(j)]
+        late = (low != EARLIEST) & (time < low) & (U64(low) - U64(time) > U64(lateness))
+        if late_right.size > 0:
+            late_right[U64(j)] = late
+        count += late
+    clocks[0], clocks[1] = lefts[U64(left.size)], rights[U64(right.size)]
+    return int(count)
+
+
+@inlined
+def _newest(times: Any, before: Any) -> Any:  # noqa: ANN401 - an array, int64
+    """Return the largest of what was `before` and the first 0, 1, 2, … times."""
+    found = np.empty(times.size + 1, np.int64)
+    newest = before
+    for i in range(times.size):
+        found[U64(i)] = newest
+        newest = max(newest, times[U64(i)])
+    found[U64(times.size)] = newest
+    return found
+
+
+@kernel(I64, I64, I64, I64, OUT_I64, OUT_I64)
+def watch_clocks(
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    left_rank: NDArray[np.int64],
+    right_rank: NDArray[np.int64],
+    clocks: NDArray[np.int64],
+    lows: NDArray[np.int64],
+) -> None:
+    """Write the smaller of both sides' largest event times after each arrival: lows (rows,) int64.
+
+    left and right (n,) int64 event times, and ranks (n,) int64, of which one row of each side may share one, as in a
+    self-join; clocks as of `run_clocks`. O(rows).
+    """
+    others = np.full(lows.size, EARLIEST)
+    lows[:] = EARLIEST
+    for i in range(left.size):
+        lows[U64(left_rank[U64(i)])] = left[U64(i)]
+    for j in range(right.size):
+        others[U64(right_rank[U64(j)])] = right[U64(j)]
+    one, two = clocks[0], clocks[1]
+    for rank in range(lows.size):
+        one, two = max(one, lows[U64(rank)]), max(two, others[U64(rank)])
+        lows[U64(rank)] = min(one, two)
+    clocks[0], clocks[1] = one, two
+
+
+@kernel(I64, I64, OUT_I64)
+def rank_ages(marks: NDArray[np.int64], ages: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
+    """Write the first place of each age (n,) int64 at which ascending marks (m,) int64 are above it: ranks (n,) int64.
+
+    O(n + m) for ages that ascend, and O(log(m)) more for each that does not.
+    """
+    at, count = np.int64(0), np.int64(marks.size)
+    for n in range(ages.size):
+        age = ages[U64(n)]
+        if at > 0 and marks[U64(at - 1)] > age:
+            low, high = np.int64(0), at - 1
+            while low < high:
+                middle = (low + high) >> 1
+                if marks[U64(middle)] > age:
+                    high = middle
+                else:
+                    low = middle + 1
+            at = low
+        while at < count and marks[U64(at)] <= age:
+            at += 1
+        ranks[U64(n)] = at
 
 
 @kernel(

@@ -35,6 +35,7 @@ __all__ = [
     "I32",
     "I64",
     "I64_2D",
+    "OUT_FLAGS",
     "OUT_I32",
     "OUT_I64",
     "OUT_I64_2D",
@@ -60,7 +61,7 @@ def _array(dtype: Any, ndim: int = 1, *, out: bool = False) -> Any:  # noqa: ANN
 I64, OUT_I64 = _array(types.int64), _array(types.int64, out=True)
 I32, OUT_I32 = _array(types.int32), _array(types.int32, out=True)
 U32, OUT_U32 = _array(types.uint32), _array(types.uint32, out=True)
-FLAGS = _array(types.boolean)
+FLAGS, OUT_FLAGS = _array(types.boolean), _array(types.boolean, out=True)
 I64_2D, OUT_I64_2D = _array(types.int64, 2), _array(types.int64, 2, out=True)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.memory import load_64, place_of, prefetch_at
-from slidejoin.kernels.jit.compiling import I64, OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.rows.copying import copy_bytes, store_64
 from slidejoin.kernels.rows.records import LONG, SHORT, short_words
 
@@ -80,7 +80,6 @@ stir: Callable[[Any, Any, Any], np.uint64] = _plain_stir if numba.config.DISABLE
 """Mix 64 more bits into a hash."""
 
 OUT_SLOTS, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint8, 1, "C")
-OUT_FLAGS = types.Array(types.boolean, 1, "C")
 
 
 @inlined

@@ -25,6 +25,8 @@ __all__ = ["EventTimes"]
 
 LARGEST = int(np.iinfo(np.int64).max)
 
+NO_FLAGS = np.empty(0, np.bool_)
+
 
 class EventTimes:
     """The event times of a push, which a time window needs beside the keys."""
@@ -57,7 +59,7 @@ class EventTimes:
         if left is None or right is None:
             return None
         ends[0], ends[1] = clock.left, clock.right
-        if not run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, ends):
+        if run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, ends, NO_FLAGS, NO_FLAGS):
             return None
         batch.clock_after = clock.moved(int(ends[0]), int(ends[1]), left.size, right.size)
         return {"left": left, "right": right}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from slidejoin.kernels.common.sorting import sorted_order
+from slidejoin.kernels.ingest.clocks import run_clocks
 from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE, split_order
 from slidejoin.sides import SIDES
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "marked_late", "merge", "numbers", "rise"]
 
-NO_TIME = int(np.iinfo(np.int64).min)
+LARGEST, NO_TIME = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
 """The largest event time of a side that has no row yet."""
 
 Sortable: TypeAlias = "NDArray[Any]"
@@ -198,6 +199,14 @@ class Clock:
         `left` and `right` are event times in arrival order, (n,) int64. A late row is below its own side's maximum, so
         it does not matter whether it advances the clock.
         """
+        if not self_join and self.lateness <= LARGEST:
+            clocks, marks = (
+                np.array([self.left, self.right]),
+                (np.empty(left.size, np.bool_), np.empty(right.size, np.bool_)),
+            )
+            run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, self.lateness, clocks, *marks)
+            self.left, self.right = clocks.tolist()
+            return marks
         seen = self.running(arrivals, left, right, self_join=self_join)
         self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
         return marked_late(np.minimum(seen["left"], seen["right"]), arrivals, left, right, self.lateness)

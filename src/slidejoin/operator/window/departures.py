@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from slidejoin.operator.ingest.arrival import NO_TIME, Clock
+from slidejoin.kernels.ingest.clocks import rank_ages, watch_clocks
+from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.operator.window.aging_rows import ROW_BYTES, AgingRows
 from slidejoin.plan.window_term import TimeScope, displacing, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -217,25 +219,24 @@ class TimeDepartures(Departures):
             ordinals, ages = rows.take_below(int(oldest[-1])) if oldest.size else (NO_ROWS, NO_ROWS)
             kept = wanted(side, ordinals)
             ordinals = ordinals[kept]
-            ranks = np.searchsorted(oldest, ages[kept], side="right")
+            ranks = np.empty(ordinals.size, np.int64)
+            rank_ages(oldest, np.ascontiguousarray(ages[kept]), ranks)
             order = np.lexsort((ordinals, ranks))
             found[side] = ranks[order], ordinals[order]
         return Departed.of(found)
 
     def _watermarks(self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None]) -> NDArray[np.int64]:
         """Move the clock over a slice and return the join's watermark after each arrival, NO_TIME for none."""
-        clock, seen = self._clock, []
-        total = arrivals.left.size + arrivals.right.size
-        starts: tuple[tuple[Side, int], ...] = (("left", clock.left), ("right", clock.right))
-        for side, start in starts:
+        clock, given = self._clock, []
+        for side in SIDES:
             source = self._source(side)
-            own, by_rank = times[source], np.full(total, NO_TIME)
-            if own is not None:
-                by_rank[arrivals.rank(source)] = own
-            seen.append(np.maximum(np.maximum.accumulate(by_rank), start))
-        if total:
-            clock.left, clock.right = int(seen[0][-1]), int(seen[1][-1])
-        return saturating_add(np.minimum(*seen), -self._scope.lateness)
+            own = times[source]
+            given.append((NO_ROWS, NO_ROWS) if own is None else (own, arrivals.rank(source)))
+        (left, left_rank), (right, right_rank) = given
+        clocks, lows = np.array([clock.left, clock.right]), np.empty(arrivals.left.size + arrivals.right.size, np.int64)
+        watch_clocks(left, right, left_rank, right_rank, clocks, lows)
+        clock.left, clock.right = clocks.tolist()
+        return saturating_add(lows, -self._scope.lateness)
 
     def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:  # noqa: ARG002 - of count windows
         """Return the ordinals of the rows that still wait."""
