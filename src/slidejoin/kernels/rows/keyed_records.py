@@ -34,18 +34,22 @@ def record_of(addresses: Any, layout: Any, ordinal: Any) -> Any:  # noqa: ANN401
 
 
 @inlined
-def key_in(record: Any, layout: Any) -> Any:  # noqa: ANN401 - int64, an array
-    """Return the key in the record at an address."""
-    at = record + layout[U64(KEY_AT)]
-    if layout[U64(KEY_BYTES)] == SHORT_KEY:
-        return np.int64(i32_at(at, 1)[U64(0)])
-    return i64_at(at, 1)[U64(0)]
+def rest_of_unit(layout: Any, ordinal: Any) -> Any:  # noqa: ANN401 - an array, int64
+    """Return how many ordinals from this one on lie in its unit."""
+    unit = np.int64(1) << layout[U64(SHIFT)]
+    return unit - (ordinal & (unit - 1))
 
 
 @inlined
-def value_in(record: Any, layout: Any) -> Any:  # noqa: ANN401 - int64, an array
-    """Return the value in the record at an address."""
-    return i64_at(record + layout[U64(VALUE_AT)], 1)[U64(0)]
+def key_at(address: Any, short: Any) -> Any:  # noqa: ANN401 - int64, bool
+    """Return the key at an address."""
+    return np.int64(i32_at(address, 1)[U64(0)]) if short else i64_at(address, 1)[U64(0)]
+
+
+@inlined
+def value_at(address: Any) -> Any:  # noqa: ANN401 - int64
+    """Return the value at an address."""
+    return i64_at(address, 1)[U64(0)]
 
 
 @kernel(I64, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64, returns=types.boolean)
@@ -64,19 +68,27 @@ def read_probes(
     These are their values plus `high`, and plus `low`, neither above 0; `lows` is left alone if `low` is the smallest
     int64, for ranges that are open. Returns whether the values ascend and no end is below all int64. O(n).
     """
-    last, before, right, count = rows.size - 1, np.int64(SMALLEST), True, rows.size
+    right, before, begin = True, np.int64(SMALLEST), np.int64(0)
     least = SMALLEST - high if low == SMALLEST else SMALLEST - min(low, high)
-    for n in range(count):
-        i = U64(n)
-        prefetch_at(record_of(addresses, layout, rows[U64(min(n + SOON, last))]))
-        record = record_of(addresses, layout, rows[i])
-        value = value_in(record, layout)
-        keys[i] = key_in(record, layout)
-        highs[i] = value + high
-        if low != SMALLEST:
-            lows[i] = value + low
-        right &= (value >= before) & (value >= least)
-        before = value
+    # Read once: as far as the compiler knows, what is written may be the layout.
+    stride, key, val = layout[U64(STRIDE)], layout[U64(KEY_AT)], layout[U64(VALUE_AT)]
+    short = layout[U64(KEY_BYTES)] == SHORT_KEY
+    while begin < rows.size:
+        # Rows with ordinals in sequence lie side by side as far as their unit reaches.
+        first, n = rows[U64(begin)], begin
+        record, stop = record_of(addresses, layout, first), min(begin + rest_of_unit(layout, first), rows.size)
+        while n < stop and rows[U64(n)] - first == n - begin:
+            prefetch_at(record + SOON * stride)
+            i, value = U64(n), value_at(record + val)
+            keys[i] = key_at(record + key, short)
+            highs[i] = value + high
+            if low != SMALLEST:
+                lows[i] = value + low
+            right &= (value >= before) & (value >= least)
+            before = value
+            record += stride
+            n += 1
+        begin = n
     return right
 
 
@@ -98,15 +110,19 @@ def queue_records(
     room, turn = np.int64(queue.shape[0]), np.int64(queue.shape[0] - 1)
     begin, to, at = state[U64(BEGIN)], state[U64(END)], np.int64(first)
     above = to > begin and queue[U64((to - 1) & turn), U64(VALUE)] > highest
+    # Read once: as far as the compiler knows, what is written may be the layout.
+    stride, key, val = layout[U64(STRIDE)], layout[U64(KEY_AT)], layout[U64(VALUE_AT)]
+    short = layout[U64(KEY_BYTES)] == SHORT_KEY
     while at < end and not above and to - begin < room:
-        prefetch_at(record_of(addresses, layout, min(at + SOON, end - 1)))
-        record = record_of(addresses, layout, at)
-        value = value_in(record, layout)
-        place = U64(to & turn)
-        queue[place, U64(KEY)], queue[place, U64(VALUE)] = key_in(record, layout), value
-        queue[place, U64(ORDINAL)] = at
-        above = value > highest
-        to += 1
-        at += 1
+        record, stop = record_of(addresses, layout, at), min(at + rest_of_unit(layout, at), end, at + room - to + begin)
+        while at < stop and not above:
+            prefetch_at(record + SOON * stride)
+            value, place = value_at(record + val), U64(to & turn)
+            queue[place, U64(KEY)], queue[place, U64(VALUE)] = key_at(record + key, short), value
+            queue[place, U64(ORDINAL)] = at
+            above = value > highest
+            record += stride
+            to += 1
+            at += 1
     state[U64(END)] = to
     return int(at)
