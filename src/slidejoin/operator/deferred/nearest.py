@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "NearestAnswers", "nearest_first"]
 
-NO_ROWS = np.empty(0, np.int64)
+NO_ROWS, ONE = np.empty(0, np.int64), np.int64(1)
 
 PAIR_BYTES = 16
 
@@ -139,7 +139,7 @@ class NearestAnswers:
                 last = latest.rows(*left, partial(self._matches.probing, left))
             if last is not None:
                 if last.min() > NOBODY:
-                    return Chosen(np.ones(last.size, np.int64), last)
+                    return Chosen(np.broadcast_to(ONE, last.size), last)
                 some = last != NOBODY
                 return Chosen(some.astype(np.int64), last[some])
         table = self._matches.probing(left)
@@ -179,8 +179,8 @@ class NearestAnswers:
             step = limit.most_rows(PAIR_BYTES)
             for start in range(0, left.size, step):
                 two = right[start : start + step]
-                nobody = two == NOBODY
-                ordinals: pa.Array[Any] = pa.array(two, mask=nobody) if nobody.any() else array_of(two)
+                some = self._rule.outer and int(two.min()) == NOBODY
+                ordinals: pa.Array[Any] = pa.array(two, mask=two == NOBODY) if some else array_of(two)
                 yield pa.Table.from_arrays([array_of(left[start : start + step]), ordinals], schema=plan.layout.schema)
             return
         names = {side: plan.layout.names(side) for side in ("left", "right")}
