@@ -28,6 +28,7 @@ PREDICATES = {
     "shifted": "l.k = r.k + 1",
     "tolerance": "l.k = r.k AND l.v - r.v < 9",
     "strictly before": "l.k = r.k AND l.v > r.v",
+    "the same value": "l.k = r.k AND r.v >= l.v",
     "filters": "l.k = r.k AND l.w > 20 AND r.w < 180",
     "no key": "l.v - r.v <= 50 AND r.w > 100",
 }

@@ -50,7 +50,7 @@ class KeyedRecords:
 
     @property
     def located(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Addresses and layout of the records for kernels; None if these columns have NULLs, or units no ring."""
+        """Addresses and layout of the records for kernels; None if these columns have had NULLs, or units no ring."""
         directory = self._payload.directory
         ring = directory.ring
         if ring is None or any(directory.has_nulls(number) for number in self._numbers):

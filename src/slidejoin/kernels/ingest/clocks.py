@@ -1,4 +1,4 @@
-"""Event times of a push: check for late rows, and filter the rows found by the scope of each probe."""
+"""Event times of a push: late rows, watermarks and departures, and the rows found in the scope of each probe."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ __all__ = ["keep_in_scope", "rank_ages", "run_clocks", "watch_clocks"]
 AHEAD = 16
 EARLIEST, LATEST = np.int64(-(1 << 63)), (1 << 63) - 1
 
+SIGN = np.uint64(1 << 63)
+"""With this bit turned signed numbers are unsigned ones in the same order."""
 
-@kernel(I64, I64, I64, I64, types.int64, OUT_I64, OUT_FLAGS, OUT_FLAGS, returns=types.int64)
+
+@kernel(I64, I64, I64, I64, types.uint64, OUT_I64, OUT_FLAGS, OUT_FLAGS, returns=types.int64)
 def run_clocks(
     left: NDArray[np.int64],
     right: NDArray[np.int64],
     left_rank: NDArray[np.int64],
     right_rank: NDArray[np.int64],
-    lateness: int,
+    lateness: np.uint64,
     clocks: NDArray[np.int64],
     late_left: NDArray[np.bool_],
     late_right: NDArray[np.bool_],
@@ -32,7 +35,7 @@ def run_clocks(
     """Run both sides' clocks over a push, mark the rows that are late, each judged as it arrives, and count them.
 
     left and right (n,) int64 event times in ticks, in the order of their ranks (n,) int64, together 0, 1, 2, …;
-    lateness in ticks, at least 0; clocks (2,) int64 the largest event time of each side before, EARLIEST for none, and
+    lateness in ticks; clocks (2,) int64 the largest event time of each side before, EARLIEST for none, and
     after the push. late_left and late_right (n,) bool, or (0,) if nobody asks which. O(rows), without a branch that
     depends on which side comes next.
     """
@@ -41,18 +44,24 @@ def run_clocks(
     for i in range(left.size):
         low, time = min(lefts[U64(i)], rights[U64(left_rank[U64(i)] - i)]), left[U64(i)]
         # Unsigned, because two times may be farther apart than an int64 can hold.
-        late = (low != EARLIEST) & (time < low) & (U64(low) - U64(time) > U64(lateness))
+        late = (low != EARLIEST) & (_ahead(low, time) > lateness)
         if late_left.size > 0:
             late_left[U64(i)] = late
         count += late
     for j in range(right.size):
         low, time = min(lefts[U64(right_rank[U64(j)] - j)], rights[U64(j)]), right[U64(j)]
-        late = (low != EARLIEST) & (time < low) & (U64(low) - U64(time) > U64(lateness))
+        late = (low != EARLIEST) & (_ahead(low, time) > lateness)
         if late_right.size > 0:
             late_right[U64(j)] = late
         count += late
     clocks[0], clocks[1] = lefts[U64(left.size)], rights[U64(right.size)]
     return int(count)
+
+
+@inlined
+def _ahead(low: Any, time: Any) -> Any:  # noqa: ANN401 - int64
+    """Return by how much a watermark is ahead of a time, 0 if it is not."""
+    return (U64(max(low, time)) ^ SIGN) - (U64(time) ^ SIGN)
 
 
 @inlined

@@ -69,7 +69,7 @@ def read_probes(
     int64, for ranges that are open. Returns whether the values ascend and no end is below all int64. O(n).
     """
     right, before, begin = True, np.int64(SMALLEST), np.int64(0)
-    least = SMALLEST - high if low == SMALLEST else SMALLEST - min(low, high)
+    least = np.int64(SMALLEST - high if low == SMALLEST else SMALLEST - min(low, high))
     # Read once: as far as the compiler knows, what is written may be the layout.
     stride, key, val = layout[U64(STRIDE)], layout[U64(KEY_AT)], layout[U64(VALUE_AT)]
     short = layout[U64(KEY_BYTES)] == SHORT_KEY
@@ -81,11 +81,12 @@ def read_probes(
             prefetch_at(record + SOON * stride)
             i, value = U64(n), value_at(record + val)
             keys[i] = key_at(record + key, short)
+            right &= (value >= before) & (value >= least)
+            before = value
+            value = max(value, least)
             highs[i] = value + high
             if low != SMALLEST:
                 lows[i] = value + low
-            right &= (value >= before) & (value >= least)
-            before = value
             record += stride
             n += 1
         begin = n

@@ -155,7 +155,8 @@ def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArra
 def take_words(words: NDArray[np.uint64], size: int, low: np.uint64, high: np.uint64, out: NDArray[np.uint64]) -> int:
     """Write those of the first `size` words whose offset is ``low <= o < high``, less `low`; return how many.
 
-    words and out (size,) uint64. O(size), without a branch that depends on a word.
+    words (size,) uint64, out (m,) uint64 with room for one more than are taken. O(size), without a branch that depends
+    on a word.
     """
     taken = 0
     for place in range(size):

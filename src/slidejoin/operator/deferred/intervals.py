@@ -106,7 +106,7 @@ class WaitingRows:
     def take_before(self, ordinal: int) -> NDArray[np.int64]:
         """Remove the rows before that ordinal and return the beginnings of their intervals, (n,) int64.
 
-        They may be a view, good until there is `room` for further rows.
+        They may be a view, good until there is `room` for further rows, or others are folded (`begin_at`).
         """
         found = self._oldest(min(max(ordinal - self.first, 0), self.end - self.first))
         self.first += found.size

@@ -59,7 +59,9 @@ class EventTimes:
         if left is None or right is None:
             return None
         ends[0], ends[1] = clock.left, clock.right
-        if run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, clock.lateness, ends, NO_FLAGS, NO_FLAGS):
+        if run_clocks(
+            left, right, arrivals.left_rank, arrivals.right_rank, np.uint64(clock.lateness), ends, NO_FLAGS, NO_FLAGS
+        ):
             return None
         batch.clock_after = clock.moved(int(ends[0]), int(ends[1]), left.size, right.size)
         return {"left": left, "right": right}

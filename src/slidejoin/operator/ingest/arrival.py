@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "marked_late", "merge", "numbers", "rise"]
 
-LARGEST, NO_TIME = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
+NO_TIME = int(np.iinfo(np.int64).min)
 """The largest event time of a side that has no row yet."""
 
 Sortable: TypeAlias = "NDArray[Any]"
@@ -199,14 +199,12 @@ class Clock:
         `left` and `right` are event times in arrival order, (n,) int64. A late row is below its own side's maximum, so
         it does not matter whether it advances the clock.
         """
-        if not self_join and self.lateness <= LARGEST:
-            clocks, marks = (
-                np.array([self.left, self.right]),
-                (np.empty(left.size, np.bool_), np.empty(right.size, np.bool_)),
-            )
-            run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, self.lateness, clocks, *marks)
+        if not self_join:
+            clocks, lateness = np.array([self.left, self.right]), np.uint64(self.lateness)
+            late = np.empty(left.size, np.bool_), np.empty(right.size, np.bool_)
+            run_clocks(left, right, arrivals.left_rank, arrivals.right_rank, lateness, clocks, *late)
             self.left, self.right = clocks.tolist()
-            return marks
+            return late
         seen = self.running(arrivals, left, right, self_join=self_join)
         self.left, self.right = int(seen["left"][-1]), int(seen["right"][-1])
         return marked_late(np.minimum(seen["left"], seen["right"]), arrivals, left, right, self.lateness)

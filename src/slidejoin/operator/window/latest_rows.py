@@ -128,9 +128,10 @@ class LatestRows:
         if not self.tells or not table.num_rows:
             return
         if self._next is not None:
-            if self._stays(table):
-                return
-            self._queue_rest(first)
+            if not self._stays(table):
+                self._queue_rest(first)
+                self.take(table, first)
+            return
         columns, terms = by_name(table), self._terms
         value = (terms.near if terms.scope is None else terms.scope).key("right", columns)
         found = [value, *(term.key("right", columns) for term in terms.equal)]
@@ -186,10 +187,10 @@ class LatestRows:
     def _queue_rest(self, end: int) -> None:
         """Queue the right rows before that ordinal that are in the window only; further ones as they come."""
         at, self._next = max(self._next or 0, self._window.first), None
-        if at < end:
-            payload = self._window.payload
+        if at < end and self._columns is not None:
+            names = dict.fromkeys((self._columns.keys["right"], self._columns.values["right"]))
             self._state[LARGEST] = INT64.min  # it knows the rows already that come now
-            self.take(payload.take(payload.schema.names, np.arange(at, end)), at)
+            self.take(self._window.payload.take([*names], np.arange(at, end)), at)
 
     def _make_room(self, rows: int) -> None:
         begin, end, old = int(self._state[BEGIN]), int(self._state[END]), self._queue
@@ -282,6 +283,8 @@ class LatestRows:
     def _look(self, probes: LatestProbes) -> NDArray[np.int64] | None:
         """Return the right row of each probe, in order of what they look for; None if the table cannot tell."""
         self._queue_to(int(probes.highs[-1]))
+        if not self.tells:
+            return None
         found, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
         while True:
             at = find_latest(self._slots, self._queue, self._state, *probes, at, self._log, found, status)
