@@ -154,6 +154,8 @@ LIMITS = {
     "MOST_FOUND": [1, 9, 1 << 22],  # probes are answered in turns
     "SMALLEST_POOL": [1, 8],
     "SMALLEST_LIMIT": [1, 2, 4096],  # rows leave soon
+    "MANY_ROWS": [1, 3, 1 << 12],  # with the next one: rows are written past the caches
+    "LARGE_WINDOW": [1, 1 << 24],
     "SWEEP": [7, 1 << 30],
     "SWEPT_AT_ONCE": [1, 256],
 }

@@ -123,6 +123,8 @@ def test_the_same_as_sorted_runs(
         patch.setattr(latest_rows, "FIRST_ROOM", slots)
         patch.setattr(intervals, "FIRST_WAITING", slots)
         patch.setattr(payload, "SMALLEST_LIMIT", slots)
+        patch.setattr(payload, "MANY_ROWS", slots)
+        patch.setattr(payload, "LARGE_WINDOW", slots)
         found, _ = answers(stream, restart, **options)
     expected, told = answers(stream, algorithm="bi_sort", **options)
     assert not told

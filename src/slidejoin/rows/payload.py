@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.kernels.rows.writing import put_columns
+from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
@@ -36,6 +38,9 @@ LARGEST_LIMIT = 1 << 16
 
 SHARE = 32
 """A chunk is at most this part of the window, as it is or is going to be."""
+
+MANY_ROWS, LARGE_WINDOW = 1 << 12, 1 << 24
+"""Rows from which on, and bytes of a window from which on they are written past the caches: they are not read soon."""
 
 EXPECTED_BYTES = 4 << 20
 """Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
@@ -92,6 +97,8 @@ class Payload:
         # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
         self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
+        widths = [column.dtype.itemsize for column in self._fixed]
+        self._layout = np.array([*zip(self._records.offsets, widths, strict=True)], np.int64).reshape(-1, 2)
         self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
         self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
         self._directory = Directory(self._records, self._shift)
@@ -167,9 +174,12 @@ class Payload:
             count = min(rows - start, chunk.limit - chunk.end)
             end, place = start + count, chunk.end - chunk.origin
             part = None if table is None or count == rows else table.slice(start, count)
+            put = count >= MANY_ROWS and self._put(chunk, values, start, count, live_rows)
             for number, data in enumerate(values):
                 into = chunk.values[number][place : place + count]
-                if data is not None:
+                if put:
+                    pass
+                elif data is not None:
                     into[:] = data if count == rows else data[start:end]
                 elif table is not None:
                     texts = (table if part is None else part).column(self._fixed[number].place)
@@ -187,6 +197,28 @@ class Payload:
                 chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
             start = end
         self.rows += rows
+
+    def _put(
+        self,
+        chunk: Chunk,
+        values: Sequence[NDArray[np.generic] | None],
+        start: int,
+        count: int,
+        live_rows: int,
+    ) -> bool:
+        """Write many rows of columns without texts into a window that is larger than the caches, or return False."""
+        if max(live_rows, self._expected) * self._width < LARGE_WINDOW:
+            return False
+        addresses = []
+        for column, data in zip(self._fixed, values, strict=True):
+            if data is None or data.dtype.itemsize != column.dtype.itemsize or not data.flags.c_contiguous:
+                return False
+            addresses.append(buffer_of(data).address + start * data.dtype.itemsize)
+        put_columns(
+            np.array(addresses, np.int64), self._layout, self._directory.address(chunk) + chunk.end * self._width,
+            self._width, count,
+        )  # fmt: skip
+        return True
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: the next rows begin a new chunk."""

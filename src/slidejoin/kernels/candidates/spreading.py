@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.kernels.candidates.streaming import (
-    LINE,
-    drain,
-    fence,
-    keep_seen_ordinals,
-    put_ordinals,
-    put_same,
-    write_edge,
-)
+from slidejoin.kernels.candidates.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
+from slidejoin.kernels.common.flowing import LINE, fence
 from slidejoin.kernels.common.memory import ask_for, load_32
 from slidejoin.kernels.common.words import LANES, load_key
 from slidejoin.kernels.jit.compiling import I64, OUT_I64, inlined, kernel

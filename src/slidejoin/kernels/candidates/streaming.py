@@ -10,10 +10,10 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numba
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from slidejoin.kernels.common.flowing import LINE, flow_line
 from slidejoin.kernels.common.words import (
     LANES,
     LOW_HALF,
@@ -33,10 +33,7 @@ from slidejoin.kernels.jit.compiling import inlined
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LINE", "drain", "keep_seen_ordinals", "put_ordinals", "put_same", "write_edge"]
-
-LINE = 64
-"""Bytes of a cache line."""
+__all__ = ["drain", "keep_seen_ordinals", "put_ordinals", "put_same", "write_edge"]
 
 if TYPE_CHECKING:
     Primitive = Callable[..., Any]
@@ -116,25 +113,6 @@ def _make_keep_seen_ordinals() -> Primitive:
     return compiled
 
 
-def _make_flow_line() -> Primitive:
-    if numba.config.DISABLE_JIT:
-        return lambda source, to: ctypes.memmove(int(to), int(source), LINE)
-
-    @intrinsic
-    def flow_line(_typing: Any, source: Any, to: Any) -> Any:  # noqa: ANN401, ARG001
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            pointer = VECTOR.as_pointer()
-            line = builder.load(builder.inttoptr(args[0], pointer), align=8)
-            stored = builder.store(line, builder.inttoptr(args[1], pointer), align=LINE)
-            stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    compiled: Primitive = flow_line
-    return compiled
-
-
 def _make_copy_line() -> Primitive:
     if numba.config.DISABLE_JIT:
         return lambda source, to: ctypes.memmove(int(to), int(source), LINE)
@@ -151,22 +129,6 @@ def _make_copy_line() -> Primitive:
     return compiled
 
 
-def _make_fence() -> Primitive:
-    if numba.config.DISABLE_JIT:
-        return lambda: None
-
-    @intrinsic
-    def fence(_typing: Any) -> Any:  # noqa: ANN401
-        def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:  # noqa: ANN401
-            builder.fence("seq_cst")
-            return context.get_dummy_value()
-
-        return types.void(), generate
-
-    compiled: Primitive = fence
-    return compiled
-
-
 put_ordinals = _make_put_ordinals()
 """``put_ordinals(address, base, to)``: write ``base + offset`` of the eight words at an address as int64 at `to`."""
 
@@ -178,14 +140,8 @@ keep_seen_ordinals = _make_keep_seen_ordinals()
 (0 to 8) words that have low <= offset < high, side by side; returns how many.
 Eight are written, the others with any values."""
 
-flow_line = _make_flow_line()
-"""``flow_line(source, to)``: copy a cache line to the aligned address `to` by non-temporal stores."""
-
 copy_line = _make_copy_line()
 """``copy_line(source, to)``: copy 64 bytes."""
-
-fence = _make_fence()
-"""``fence()``: make non-temporal stores visible to other threads."""
 
 
 @inlined
