@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 
 from slidejoin.kernels.rows.writing import put_columns
 from tests.law.checks import examples
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DTYPES = [np.int8, np.int16, np.int32, np.int64, np.float64, np.uint8]
 
@@ -26,7 +31,7 @@ def test_columns_of_records(kinds: list[type], rows: int, first: int, seed: int)
     room = np.zeros((rows + first + 3) * kind.itemsize + 64, np.uint8)
     skip = -room.ctypes.data % 64
     records = room[skip : skip + (rows + first + 3) * kind.itemsize].view(kind)
-    columns = [rng.integers(0, 100, rows).astype(one) for one in kinds]
+    columns: list[NDArray[Any]] = [rng.integers(0, 100, rows).astype(one) for one in kinds]
     assert kind.fields is not None
     layout = np.array([(kind.fields[name][1], kind.fields[name][0].itemsize) for name in kind.names or ()], np.int64)
     sources = np.array([column.ctypes.data for column in columns], np.int64)
