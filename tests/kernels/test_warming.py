@@ -189,6 +189,6 @@ def test_processes_share_what_is_to_be_compiled(tmp_path: Path, helpers: str) ->
     command = [sys.executable, "-c", SHARED, helpers]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     missing, spent, left, again = json.loads(done.stdout)
-    assert missing == len(spent) == 4
+    assert missing == len(spent) >= 4
     assert spent == sorted(path.name for path in tmp_path.rglob("*.*"))
     assert (left, again) == (0, 0)
