@@ -35,7 +35,10 @@ PUSHES = 100
 """Pushes of each join that are measured by default."""
 
 ANSWER_PUSHES = 40
-"""The same of nearest matches and aggregates, which take longer."""
+"""The same of aggregates, which take longer."""
+
+NEAREST_PUSHES = 200
+"""The same of nearest matches: each takes less than a millisecond, and a machine changes from second to second."""
 
 
 def _join(load: Workload, comparison: Comparison, how: JoinType) -> StreamJoin:
@@ -143,7 +146,8 @@ def run(*, push: int | None = None, rows: int | None = None, **options: Any) -> 
         pushes = PUSHES if rows is None else -(-rows // size)
         results += _measured(sized, comparison, pushes)
     pushes = ANSWER_PUSHES if rows is None else -(-rows // load.push)
-    answers = measured_nearest(load, pushes) + measured_aggregates(load, pushes)
+    nearest = NEAREST_PUSHES if rows is None else pushes
+    answers = measured_nearest(load, nearest) + measured_aggregates(load, pushes)
     return TypesReport(
         case="types", options=load, comparison=comparison, results=tuple(results), answers=tuple(answers)
     )
