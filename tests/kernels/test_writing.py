@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.rows.writing import put_columns
+from slidejoin.kernels.rows.writing import put_columns, stage_of
 from tests.law.checks import examples
 
 if TYPE_CHECKING:
@@ -35,8 +35,23 @@ def test_columns_of_records(kinds: list[type], rows: int, first: int, seed: int)
     assert kind.fields is not None
     layout = np.array([(kind.fields[name][1], kind.fields[name][0].itemsize) for name in kind.names or ()], np.int64)
     sources = np.array([column.ctypes.data for column in columns], np.int64)
-    put_columns(sources, layout, records.ctypes.data + first * kind.itemsize, kind.itemsize, rows)
+    stride = kind.itemsize
+    put_columns(sources, layout, records.ctypes.data + first * stride, stride, rows, stage_of(stride))
     for name, column in zip(kind.names or (), columns, strict=True):
         assert records[name][first : first + rows].tolist() == column.tolist()
         assert not records[name][:first].any()
         assert not records[name][first + rows :].any()
+
+
+def test_records_of_many_columns() -> None:
+    """Their stage is so large that memory that is freed is no longer there."""
+    rows, many = 1000, 600
+    values = np.arange(rows * many).reshape(many, rows)
+    kind = np.dtype([(str(number), np.int64) for number in range(many)])
+    room = np.zeros(rows * kind.itemsize + 64, np.uint8)
+    skip = -room.ctypes.data % 64
+    records = room[skip : skip + rows * kind.itemsize].view(kind)
+    layout = np.array([(8 * number, 8) for number in range(many)], np.int64)
+    sources = np.array([column.ctypes.data for column in values], np.int64)
+    put_columns(sources, layout, records.ctypes.data, kind.itemsize, rows, stage_of(kind.itemsize))
+    assert np.array_equal(records.view(np.int64).reshape(rows, many), values.T)

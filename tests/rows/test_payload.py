@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.kernels.rows.writing import put_columns
 from slidejoin.rows import directory
 from slidejoin.rows import payload as module
 from slidejoin.rows.chunk import records_of
@@ -236,3 +239,36 @@ def test_expired_texts_give_their_memory_back() -> None:
     assert payload.rows <= 8192 + 4096
     payload.expire(40 * 4096)
     assert payload.nbytes == 0
+
+
+@pytest.mark.parametrize("many", [1, 1 << 30])
+def test_many_rows_are_written_past_the_caches(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    written: list[int] = []
+
+    def watched(*given: Any) -> None:
+        written.append(given[4])
+        put_columns(*given)
+
+    monkeypatch.setattr(module, "put_columns", watched)
+    monkeypatch.setattr(module, "MANY_ROWS", many)
+    monkeypatch.setattr(module, "LARGE_WINDOW", 1)
+    numbers = np.random.default_rng(1).integers(-100, 100, 10_007)
+    table = pa.table(
+        {
+            "long": pa.array(numbers),
+            "byte": pa.array(numbers, pa.int8()),
+            "real": pa.array(numbers, pa.float32()),
+            "flag": pa.array(numbers > 0),
+            "at": pa.array(numbers, pa.timestamp("us")),
+            "some": pa.array(numbers, pa.int32(), mask=numbers == 7),
+            "list": pa.array([[number] for number in numbers.tolist()]),
+        }
+    )
+    held = Payload(table.schema)
+    start = 0
+    for rows in (3, 5000, 1, 5003):
+        # Parts of Arrow's memory that begin in the middle of a byte.
+        held.append_rows(start, table.slice(start, rows), None, 10_007)
+        start += rows
+    assert held.take(table.schema.names, np.arange(10_007)).equals(table)
+    assert written == ([3, 4093, 907, 1, 3188, 1815] if many == 1 else [])

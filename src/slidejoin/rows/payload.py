@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.rows.writing import put_columns
+from slidejoin.kernels.rows.writing import put_columns, stage_of
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
 from slidejoin.rows.directory import Directory
@@ -97,6 +97,7 @@ class Payload:
         # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
         self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
+        self._stage: NDArray[np.int64] | None = None
         widths = [column.dtype.itemsize for column in self._fixed]
         self._layout = np.array([*zip(self._records.offsets, widths, strict=True)], np.int64).reshape(-1, 2)
         self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
@@ -211,13 +212,13 @@ class Payload:
             return False
         addresses = []
         for column, data in zip(self._fixed, values, strict=True):
-            if data is None or data.dtype.itemsize != column.dtype.itemsize or not data.flags.c_contiguous:
+            if data is None or data.dtype != column.dtype or not data.flags.c_contiguous:
                 return False
             addresses.append(buffer_of(data).address + start * data.dtype.itemsize)
-        put_columns(
-            np.array(addresses, np.int64), self._layout, self._directory.address(chunk) + chunk.end * self._width,
-            self._width, count,
-        )  # fmt: skip
+        if self._stage is None:
+            self._stage = stage_of(self._width)
+        target = self._directory.address(chunk) + chunk.end * self._width
+        put_columns(np.array(addresses, np.int64), self._layout, target, self._width, count, self._stage)
         return True
 
     def skip_to(self, ordinal: int) -> None:

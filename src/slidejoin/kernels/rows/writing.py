@@ -8,13 +8,13 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels.common.flowing import LINE, fence, flow_line
-from slidejoin.kernels.jit.compiling import I64, I64_2D, U64, inlined, kernel
+from slidejoin.kernels.jit.compiling import I64, I64_2D, OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.rows.copying import copy_8, copy_16, copy_32, copy_64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["put_columns"]
+__all__ = ["put_columns", "stage_of"]
 
 BLOCK = 128
 """Rows that are put together in the nearest cache before their lines are written: whole lines of any records."""
@@ -40,15 +40,27 @@ def _put(sources: Any, columns: Any, first: Any, rows: Any, to: Any, stride: Any
                 copy_8(at + row * stride, source + row)
 
 
-@kernel(I64, I64_2D, types.int64, types.int64, types.int64)
-def put_columns(sources: NDArray[np.int64], columns: NDArray[np.int64], target: int, stride: int, rows: int) -> None:
+def stage_of(stride: int) -> NDArray[np.int64]:
+    """Return memory in which `put_columns` puts rows together, for records that lie `stride` bytes apart."""
+    return np.empty((BLOCK * stride + LINE) // 8 + 1, np.int64)
+
+
+@kernel(I64, I64_2D, types.int64, types.int64, types.int64, OUT_I64)
+def put_columns(
+    sources: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    target: int,
+    stride: int,
+    rows: int,
+    memory: NDArray[np.int64],
+) -> None:
     """Write columns into the records of so many rows, the first of which is at the address `target`, past the caches.
 
     sources (c,) int64 are the addresses of the columns' values, side by side; columns (c, 2) int64: the offset in the
     record, and the width in bytes (1, 2, 4 or 8). Records lie `stride` bytes apart, some of them at the beginning of a
-    cache line; what no column has means nothing. O(rows * c).
+    cache line; what no column has means nothing. memory is that of `stage_of`: an array of the kernel's own would be
+    freed before it is read, as only its address is used. O(rows * c).
     """
-    memory = np.empty(BLOCK * stride // 8 + LINE // 8 + 1, np.int64)
     stage = (np.int64(memory.ctypes.data) + (LINE - 1)) & -LINE
     first = np.int64(0)
     while first < rows and (target + first * stride) & (LINE - 1):
