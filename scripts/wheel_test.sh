@@ -14,4 +14,5 @@ sed -e '/--hash=/d' -e 's/ *\\$//' requirements/dev.lock >"$work/versions.txt"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
     --constraint "$work/versions.txt" "$work"/slidejoin-*.whl
 cd "$work" # away from the sources: only the wheel can be imported
-NUMBA_CACHE_DIR=$work/numba "$work/venv/bin/python" -I "$root/scripts/wheel_join.py"
+# No process stays behind that writes into a folder which is being removed.
+SLIDEJOIN_COMPILE=now NUMBA_CACHE_DIR=$work/numba "$work/venv/bin/python" -I "$root/scripts/wheel_join.py"
