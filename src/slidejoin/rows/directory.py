@@ -125,7 +125,7 @@ class Directory:
         return True not in self._marked
 
     def has_nulls(self, number: int) -> bool:
-        """Whether that column is known to have NULLs."""
+        """Whether that column has had NULLs since all addresses were entered anew."""
         return self._marked[number]
 
     def address(self, chunk: Chunk) -> int:

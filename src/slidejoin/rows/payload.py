@@ -40,7 +40,7 @@ SHARE = 32
 """A chunk is at most this part of the window, as it is or is going to be."""
 
 MANY_ROWS, LARGE_WINDOW = 1 << 12, 1 << 24
-"""Rows from which on, and bytes of a window from which on they are written past the caches: they are not read soon."""
+"""So many rows of a window of so many bytes, or more, are written past the caches: they are not read soon."""
 
 EXPECTED_BYTES = 4 << 20
 """Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
@@ -178,10 +178,9 @@ class Payload:
             put = count >= MANY_ROWS and self._put(chunk, values, start, count, live_rows)
             for number, data in enumerate(values):
                 into = chunk.values[number][place : place + count]
-                if put:
-                    pass
-                elif data is not None:
-                    into[:] = data if count == rows else data[start:end]
+                if data is not None:
+                    if not put:
+                        into[:] = data if count == rows else data[start:end]
                 elif table is not None:
                     texts = (table if part is None else part).column(self._fixed[number].place)
                     self._long_bytes += chunk.heap.put(texts, into)

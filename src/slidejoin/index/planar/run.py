@@ -195,9 +195,9 @@ class PlanarRun:
     # -- parts ------------------------------------------------------------------------------------------------------
 
     def cut(self, bounds: Sequence[int]) -> list[PlanarRun]:
-        """Return the rows between each two of some ascending ordinals, from the first to the last of its own, as runs.
+        """Cut the run at ascending ordinals, of which the first and the last are its own ends, and return the parts.
 
-        O(log(parts) * rows) where parts are as long as those before them together.
+        O(parts * rows) at most, and O(rows) where each part is as long as all before it.
         """
         parts = [planar(x, y) for x, y in zip(_cut(self.x, bounds), _cut(self.y, bounds), strict=True)]
         for part in parts:

@@ -40,22 +40,24 @@ def run_clocks(
     depends on which side comes next.
     """
     lefts, rights = _newest(left, clocks[0]), _newest(right, clocks[1])
-    count = np.int64(0)
-    for i in range(left.size):
-        low, time = min(lefts[U64(i)], rights[U64(left_rank[U64(i)] - i)]), left[U64(i)]
-        # Unsigned, because two times may be farther apart than an int64 can hold.
-        late = (low != EARLIEST) & (_ahead(low, time) > lateness)
-        if late_left.size > 0:
-            late_left[U64(i)] = late
-        count += late
-    for j in range(right.size):
-        low, time = min(lefts[U64(right_rank[U64(j)] - j)], rights[U64(j)]), right[U64(j)]
-        late = (low != EARLIEST) & (_ahead(low, time) > lateness)
-        if late_right.size > 0:
-            late_right[U64(j)] = late
-        count += late
+    count = _mark_late(left, left_rank, lefts, rights, lateness, late_left)
+    count += _mark_late(right, right_rank, rights, lefts, lateness, late_right)
     clocks[0], clocks[1] = lefts[U64(left.size)], rights[U64(right.size)]
     return int(count)
+
+
+@inlined
+def _mark_late(times: Any, ranks: Any, own: Any, others: Any, lateness: Any, late: Any) -> Any:  # noqa: ANN401 - arrays, and uint64
+    """Mark the late rows of one side, unless `late` has no room, and count them; `own` and `others` as of `_newest`."""
+    count = np.int64(0)
+    for i in range(times.size):
+        low, time = min(own[U64(i)], others[U64(ranks[U64(i)] - i)]), times[U64(i)]
+        # Unsigned, because two times may be farther apart than an int64 can hold.
+        behind = (low != EARLIEST) & (_ahead(low, time) > lateness)
+        if late.size > 0:
+            late[U64(i)] = behind
+        count += behind
+    return count
 
 
 @inlined

@@ -21,7 +21,7 @@ SHIFT, MASK, STRIDE, KEY_AT, KEY_BYTES, VALUE_AT, LAYOUT = range(7)
 and the value, of 8. Both are signed."""
 
 SHORT_KEY = 4
-"""Bytes of a key that has not 8."""
+"""Bytes of a short key; others have 8."""
 
 SMALLEST = np.iinfo(np.int64).min
 

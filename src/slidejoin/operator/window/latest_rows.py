@@ -104,7 +104,7 @@ class LatestRows:
                 KeyedRecords.of(windows[side].payload, columns.keys[side], columns.values[side]) for side in SIDES
             )
         self.tells = True
-        self._open = NO_VALUES
+        self._smallest = NO_VALUES
         self._empty()
 
     def _empty(self) -> None:
@@ -167,7 +167,7 @@ class LatestRows:
         return True
 
     def _queue_to(self, highest: int) -> None:
-        """Queue the right rows up to that value that are in the window only, and one more."""
+        """Queue right rows that are only in the window so far: those up to that value, and one more."""
         if self._next is None or self._right is None:
             return
         located = self._right.located
@@ -185,7 +185,7 @@ class LatestRows:
         self._next = at
 
     def _queue_rest(self, end: int) -> None:
-        """Queue the right rows before that ordinal that are in the window only; further ones as they come."""
+        """Queue all right rows before that ordinal that are only in the window so far; others will be as they come."""
         at, self._next = max(self._next or 0, self._window.first), None
         if at < end and self._columns is not None:
             names = dict.fromkeys((self._columns.keys["right"], self._columns.values["right"]))
@@ -247,16 +247,16 @@ class LatestRows:
         if located is None or names is None:
             return None
         keys, highs = np.empty(n, np.int64), np.empty(n, np.int64)
-        lows = self._any(n) if names.low == INT64.min else np.empty(n, np.int64)
+        lows = self._open_ends(n) if names.low == INT64.min else np.empty(n, np.int64)
         if not read_probes(*located, left, names.low, names.high, keys, lows, highs):
             return None
         return LatestProbes(keys, keys, lows, highs, since, until)
 
-    def _any(self, rows: int) -> NDArray[np.int64]:
+    def _open_ends(self, rows: int) -> NDArray[np.int64]:
         """Return the smallest int64, (rows,): the lower ends of open ranges."""
-        if rows > self._open.size:
-            self._open = np.full(rows, INT64.min)
-        return self._open[:rows]
+        if rows > self._smallest.size:
+            self._smallest = np.full(rows, INT64.min)
+        return self._smallest[:rows]
 
     def _computed(self, table: pa.Table, since: NDArray[np.int64], until: NDArray[np.int64]) -> LatestProbes | None:
         """Return what left rows look for by the terms of the plan; None if some of it needs more than 64 bits."""
