@@ -222,7 +222,7 @@ def _measured(window: int, half: int, match_rate: float, seed: int) -> Costs:
 
 def _join(plan: Plan, streams: Streams, window: int, half: int) -> float:
     """Return the nanoseconds of a push into full windows, from blocks on."""
-    operator, ordinal = JoinOperator(plan, algorithm="bi_sort"), 0
+    operator, ordinal = JoinOperator(plan, sealed=plan.index_terms("bi_sort")), 0
 
     def push() -> None:
         nonlocal ordinal

@@ -12,7 +12,7 @@ import pytest
 
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache
-from slidejoin.spark.state.segments import Entry, build_segment, new_id
+from slidejoin.spark.state.segments import Entry, Sealing, build_segment, new_id
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.window import TimeWindow
 
@@ -32,7 +32,7 @@ def plan() -> Plan:
 
 def segment(plan: Plan, rows: int = 5) -> Segment:
     payload = pa.table([list(range(rows))[::-1], list(range(rows))], schema=SCHEMA)
-    return build_segment(plan, "left", payload, Entry(new_id(), rows, 100, 0, rows - 1, 50))
+    return build_segment(plan, "left", payload, Entry(new_id(), rows, 100, 0, rows - 1, 50), Sealing(plan.sealed_terms))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 1000])

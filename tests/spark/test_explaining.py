@@ -127,3 +127,15 @@ def test_a_stream_is_no_sample(spark: SparkSession, frame: DataFrame) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(SparkJoinError, match="sample: the left sample is a streaming DataFrame"):
         explain_join(frame, frame, on="l.x = r.x", window=WINDOW, sample=(stream, stream))
+
+
+def test_it_says_which_index_a_bucket_would_choose_for_the_sample(frame: DataFrame) -> None:
+    on = "l.x < r.x AND l.id >= r.id - 5 AND l.id <= r.id + 5"
+    told = explain_join(frame, frame, on=on, window=WINDOW, partitions=4)
+    assert "\n  to begin with: each bucket chooses by the rows that come" in str(told)
+    low, high = rows(np.arange(1000)), rows(np.arange(1000, 2000))
+    of_sample = explain_join(frame, frame, on=on, window=WINDOW, partitions=4, sample=(low, high))
+    assert "\n  measured in the sample: " in str(of_sample)
+    assert "\n  not indexed, checked row by row: l.x < r.x" in str(of_sample)
+    one = explain_join(frame, on=on, window=WINDOW, partitions=4, self_join=True, sample=low)
+    assert "\n  measured in the sample: " in str(one)

@@ -160,6 +160,7 @@ def test_watched_on_spark(spark: SparkSession, feed: Feed, caplog: pytest.LogCap
         assert [one.input_rows for one in told] == [sum(map(len, batch.values())) for batch in batches]
         assert [one.late_rows > 0 for one in told] == [late > 0 for late in too_late(batches, output)]
         assert {one.buckets for one in told} == {2}
+        assert told[0].indexes == {"sorted runs on band l.x ~ r.x": 2}
         clock = Clock(LATENESS)
         for one, batch in zip(told, batches, strict=True):
             low = clock.value

@@ -290,6 +290,19 @@ def _opposed(random: Generator, rows: int, window: int, *, matches: float) -> tu
 
 
 INEQUALITIES = "l.x > r.x AND l.y < r.y"
+ONE_FOR_ALL = f"l.a < r.a AND {INEQUALITIES}"
+
+
+def _behind(random: Generator, rows: int, window: int) -> tuple[Columns, Columns]:
+    """Draw the same, and before them a column that is always smaller on the left."""
+    left, right = _opposed(random, rows, window, matches=5.0)
+    low, high = random.integers(0, SPAN, (2, rows))
+    return {"a": low - SPAN} | left, {"a": high} | right
+
+
+def _polars_one_for_all(pl: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    # Collected first: as one query, Polars joins by the comparison that all pairs pass.
+    return _polars_inequalities(pl, left, right).collect().lazy().filter(pl.col("a") < pl.col("r_a"))
 
 
 def _polars_inequalities(pl: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
@@ -378,13 +391,21 @@ QUERIES = (
         name="strings", terms=lambda _window: "l.name = r.name", columns=_texts, polars=lambda _w: _polars_equal("name")
     ),
     _symbol_query("10 thousand strings and a band", 10_000, text=True),
-    TermQuery(name="price between two columns", terms=_quoted, columns=_quotes, polars=_polars_quoted),
+    TermQuery(name="price between two columns", terms=_quoted, columns=_quotes, polars=_polars_quoted, on_spark=True),
     TermQuery(
         name="two inequalities (5 pairs a row)",
         terms=lambda _window: INEQUALITIES,
         columns=partial(_opposed, matches=5.0),
         polars=lambda _window: _polars_inequalities,
         po_join=True,
+        on_spark=True,
+    ),
+    TermQuery(
+        name="three inequalities, all pass the first (5 pairs a row)",
+        terms=lambda _window: ONE_FOR_ALL,
+        columns=_behind,
+        polars=lambda _window: _polars_one_for_all,
+        duckdb=lambda _window: (INEQUALITIES, "l.a < r.a"),
         on_spark=True,
     ),
     TermQuery(

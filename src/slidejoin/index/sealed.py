@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from slidejoin.index.keys import RowKeys
     from slidejoin.index.protocol import SealedPart
 
-__all__ = ["mapped", "sealed"]
+__all__ = ["SEALED", "mapped", "sealed"]
+
+SEALED = ("bi_sort", "planar")
+"""Indexes that have such parts."""
 
 
 def sealed(rows: RowKeys, algorithms: Sequence[str]) -> SealedPart:

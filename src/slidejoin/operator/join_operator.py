@@ -71,8 +71,9 @@ class JoinOperator:
         Whether sub-windows are merged; the Spark pipeline merges the segments of its state itself.
     limit : TableLimit
         What an output table may hold. As many candidates as it has rows are held at once.
-    algorithm : str, optional
-        Another index than the plan's: the Spark pipeline keeps sealed parts of sorted runs as files.
+    sealed : IndexTerms, optional
+        An index whose parts are sealed, and its terms, which is used and kept: the Spark pipeline has such parts as
+        files, and chooses by itself.
     late : KeptLateRows, optional
         Where late rows are kept, if they are.
     asked : bool, default False
@@ -86,12 +87,12 @@ class JoinOperator:
         *,
         merge: bool = True,
         limit: TableLimit = TABLE,
-        algorithm: str | None = None,
+        sealed: IndexTerms | None = None,
         late: KeptLateRows | None = None,
         asked: bool = False,
     ) -> None:
         self.plan = plan
-        name = algorithm or plan.algorithm
+        chosen = sealed or plan.index_terms(plan.algorithm)
         self.clock, self._wall_clock = clock_of(plan)
         self._watermarks = WatermarkWatch.of(plan)
         self._late = late
@@ -102,21 +103,21 @@ class JoinOperator:
         # Which indexes a window has is the topology's choice, so it comes first.
         self.topology = make_topology(plan, self.windows, workers, self.stats, memory)
         making = self.topology.make_index
-        self._pair_advisor = PairAdvisor(plan)
-        self._pair_advisor.open &= algorithm is None and plan.rule is None
-        closing = self._pair_advisor.closing if self._pair_advisor.open else ()
+        self.pair_advisor = PairAdvisor(plan, sealed=sealed is not None)
+        self._chooses = self.pair_advisor.open and sealed is None
+        closing = self.pair_advisor.closing
         # Left rows that are answered as they leave are not looked for, and right ones wait for them.
         at_once, marked = plan.rule is None, marked_sides(plan)
         left = SideWindow(
-            plan, "left", merge=merge, algorithm=name, make_index=making, closing=closing, indexed=at_once,
+            plan, "left", chosen=chosen, merge=merge, make_index=making, closing=closing, indexed=at_once,
             marked="left" in marked,
         )  # fmt: skip
-        waits = not at_once and not asked and algorithm is None and self.topology.fuses
+        waits = not at_once and not asked and sealed is None and self.topology.fuses
         latest = LatestTerms.of(plan) if waits else None
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
         right = SideWindow(
-            plan, "right", shared, merge=merge, algorithm=name, make_index=making, closing=closing, bounded=at_once,
+            plan, "right", shared, chosen=chosen, merge=merge, make_index=making, closing=closing, bounded=at_once,
             indexed=latest is None, marked="right" in marked,
         )  # fmt: skip
         self.windows |= {"left": left, "right": right}
@@ -127,8 +128,8 @@ class JoinOperator:
         self.latest = None if latest is None else LatestRows(plan, latest, self.windows)
         """The latest right rows of an as-of join; None if it is none, or the index is asked for."""
         parts = JoinParts(
-            plan, name, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers, self.stats, memory,
-            self.join_type, self.latest,
+            plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers,
+            self.stats, memory, self.join_type, self.latest,
         )  # fmt: skip
         fuses = at_once and self.topology.fuses
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
@@ -140,7 +141,7 @@ class JoinOperator:
         pairs = GeneralPath(parts)
         self.general, self._output = self.deferred or self.asked or pairs, pairs.output
         self._advisor = IndexAdvisor(plan)
-        self._advisor.open &= algorithm is None and at_once
+        self._advisor.open &= sealed is None and at_once
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         self._pushes = 0
@@ -171,7 +172,7 @@ class JoinOperator:
             self.stats.since("arrive", start)
         batch = PushBatch(tables, order_by, self.clock if self._sizes is not None else self._clock_now(), self.ingest)
         fused = self.fused
-        if fused is not None and self._pair_advisor.open:
+        if fused is not None and self._chooses:
             self._choose_pair(tables, batch.rows, looked_at=True)
         if fused is not None and fused.accepts(batch):
             first = self._give_ordinals(batch.left_rows, batch.right_rows)
@@ -385,8 +386,8 @@ class JoinOperator:
 
         With `looked_at` the path that is asked next sees by itself whether the rows make ranges much wider.
         """
-        advisor, left, right = self._pair_advisor, self.windows["left"], self.windows["right"]
-        if not advisor.open:
+        advisor, left, right = self.pair_advisor, self.windows["left"], self.windows["right"]
+        if not self._chooses:
             return
 
         def lengthened() -> bool:
@@ -394,11 +395,22 @@ class JoinOperator:
                 return False
             return left.lengthened(tables["left"]) or right.lengthened(tables["left" if self._self_join else "right"])
 
-        if not advisor.due(left.rows_seen + right.rows_seen + rows, lengthened):
+        new = advisor.due(left.rows_seen + right.rows_seen + rows, lengthened)
+        if not new:
             return
-        better = advisor.better(left.chosen, tables, self.windows)
+        better = advisor.better(left.chosen, tables, self.windows, new)
         if better is not None and not any(window.stretched() for window in self.windows.values()):
             self._change_to(better)
+
+    def better_terms(self, tables: Mapping[Side, pa.Table]) -> IndexTerms | None:
+        """Return the index and terms that rows that are about to come would make cheaper, None to stay.
+
+        For whoever has sealed parts, which the operator does not change: `pair_advisor` knows what staying has cost.
+        """
+        if not self.pair_advisor.open:
+            return None
+        rows = sum(table.num_rows for table in tables.values())
+        return self.pair_advisor.better(self.windows["left"].chosen, tables, self.windows, rows)
 
     def _change_to(self, chosen: IndexTerms) -> None:
         for window in self.windows.values():
@@ -478,7 +490,7 @@ class JoinOperator:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
         # Left rows that wait are in no index.
         window = self.windows["left" if self.deferred is None else "right"]
-        seen = self._advisor.why() or self._pair_advisor.why(window.chosen)
+        seen = self._advisor.why() or self.pair_advisor.why(window.chosen)
         text = self.plan.explain(window.chosen, seen, self.topology.explain())
         latest = None if self.latest is None else self.latest.explain()
         return "\n".join(line for line in (text, window.index.explain(), latest) if line is not None)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slidejoin.index.sealed import SEALED
 from slidejoin.operator.selectivity import selectivities
+from slidejoin.plan.explanation import explained_index
 from slidejoin.plan.index_terms import RANGES, alternatives
 from slidejoin.sides import SIDES
 
@@ -59,8 +61,6 @@ reads."""
 PATIENCE = 1.0
 """Seconds from one check to the next, however few rows came: a wrong choice may be a thousand times slower."""
 
-NAMES = {"band_cells": "cells", "bi_sort": "sorted runs", "planar": "planar index"}
-
 
 class Estimate(NamedTuple):
     """What a choice is expected to cost.
@@ -82,39 +82,52 @@ class Estimate(NamedTuple):
 class PairAdvisor:
     """Estimates the candidates of each choice of indexed terms, and tells when another one would be cheaper.
 
+    Parameters
+    ----------
+    plan : Plan
+    sealed : bool, default False
+        Whether only indexes are chosen whose parts can be sealed: Spark's segments are such parts.
+
     Attributes
     ----------
     open : bool
         Whether there is anything to choose that the `IndexAdvisor` does not.
     closing : tuple of pair of int
-        Places of terms whose ranges may be closed, each with the term that closes them.
+        Places of terms whose ranges may be closed, each with the term that closes them; none if there is nothing to
+        choose.
+    lost : float
+        Nanoseconds that staying has cost beyond the best choice since the last change.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, sealed: bool = False) -> None:
         self._plan = plan
-        self._choices = alternatives(plan.terms, plan.config.window)
-        self.closing = tuple({chosen.pair: None for chosen in self._choices if chosen.pair is not None})
-        several = _several(plan) and not plan.branches
+        every = alternatives(plan.terms, plan.config.window)
+        self._choices = [one for one in every if not sealed or one.algorithm in SEALED]
+        several = _several(plan, sealed=sealed) and not plan.branches and plan.rule is None
         self.open = plan.config.algorithm == "auto" and several and not plan.bound.never
+        pairs = {chosen.pair: None for chosen in self._choices if chosen.pair is not None}
+        self.closing = tuple(pairs) if self.open else ()
+        self.lost = 0.0
         self._estimates: list[Estimate] = []
-        self._at, self._rows, self._lost, self._checked = 0, 0, 0.0, 0.0
+        self._at, self._checked = 0, 0.0
 
-    def due(self, rows: int, lengthened: Callable[[], bool]) -> bool:
-        """Tell whether it is time for a check; the join has had so many rows, those that come included.
+    def due(self, rows: int, lengthened: Callable[[], bool]) -> int:
+        """Return how many rows a check is about, 0 if it is not time for one.
 
-        `lengthened` tells whether what is indexed now may suddenly be far worse.
+        The join has had so many `rows`, those that come included. `lengthened` tells whether what is indexed now may
+        suddenly be far worse.
         """
         new = rows - self._at
         waits = new < min(EARLY, ENOUGH) or (new < min(ENOUGH, self._at) and perf_counter() - self._checked < PATIENCE)
         if waits and not lengthened():
-            return False
-        self._at, self._rows = rows, new
-        return True
+            return 0
+        self._at = rows
+        return new
 
     def better(
-        self, used: IndexTerms, tables: Mapping[Side, pa.Table], windows: Mapping[Side, SideWindow]
+        self, used: IndexTerms, tables: Mapping[Side, pa.Table], windows: Mapping[Side, SideWindow], rows: int
     ) -> IndexTerms | None:
-        """Return what to change to, None to stay; called when a check is `due`.
+        """Return what to change to, None to stay.
 
         Parameters
         ----------
@@ -123,6 +136,8 @@ class PairAdvisor:
         tables : dict from side to pyarrow.Table
             Rows that arrive now.
         windows : dict from side to SideWindow
+        rows : int
+            Rows since the last check, those that arrive now included.
         """
         seen = selectivities(self._plan, tables, windows, self.closing)
         self._checked = perf_counter()
@@ -134,12 +149,12 @@ class PairAdvisor:
         self._estimates = sorted((self._estimate(chosen, seen) for chosen in choices), key=lambda one: one.cost)
         ours, best = self._of(used), self._estimates[0]
         if ours is None or ours.cost <= STAY * best.cost:
-            self._lost = 0.0
+            self.lost = 0.0
             return None
-        self._lost += self._rows * (ours.cost - best.cost)
-        if self._lost <= CHANGE_COST * sum(window.payload.rows for window in windows.values()):
+        self.lost += rows * (ours.cost - best.cost)
+        if self.lost <= CHANGE_COST * sum(window.payload.rows for window in windows.values()):
             return None
-        self._lost = 0.0
+        self.lost = 0.0
         return best.chosen
 
     def _estimate(self, chosen: IndexTerms, seen: Selectivities) -> Estimate:
@@ -175,10 +190,8 @@ class PairAdvisor:
         return "; ".join(told)
 
     def _told(self, one: Estimate) -> str:
-        labels = " and ".join(self._plan.terms[place].label for place in one.chosen.places)
-        if one.chosen.closed_by is not None:
-            labels += f" closed by {self._plan.terms[one.chosen.closed_by].label}"
-        return f"{NAMES[one.chosen.algorithm]} on {labels}: {one.candidates:,.1f} candidates, {one.cost:,.0f} ns"
+        index = explained_index(self._plan.terms, one.chosen)
+        return f"{index}: {one.candidates:,.1f} candidates, {one.cost:,.0f} ns"
 
 
 def _sized(chosen: IndexTerms, seen: Selectivities) -> IndexTerms | None:
@@ -213,10 +226,10 @@ def _cells_cost(cells: tuple[float, float], widths: Mapping[Side, NDArray[np.flo
     return max(costs)
 
 
-def _several(plan: Plan) -> bool:
+def _several(plan: Plan, *, sealed: bool) -> bool:
     """Tell whether several terms are worth an index, and no index of the plan answers all of them but the window's."""
     shapes = [term.shape for term in plan.terms]
     if plan.axis is None:
         return sum(shape in RANGES for shape in shapes) + ("equality" in shapes) > 1
-    answered = plan.index_terms(plan.algorithm).key
+    answered = (plan.sealed_terms if sealed else plan.index_terms(plan.algorithm)).key
     return any(shape in ("band", "ranges") for place, shape in enumerate(shapes) if place not in answered)

@@ -129,10 +129,13 @@ def selectivities(
         Places of terms whose ranges may be closed, each with the term that closes them.
     """
     source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
+    # In a bucket stored rows lack what they have arrived with.
+    asked_again = plan.scope is None or not plan.scope.probing
     samples = []
     for role in SIDES:
         stored, coming = windows[other(role)], source[other(role)].num_rows
-        if max(source[role].num_rows, windows[role].payload.rows) < LEAST or max(coming, stored.payload.rows) < LEAST:
+        asked = max(source[role].num_rows, windows[role].payload.rows if asked_again else 0)
+        if asked < LEAST or max(coming, stored.payload.rows) < LEAST:
             continue
         probes = _evenly(source[role], PROBES) if source[role].num_rows >= LEAST else _newest(windows[role])
         rows = _stored(stored) if stored.payload.rows >= LEAST else _evenly(source[other(role)], STORED)

@@ -19,12 +19,13 @@ from slidejoin.spec.window import CountWindow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.expression.expr import Expr
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Explained", "explained_join_type", "explained_terms", "warn_without_index"]
+__all__ = ["Explained", "explained_index", "explained_join_type", "explained_terms", "warn_without_index"]
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -50,6 +51,10 @@ class ExplainedTerm(Protocol):
     def shape(self) -> str:
         """How narrow its ranges are, by kind."""
 
+    @property
+    def label(self) -> str:
+        """The term in words."""
+
 
 class Explained(NamedTuple):
     """Lines of an explanation.
@@ -64,6 +69,16 @@ class Explained(NamedTuple):
 
     terms: list[str]
     warnings: list[str]
+
+
+INDEXES = {"band_cells": "cells", "bi_sort": "sorted runs", "planar": "planar index"}
+
+
+def explained_index(terms: Sequence[ExplainedTerm], chosen: IndexTerms) -> str:
+    """Return in a few words which index of which terms that is."""
+    labels = " and ".join(terms[place].label for place in chosen.places)
+    closed = "" if chosen.closed_by is None else f" closed by {terms[chosen.closed_by].label}"
+    return f"{INDEXES[chosen.algorithm]} on {labels}{closed}"
 
 
 def explained_join_type(config: JoinSpec) -> list[str]:

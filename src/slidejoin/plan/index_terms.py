@@ -8,7 +8,7 @@ which leaves the fewest rows to compare.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.plan.cell_axis import axes_of_widths, cell_axes
 from slidejoin.plan.closed_ranges import closing_pairs
@@ -78,6 +78,23 @@ class IndexTerms(NamedTuple):
         """The range and the term that closes it; None without one."""
         return None if self.range is None or self.closed_by is None else (self.range, self.closed_by)
 
+    def to_json(self) -> list[Any]:
+        """Return an index whose parts are sealed, which has no cells, as plain JSON values.
+
+        Examples
+        --------
+        >>> chosen = IndexTerms("bi_sort", (0,), 2, None, 1)
+        >>> IndexTerms.from_json(chosen.to_json()) == chosen
+        True
+        """
+        return [self.algorithm, list(self.equal), self.range, self.second, self.closed_by]
+
+    @staticmethod
+    def from_json(plain: list[Any]) -> IndexTerms:
+        """Read what `to_json` wrote."""
+        algorithm, equal, *places = plain
+        return IndexTerms(algorithm, tuple(equal), *places)
+
     def axes(self, terms: Sequence[Shaped], window: Window) -> dict[Side, Axis] | None:
         """Return how each side's keys are spread over cells; None if the ranges of the key are not narrow."""
         if self.range is not None and self.closed_by is not None:
@@ -100,15 +117,9 @@ def alternatives(terms: Sequence[Shaped], window: Window) -> list[IndexTerms]:
     narrow: list[int | None] = [*keys, None] if equal else [*keys]
     cells = [IndexTerms("band_cells", equal, place) for place in narrow]
     runs = [IndexTerms("bi_sort", equal, place) for place in narrow]
-    closed = [
-        IndexTerms(algorithm, equal, one, None, two)
-        for one, two in closing_pairs(terms)
-        if one in ranges
-        for algorithm in ("band_cells", "bi_sort")
-    ]
+    closed = [(one, two) for one, two in closing_pairs(terms) if one in ranges]
+    closed_cells, closed_runs = (
+        [IndexTerms(algorithm, equal, one, None, two) for one, two in closed] for algorithm in ("band_cells", "bi_sort")
+    )
     pairs = [IndexTerms("planar", equal, one, two) for one in narrow for two in ranges if two != one]
-    return [
-        *(one for one in (*cells, *closed) if one.algorithm != "band_cells" or one.axes(terms, window)),
-        *runs,
-        *pairs,
-    ]
+    return [*(one for one in (*cells, *closed_cells) if one.axes(terms, window)), *runs, *closed_runs, *pairs]

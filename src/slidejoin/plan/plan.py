@@ -13,7 +13,7 @@ from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.plan.explanation import explained_join_type, explained_terms
+from slidejoin.plan.explanation import explained_index, explained_join_type, explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.output_schema import Layout
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.plan.composite_layout import CompositeLayout
     from slidejoin.plan.deferred import DeferredRule
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope
@@ -155,15 +156,21 @@ class Plan:
         """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
         axes = chosen.axes(self.terms, self.config.window) if chosen.algorithm == "band_cells" else None
         axis = None if axes is None else axes[side]
-        answered = {chosen.key[0]} if len(chosen.key) == 1 else set()
-        if chosen.pair is not None and same_keys(self.terms[chosen.pair[0]], self.terms[chosen.pair[1]], side):
-            answered.add(chosen.pair[1])  # a range that is closed by a term of the same key is the range of both
         if len(chosen.key) == 1:
-            others = tuple(place for place in range(len(self.terms)) if place not in answered)
-            return PlainLayout(chosen.key[0], _first(chosen.second, others), axis)
+            others = tuple(place for place in range(len(self.terms)) if place != chosen.key[0])
+            return self._with_dims(PlainLayout(chosen.key[0], others, axis), side, chosen)
         extents = dict.fromkeys(chosen.key, (0, 0)) | dict(extents or {})
         layout = composite_layout(self._composite_of(chosen), len(self.terms), axis, extents)
-        dims = tuple(place for place in layout.dims if place not in answered)
+        return self._with_dims(layout, side, chosen)
+
+    def _with_dims(
+        self, layout: PlainLayout | CompositeLayout, side: Side, chosen: IndexTerms
+    ) -> PlainLayout | CompositeLayout:
+        """Return a layout whose further dimensions are those that the index needs, in its order."""
+        dims = layout.dims
+        if chosen.pair is not None and same_keys(self.terms[chosen.pair[0]], self.terms[chosen.pair[1]], side):
+            # A range that is closed by a term of the same key is the range of both.
+            dims = tuple(place for place in dims if place != chosen.pair[1])
         return replace(layout, dims=_first(chosen.second, dims))
 
     def _composite_of(self, chosen: IndexTerms) -> Composite:
@@ -180,13 +187,12 @@ class Plan:
                     extents[term] = min(low, extent[0]), max(high, extent[1])
         return extents
 
-    def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> KeyLayout:
-        """Return the layout of sealed parts that had these `CompositeLayout.numbers`."""
-        chosen = self.sealing
-        if self.composite is None:
+    def key_layout_of(self, side: Side, chosen: IndexTerms, numbers: NDArray[np.int64]) -> KeyLayout:
+        """Return the layout of the sealed parts of an index that had these `CompositeLayout.numbers`."""
+        if len(chosen.key) == 1:
             return self.key_layout(side, chosen)
-        layout = layout_of_numbers(self.composite, len(self.terms), numbers)
-        return replace(layout, dims=_first(chosen.second, layout.dims))
+        layout = layout_of_numbers(self._composite_of(chosen), len(self.terms), numbers)
+        return self._with_dims(layout, side, chosen)
 
     @property
     def _second(self) -> int | None:
@@ -197,15 +203,18 @@ class Plan:
         taken = (0,) if self.composite is None else self.composite.terms
         return next((place for place in range(len(self.terms)) if place not in taken), None)
 
-    @property
-    def sealing(self) -> IndexTerms:
-        """The index whose parts are sealed, those of Spark's segments, and its terms."""
-        return self.index_terms("planar" if self.planar else "bi_sort")
+    def told(self, chosen: IndexTerms) -> str:
+        """Return in a few words which index of which terms that is."""
+        return explained_index(self.terms, chosen)
 
     @property
-    def sealed(self) -> tuple[str, ...]:
-        """The same index, of each branch where branches of OR have an index each."""
-        return (self.sealing.algorithm,)
+    def sealed_terms(self) -> IndexTerms:
+        """The index whose parts are sealed, those of Spark's segments, and its terms, to begin with."""
+        return self.index_terms("planar" if self.planar else "bi_sort")
+
+    def sealed_as(self, chosen: IndexTerms) -> tuple[str, ...]:
+        """Return the algorithm of sealed parts; of each branch where branches of OR have an index each."""
+        return (chosen.algorithm,)
 
     @property
     def branches(self) -> tuple[Plan, ...]:

@@ -104,21 +104,24 @@ class UnionPlan(Plan):
         """Return the index of all branches; which terms each answers, `branch_terms` tells."""
         return IndexTerms(algorithm, (), 0)
 
+    def told(self, chosen: IndexTerms) -> str:
+        """Return in a few words which index of which terms each branch has."""
+        return "; ".join(part.told(self.branch_terms(number, chosen)) for number, part in enumerate(self.parts))
+
     @property
-    def sealing(self) -> IndexTerms:
+    def sealed_terms(self) -> IndexTerms:
         """The index whose parts are sealed, see `Plan`."""
         return self.index_terms(SEALED)
 
-    @property
-    def sealed(self) -> tuple[str, ...]:
-        """The same, of each branch."""
-        return tuple(part.sealing.algorithm for part in self.parts)
+    def sealed_as(self, chosen: IndexTerms) -> tuple[str, ...]:
+        """Return the algorithm of the sealed parts of each branch."""
+        return tuple(self.branch_terms(number, chosen).algorithm for number in range(len(self.parts)))
 
     def branch_terms(self, number: int, chosen: IndexTerms) -> IndexTerms:
         """Return the index of one branch and the terms that it answers."""
         part = self.parts[number]
         if chosen.algorithm == SEALED:
-            return part.sealing
+            return part.sealed_terms
         return part.index_terms(part.algorithm if chosen.algorithm == OWN else chosen.algorithm)
 
     # -- terms, counted through all branches -------------------------------------------------------------------------
@@ -178,14 +181,15 @@ class UnionPlan(Plan):
             found.append(_branch(part, of.algorithm, part.key_layout(side, of, own)))
         return UnionLayout(tuple(found))
 
-    def key_layout_of(self, side: Side, numbers: NDArray[np.int64]) -> KeyLayout:
+    def key_layout_of(self, side: Side, chosen: IndexTerms, numbers: NDArray[np.int64]) -> KeyLayout:
         """Return the layout of sealed parts that had these `UnionLayout.numbers`."""
         found, at = [], 0
-        for part in self.parts:
+        for number, part in enumerate(self.parts):
+            of = self.branch_terms(number, chosen)
             size = int(numbers[at])
             own = numbers[at + 1 : at + 1 + size]
             at += 1 + size
-            found.append(_branch(part, part.sealing.algorithm, part.key_layout_of(side, own)))
+            found.append(_branch(part, of.algorithm, part.key_layout_of(side, of, own)))
         return UnionLayout(tuple(found))
 
     # -- explanation ---------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class StepIndex:
 
     def __init__(self, step: Step, payload: Payload, rows_seen: int) -> None:
         self.step = step
-        self.window = SideWindow(step.plan, "right", payload, algorithm=step.plan.algorithm)
+        self.window = SideWindow(step.plan, "right", payload, chosen=step.plan.index_terms(step.plan.algorithm))
         self.lock = Lock()
         if rows_seen:
             self.window.rows_seen = rows_seen

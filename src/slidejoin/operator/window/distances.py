@@ -7,19 +7,24 @@ Distances are kept for blocks of rows, so that one long interval is forgotten wh
 from __future__ import annotations
 
 from functools import reduce
+from math import inf
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from slidejoin.plan.closed_ranges import NONE, SAME, Closing, Distance, distance_of, same_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from slidejoin.plan.key_layout import TermKeys
     from slidejoin.plan.plan import Term
     from slidejoin.sides import Side
 
-__all__ = ["Distances", "Found"]
+__all__ = ["Distances", "Found", "distances_from", "distances_to"]
 
 BLOCKS = 16
 """Blocks of a window: a long interval is remembered for so little longer than it stays."""
@@ -117,6 +122,30 @@ def _united(known: Found, more: Found) -> Found:
         if two.low < one.low or two.high > one.high:
             return tuple(map(or_, known, more))
     return known
+
+
+def distances_to(found: Found) -> NDArray[np.float64]:
+    """Return distances as an array (p, 2) of float64, rounded outwards.
+
+    Examples
+    --------
+    >>> distances_to((Distance(0, 5), Distance(-(2**53) - 1, inf))).tolist()
+    [[0.0, 5.0], [-9007199254740994.0, inf]]
+    """
+    ends = [(_outwards(one.low, -inf), _outwards(one.high, inf)) for one in found]
+    return np.array(ends, np.float64).reshape(-1, 2)
+
+
+def _outwards(exact: float, to: float) -> float:
+    """Return the nearest double on the side of that infinity; integers compare with doubles exactly."""
+    near = float(exact)
+    inside = near > exact if to < 0 else near < exact
+    return float(np.nextafter(near, to)) if inside else near
+
+
+def distances_from(ends: NDArray[np.float64]) -> Found:
+    """Return the distances of an array that `distances_to` made, or wider ones."""
+    return tuple(Distance(float(low), float(high)) for low, high in ends)
 
 
 def _of_doubles(term: Term, side: Side) -> bool:

@@ -78,8 +78,8 @@ class SideWindow:
         Of the left window of a self-join, for the right one: the rows are kept once.
     merge : bool, default True
         Whether sub-windows are merged.
-    algorithm : str
-        The index, one of `slidejoin.algorithms()`.
+    chosen : IndexTerms
+        The index to begin with, and the terms that it answers.
     closing : sequence of pair of int
         Places of terms whose ranges may be closed, each with the term that closes them.
     make_index : callable
@@ -111,8 +111,8 @@ class SideWindow:
         side: Side,
         payload: Payload | None = None,
         *,
+        chosen: IndexTerms,
         merge: bool = True,
-        algorithm: str = "bi_sort",
         closing: Sequence[tuple[int, int]] = (),
         make_index: Callable[[str, Keyspace, Occupancy], Index] = make_index,
         indexed: bool = True,
@@ -130,9 +130,9 @@ class SideWindow:
         self._capacity = window.size(side) if isinstance(window, CountWindow) and bounded else None
         self._indexed = indexed
         self.distances = Distances(plan.terms, side, closing)
-        self.chosen = plan.index_terms(algorithm)
-        self.layout: KeyLayout = plan.key_layout(side, self.chosen)
-        self.index: Index = self._new_index(algorithm)
+        self.chosen = chosen
+        self.layout: KeyLayout = self._closed(plan.key_layout(side, chosen))
+        self.index: Index = self._new_index(chosen.algorithm)
         self.matched = MatchedRows() if marked else None
         self._marked_chunks = self.payload.chunks
 
@@ -235,14 +235,15 @@ class SideWindow:
 
     def begin(self, layout: KeyLayout) -> None:
         """Set the layout of the keys of parts that are attached; the window is empty."""
-        self.layout = layout
+        self.layout = self._closed(layout)
         self.index = self._new_index(self.index.name)
 
-    def attach(self, table: pa.Table, part: SealedPart | None, time_max: int | None) -> None:
+    def attach(self, table: pa.Table, part: SealedPart | None, found: Found, time_max: int | None) -> None:
         """Take rows whose keys were sealed before; their ordinals follow those that are here.
 
-        Rows that are not looked for have no keys.
+        Rows that are not looked for have no keys. `found` are the distances between the keys of the rows.
         """
+        self.measure(found, self.rows_seen, table.num_rows)
         if not self.shared:
             self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + table.num_rows)
         if part is not None:
@@ -331,10 +332,14 @@ class SideWindow:
         if self.plan.laid_out(chosen):
             stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
             extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]), chosen)
-        self.chosen, self.layout = chosen, self.plan.key_layout(self.side, chosen, extents)
-        if chosen.pair is not None:
-            self.layout = ClosedLayout(self.layout, partial(self.distances.closing, chosen.pair))
+        self.chosen = chosen
+        self.layout = self._closed(self.plan.key_layout(self.side, chosen, extents))
         self._replace(self._new_index(chosen.algorithm, next_row), next_row)
+
+    def _closed(self, layout: KeyLayout) -> KeyLayout:
+        """Return a layout of the terms in use that closes ranges, if these are closed."""
+        pair = self.chosen.pair
+        return layout if pair is None else ClosedLayout(layout, partial(self.distances.closing, pair))
 
     def relieve(self) -> bool:
         """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.spark.bucket.first_partners import first_frames
 from slidejoin.spark.bucket.unmatched_rows import pending_of, unmatched_frames
 from slidejoin.spark.state.segments import (
+    Sealing,
     align,
     build_segment,
-    layouts_of,
     live_rows,
     newest_rows,
     roles_of,
+    sealing_of,
     stored_schema,
     time_max,
 )
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.bucket.bucket_matches import BucketMatches
@@ -59,6 +62,28 @@ class BucketWindow:
         self.spec, self.plan = spec, plan
         self.state, self.manifest, self.cache = state, manifest, cache
         self.due, self.figures = due, figures
+        self._closing = PairAdvisor(plan, sealed=True).closing
+
+    @property
+    def chosen(self) -> IndexTerms:
+        """The index that segments are sealed for, and its terms."""
+        return self.manifest.chosen or self.plan.sealed_terms
+
+    def choose(self, operator: JoinOperator, rows: Mapping[Side, pa.Table]) -> bool:
+        """Choose another index for the segments if the rows that come make it cheaper, and tell whether it is so.
+
+        Parameters
+        ----------
+        operator : JoinOperator
+            Has the segments as they are sealed now.
+        """
+        manifest, advisor = self.manifest, operator.pair_advisor
+        advisor.lost = manifest.lost
+        better = operator.better_terms(rows)
+        manifest.lost = advisor.lost
+        if better is not None:
+            manifest.chosen = better
+        return better is not None
 
     def roles(self, stream: Side) -> list[Side]:
         """Return the roles of a stream in which it is known which rows have matched."""
@@ -73,7 +98,7 @@ class BucketWindow:
         """Return the segments of one stream, with one layout of keys."""
         segments = [self._segment(stream, entry) for entry in self.manifest.entries[stream]]
         now = perf_counter()
-        for segment in align(self.plan, stream, segments):
+        for segment in align(self.plan, stream, segments, self._sealing):
             self.cache.write(segment)
             self.figures.rebuilt += 1
             self.figures.since("rebuild", now)
@@ -84,12 +109,17 @@ class BucketWindow:
         segment = self.cache.read(entry, schema)
         now = self.figures.since("cache", now)
         if segment is None:
-            segment = build_segment(self.plan, stream, self.state.read(entry, stream, schema), entry)
+            payload = self.state.read(entry, stream, schema)
+            segment = build_segment(self.plan, stream, payload, entry, self._sealing)
             self.cache.write(segment)
             self.figures.rebuilt += 1
             self.figures.since("rebuild", now)
         roles = self.roles(stream)
         return replace(segment, matched=self.state.matched(entry, stream, roles)) if roles else segment
+
+    @property
+    def _sealing(self) -> Sealing:
+        return Sealing(self.chosen, self._closing)
 
     def keep(
         self,
@@ -126,13 +156,13 @@ class BucketWindow:
         payload, known = live_rows(self.plan, stream, payload, known, oldest)
         if payload.num_rows:
             entry = self.state.write(payload, stream, 0, time_max(self.plan, stream, payload))
-            layouts = layouts_of(operator, stream)
-            segment = build_segment(self.plan, stream, payload, entry, layouts)
+            sealing = sealing_of(operator, stream)
+            segment = build_segment(self.plan, stream, payload, entry, sealing)
             entries.append(entry)
             segment = self._settled(stream, replace(segment, matched=known), new=True)
             self.cache.write(segment)
             every = [*segments, segment]
-            merge_small(self.plan, stream, every, self.state, self.manifest, self.cache, oldest, layouts)
+            merge_small(self.plan, stream, every, self.state, self.manifest, self.cache, oldest, sealing)
 
     def _settled(self, stream: Side, segment: Segment, *, new: bool = False) -> Segment:
         """Store which rows of a segment have matched, and when the first departs that has still to be output."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.bucket.micro_batch import MicroBatch
@@ -149,11 +150,13 @@ def _in_window(
     """Join the rows that have arrived with the segments, keep them, and return the segments that leave."""
     plan, due = window.plan, window.due
     watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
-    operator = _operator(plan)
-    kept = {stream: window.load(stream) for stream in streams_of(plan)}
+    operator, kept, loaded = _loaded(window, figures)
     now = perf_counter()
-    loaded = _loaded(operator, kept)
-    figures.since("load", now)
+    changed = window.choose(operator, arrived.rows)
+    figures.since("choose", now)
+    if changed:
+        operator, kept, loaded = _loaded(window, figures)
+    figures.index = plan.told(window.chosen)
     matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
     if spec.deferred:
         yield from _answered(spec, operator, arrived.rows, watermark, kept["left"], due, figures)
@@ -174,10 +177,12 @@ def _static(
     spec: SparkJoinSpec, plan: Plan, bucket: int, rows: dict[Side, pa.Table], figures: Figures
 ) -> Iterator[pd.DataFrame]:
     """Join static frames: nothing is late, and rows without a partner come at the end."""
-    operator = _operator(plan)
+    operator = _operator(plan, plan.sealed_terms)
     if spec.deferred:
         yield from _answered(spec, operator, rows, None, [], EVERYTHING, figures)
         return
+    if (better := operator.better_terms(rows)) is not None:
+        operator = _operator(plan, better)
     matched = BucketMatches(spec, {stream: [] for stream in streams_of(plan)}, rows) if spec.matched else None
     yield from _joined(spec, bucket, operator, rows, None, figures, matched)
     if matched is None:
@@ -206,15 +211,20 @@ def _state(
     return state, manifest
 
 
-def _operator(plan: Plan) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, algorithm=plan.sealing.algorithm, asked=plan.rule is not None)
+def _operator(plan: Plan, chosen: IndexTerms) -> JoinOperator:
+    return JoinOperator(plan, merge=False, limit=FRAME, sealed=chosen, asked=plan.rule is not None)
 
 
-def _loaded(operator: JoinOperator, kept: dict[Side, list[Segment]]) -> dict[Side, int]:
-    """Load the segments of each stream, and return how many rows it has then."""
+def _loaded(window: BucketWindow, figures: Figures) -> tuple[JoinOperator, dict[Side, list[Segment]], dict[Side, int]]:
+    """Load the segments of each stream into an operator; return it, them, and how many rows each stream has then."""
+    plan = window.plan
+    kept = {stream: window.load(stream) for stream in streams_of(plan)}
+    now = perf_counter()
+    operator = _operator(plan, window.chosen)
     for stream, segments in kept.items():
         load_segments(operator, stream, segments)
-    return {stream: operator.windows[stream].rows_seen for stream in kept}
+    figures.since("load", now)
+    return operator, kept, {stream: operator.windows[stream].rows_seen for stream in kept}
 
 
 def _joined(

@@ -14,6 +14,7 @@ import pyarrow as pa
 from slidejoin.arguments import shown
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.operator.ingest.batches import to_table
+from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
@@ -60,6 +61,8 @@ OF_TWO: dict[str, object] = {
     "sample": None,
 }
 """Arguments that only a join of two has, with their defaults."""
+
+CHOOSES = "to begin with: each bucket chooses by the rows that come, and `watch` tells what it has chosen"
 
 UNEVEN = 1.5
 """Load of the fullest bucket, in means, from which on spreads are tried."""
@@ -265,7 +268,7 @@ def explain_join(
         loads=tuple((loads / (loads.mean() or 1)).tolist()),
         sample=None if tables is None else {side: table.num_rows for side, table in tables.items()},
         spreads=spreads,
-        plan=_plan_text(plan, spec.how),
+        plan=_plan_text(plan, spec.how, tables),
         known=_known(spec),
     )
 
@@ -335,8 +338,8 @@ def _sampled(sample: Any, side: Side, spec: SparkJoinSpec) -> pa.Table:  # noqa:
         raise PredicateError(msg) from error
 
 
-def _plan_text(plan: Plan, how: JoinType) -> str:
-    """Return the plan of a bucket, without the hidden columns."""
+def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None = None) -> str:
+    """Return the plan of a bucket, without the hidden columns; with the index that it would choose for a sample."""
     config = plan.config
     if isinstance(config.on, And):
         parts = tuple(part for part in config.on.parts if not (isinstance(part, Column) and part.name in HIDDEN))
@@ -348,15 +351,24 @@ def _plan_text(plan: Plan, how: JoinType) -> str:
     shown = plan_join(replace(config, select=tuple(names)), left, right, rule=plan.rule)
     if shown.branches:
         # Why an embedded join would take another index says nothing about sealed parts.
-        told = shown.explain(shown.sealing).replace("inner join on", f"{how} join on").splitlines()
+        told = shown.explain(shown.sealed_terms).replace("inner join on", f"{how} join on").splitlines()
         return "\n".join(line for line in told if not line.strip().startswith("because "))
-    terms, warnings = explained_terms(config, shown.terms, shown.sealing.places, shown.bound, shown.loose)
+    operator = JoinOperator(shown, sealed=shown.sealed_terms)
+    advisor, chosen, seen = operator.pair_advisor, shown.sealed_terms, None
+    if advisor.open and sample is not None:
+        chosen = operator.better_terms({side: sample.get(side, sample["left"]) for side in SIDES}) or chosen
+        seen = advisor.why(chosen)
+    terms, warnings = explained_terms(
+        config, shown.terms, chosen.places, shown.bound, shown.loose, closed_by=chosen.closed_by
+    )
     return "\n".join(
         [
             f"{how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
             *([] if plan.rule is None else [f"output: {plan.rule.label}"]),
-            f"index: {ALGORITHMS[shown.sealing.algorithm]}",
+            f"index: {ALGORITHMS[chosen.algorithm]}",
+            *([CHOOSES] if advisor.open else []),
+            *([] if seen is None else [f"measured in the sample: {seen}"]),
             *terms,
             *warnings,
         ]

@@ -50,6 +50,8 @@ class Figures:
         The state after the micro-batch: rows, and bytes without sorted keys.
     segments, rebuilt : int
         Segments of the state, and those of the window that were sorted again because of cache misses.
+    index : str or None
+        The index that the segments are sorted for, and its terms, in words; None if nothing was looked for in them.
     watermark : int or None
         Milliseconds, as the micro-batch began; None while there is none, and for a count window.
     event_time_left, event_time_right : int or None
@@ -72,6 +74,7 @@ class Figures:
     window_bytes: int = 0
     segments: int = 0
     rebuilt: int = 0
+    index: str | None = None
     watermark: int | None = None
     event_time_left: int | None = None
     event_time_right: int | None = None

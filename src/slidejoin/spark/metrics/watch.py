@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections import deque
+from collections import Counter, deque
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -74,7 +74,11 @@ class JoinProgress:
     window_bytes, segments : int
         Their bytes, without sorted keys, and the number of segments.
     rebuilt : int
-        Segments of the window that were sorted again, because the node's cache did not have them intact.
+        Segments of the window that were sorted again: the node's cache did not have them intact, or the bucket has
+        chosen another index.
+    indexes : dict of str to int
+        Which index of which terms the buckets look for rows in, in words, and how many of them; each bucket chooses
+        by itself. Buckets that had nothing to look for are left out, and joins of many streams.
     watermark : str or None
         The watermark as the micro-batch began, in UTC; None while there is none, and for a count window.
     held_by : str or None
@@ -87,7 +91,8 @@ class JoinProgress:
         Rows that arrived in the largest bucket, and rows that it keeps, as multiples of the mean; 1 if there are none.
     seconds : dict of str to float
         Time of all buckets together by step, in part spent at the same time: ``receive`` (waiting for blocks and
-        opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``, the join's own
+        opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``,
+        ``choose`` (whether another index would be faster), the join's own
         steps as in `slidejoin.Stats`, ``departing`` (which left rows are to be answered), ``frames`` (result rows made
         ready), ``send`` (Spark takes them), ``keep`` (new segments into state and cache).
     slowest_bucket : float
@@ -113,6 +118,7 @@ class JoinProgress:
     window_bytes: int
     segments: int
     rebuilt: int
+    indexes: dict[str, int]
     watermark: str | None
     held_by: str | None
     event_time_left: str | None
@@ -275,6 +281,7 @@ def _summed(
         input_rows=progress.numInputRows,
         **{name: sum(bucket[name] for bucket in buckets) for name in SUMS},
         **times.after((str(progress.runId), join), buckets)._asdict(),
+        indexes=dict(Counter(bucket["index"] for bucket in buckets if bucket["index"] is not None)),
         buckets=len(buckets),
         skew_rows=_skew([bucket["rows_left"] + bucket["rows_right"] for bucket in buckets]),
         skew_window=_skew([bucket["window_left"] + bucket["window_right"] for bucket in buckets]),

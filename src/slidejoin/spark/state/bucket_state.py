@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import StateError
+from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.sides import SIDES
 from slidejoin.spark.state.blocks import open_sealed, seal, unsealed
 from slidejoin.spark.state.compact import to_compact
@@ -69,6 +70,10 @@ class Manifest:
         Of count windows: rows of each stream that had arrived after that micro-batch.
     timer : int or None
         The time, in milliseconds, at which Spark is to call the bucket if nothing else does.
+    chosen : IndexTerms or None
+        The index that segments are sealed for, and its terms; None for those that the predicate alone suggests.
+    lost : float
+        What staying with them has cost, see `slidejoin.operator.pair_advisor.PairAdvisor.lost`.
     """
 
     origin: str = field(default_factory=new_id)
@@ -80,6 +85,8 @@ class Manifest:
     join: int | None = None
     arrived: Mapping[str, int] | None = None
     timer: int | None = None
+    chosen: IndexTerms | None = None
+    lost: float = 0.0
 
     @property
     def ids(self) -> list[str]:
@@ -99,6 +106,8 @@ class Manifest:
         }
         if self.timer is not None:
             plain["timer"] = self.timer
+        if self.chosen is not None or self.lost:
+            plain["index"] = [None if self.chosen is None else self.chosen.to_json(), round(self.lost)]
         if tuple(self.entries) != SIDES:
             plain["streams"] = list(self.entries)
         plain |= {_field(one): [entry.to_json() for entry in entries] for one, entries in self.entries.items()}
@@ -126,6 +135,8 @@ class Manifest:
             manifest.bucket, manifest.batch = plain["bucket"], plain["batch"]
             manifest.join, manifest.arrived = plain["join"], plain["arrived"]
             manifest.timer = plain.get("timer")
+            chosen, manifest.lost = plain.get("index", (None, 0))
+            manifest.chosen = None if chosen is None else IndexTerms.from_json(chosen)
         else:
             manifest.bucket, manifest.batch = bucket, None
         if manifest.bucket != bucket:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.rows.arrow_buffers import from_buffer
 from slidejoin.spark.state.blocks import open_block, to_block
 from slidejoin.spark.state.segments import Segment
@@ -36,7 +37,7 @@ __all__ = ["SegmentCache"]
 
 log = logging.getLogger(__name__)
 
-MAGIC = b"SLJCACH4"
+MAGIC = b"SLJCACH5"
 ALIGN = 64
 HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u4"), ("crc", "<u4")])
 """Before the index: the whole length, the index's length, and a checksum of all that follows."""
@@ -70,7 +71,7 @@ class SegmentCache:
             if not _is_whole(path, data):
                 log.warning("the cache file %s is damaged; it is built again from the state", path)
                 return None
-            owner, payload, arrays = _laid_out(data, schema)
+            owner, payload, arrays, chosen = _laid_out(data, schema)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -79,7 +80,7 @@ class SegmentCache:
         if owner != entry.id or payload.num_rows != entry.rows:
             log.warning("the cache file %s holds other rows; it is built again from the state", path)
             return None
-        return Segment.from_arrays(entry, payload, arrays)
+        return Segment.from_arrays(entry, payload, arrays, chosen)
 
     def write(self, segment: Segment) -> None:
         """Write a segment to a file, atomically."""
@@ -144,7 +145,8 @@ def _pieces(segment: Segment) -> list[Any]:
     for name, array in segment.arrays().items():
         whole = np.ascontiguousarray(array)
         add(name, whole.reshape(-1).view(np.uint8), dtype=whole.dtype.str, shape=list(whole.shape))
-    text = json.dumps({"id": segment.entry.id, "parts": index}).encode()
+    terms = None if segment.chosen is None else segment.chosen.to_json()
+    text = json.dumps({"id": segment.entry.id, "terms": terms, "parts": index}).encode()
     text += b" " * (-(HEAD.itemsize + len(text)) % ALIGN)
     crc = zlib.crc32(text)
     for part in parts:
@@ -168,7 +170,7 @@ def _is_whole(path: Path, data: pa.Buffer) -> bool:
     return True
 
 
-def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[str, NDArray[Any]]]:
+def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[str, NDArray[Any]], IndexTerms | None]:
     size = int(from_buffer(data, HEAD, 1)[0]["index"])
     index = json.loads(memoryview(data)[HEAD.itemsize : HEAD.itemsize + size].tobytes())
     start = HEAD.itemsize + size
@@ -182,4 +184,5 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
             arrays[name] = from_buffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
         raise KeyError("payload")
-    return index["id"], payload, arrays
+    chosen = None if index["terms"] is None else IndexTerms.from_json(index["terms"])
+    return index["id"], payload, arrays, chosen

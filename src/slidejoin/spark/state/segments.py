@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.sealed import mapped, sealed
+from slidejoin.operator.window.distances import Distances, distances_from, distances_to
 from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.protocol import SealedPart
     from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.plan.window_term import Scope
@@ -33,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entry",
+    "Sealing",
     "Segment",
     "align",
     "build_segment",
     "earliest",
     "indexed_roles",
-    "layouts_of",
     "live_rows",
     "load_segments",
     "new_id",
@@ -48,14 +51,15 @@ __all__ = [
     "over_of",
     "roles_of",
     "scope_of",
+    "sealing_of",
     "stored_schema",
     "streams_of",
     "time_max",
 ]
 
 
-LAYOUT = "layout"
-"""The name of an array of the cache beside those of a sealed part."""
+LAYOUT, DISTANCES = "layout", "distances"
+"""The names of the arrays of the cache beside those of a sealed part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,10 @@ class Segment:
         Their keys: one, or in a self-join one for each role.
     layouts : dict from side to (k,) int64
         How these keys are laid out, see `slidejoin.plan.composite_layout.CompositeLayout.numbers`.
+    distances : dict from side to (p, 2) float64
+        How far keys are apart that may close ranges, see `slidejoin.operator.window.distances.distances_to`.
+    chosen : IndexTerms or None
+        The index that these keys are sealed for; None if there are none.
     matched : dict from side to (n,) bool
         In the roles that a join has to know it of, which rows have matched; not in the cache.
     """
@@ -137,23 +145,48 @@ class Segment:
     payload: pa.Table
     parts: dict[Side, SealedPart]
     layouts: dict[Side, NDArray[np.int64]]
+    distances: dict[Side, NDArray[np.float64]] = field(default_factory=dict)
+    chosen: IndexTerms | None = None
     matched: dict[Side, NDArray[np.bool_]] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the sealed keys as named arrays, for the cache."""
         arrays = {f"{role}.{name}": array for role, part in self.parts.items() for name, array in part.arrays().items()}
-        return arrays | {f"{role}.{LAYOUT}": numbers for role, numbers in self.layouts.items()}
+        arrays |= {f"{role}.{LAYOUT}": numbers for role, numbers in self.layouts.items()}
+        return arrays | {f"{role}.{DISTANCES}": found for role, found in self.distances.items()}
 
     @staticmethod
-    def from_arrays(entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]]) -> Segment:
+    def from_arrays(
+        entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]], chosen: IndexTerms | None
+    ) -> Segment:
         """Restore a segment from the cache; nothing is copied."""
         by_role: dict[str, dict[str, NDArray[Any]]] = {}
         for full, array in arrays.items():
             role, _, name = full.partition(".")
             by_role.setdefault(role, {})[name] = array
-        layouts = {role: by_role[role].pop(LAYOUT) for role in SIDES if role in by_role}
-        parts = {role: mapped(entry.rows, by_role[role]) for role in SIDES if role in by_role}
-        return Segment(entry, payload, parts, layouts)
+        roles = [role for role in SIDES if role in by_role]
+        layouts = {role: by_role[role].pop(LAYOUT) for role in roles}
+        distances = {role: by_role[role].pop(DISTANCES) for role in roles}
+        parts = {role: mapped(entry.rows, by_role[role]) for role in roles}
+        return Segment(entry, payload, parts, layouts, distances, chosen)
+
+
+class Sealing(NamedTuple):
+    """How the keys of segments are sealed.
+
+    Attributes
+    ----------
+    chosen : IndexTerms
+        For which index, and of which terms.
+    closing : tuple of pair of int
+        Places of terms whose distances are measured, see `slidejoin.plan.closed_ranges`.
+    layouts : dict from side to KeyLayout
+        How keys are laid out, where that is known.
+    """
+
+    chosen: IndexTerms
+    closing: tuple[tuple[int, int], ...] = ()
+    layouts: Mapping[Side, KeyLayout] = MappingProxyType({})
 
 
 def streams_of(plan: Plan) -> tuple[Side, ...]:
@@ -229,43 +262,45 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
     return int(ticks.max())
 
 
-def build_segment(
-    plan: Plan, stream: Side, payload: pa.Table, entry: Entry, layouts: Mapping[Side, KeyLayout] | None = None
-) -> Segment:
+def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry, sealing: Sealing) -> Segment:
     """Sort the keys of a segment's rows. O(rows).
 
-    They are laid out as `layouts` say, where given and where these have room for them.
+    They are laid out as `sealing` says, where it has room for them.
     """
-    parts, numbers = {}, {}
+    chosen, parts, numbers, distances = sealing.chosen, {}, {}, {}
     for role in indexed_roles(plan, stream):
         keys = term_keys(plan, role, payload)
-        layout = None if layouts is None else layouts[role]
+        layout = sealing.layouts.get(role)
         if layout is None or not layout.fits(keys):
-            layout = plan.key_layout(role, plan.sealing, plan.key_extents([keys], plan.sealing))
-        parts[role], numbers[role] = sealed(layout.rows(keys), plan.sealed), layout.numbers()
-    return Segment(entry, payload, parts, numbers)
+            layout = plan.key_layout(role, chosen, plan.key_extents([keys], chosen))
+        parts[role], numbers[role] = sealed(layout.rows(keys), plan.sealed_as(chosen)), layout.numbers()
+        distances[role] = distances_to(Distances(plan.terms, role, sealing.closing).of(keys))
+    return Segment(entry, payload, parts, numbers, distances, chosen)
 
 
-def align(plan: Plan, stream: Side, segments: list[Segment]) -> list[Segment]:
-    """Give all segments one layout of keys, and return those that were sorted anew. O(1) where they have one."""
-    if not plan.laid_out(plan.sealing) or not segments:
-        return []
-    layouts = {}
-    for role in indexed_roles(plan, stream):
-        found = [segment.layouts[role] for segment in segments]
-        if all(np.array_equal(found[0], other) for other in found[1:]):
-            layouts[role] = plan.key_layout_of(role, found[0])
-            continue
+def align(plan: Plan, stream: Side, segments: list[Segment], sealing: Sealing) -> list[Segment]:
+    """Give all segments the chosen index and one layout of keys, and return those that were sorted anew.
+
+    O(1) where they have them.
+    """
+    chosen, layouts = sealing.chosen, {}
+    laid_out = plan.laid_out(chosen) and segments
+    for role in indexed_roles(plan, stream) if laid_out else ():
         # The newest one was made with all rows of the window in view.
-        layout = plan.key_layout_of(role, found[-1])
-        keys = [term_keys(plan, role, segment.payload) for segment in segments]
-        if not all(layout.fits(one) for one in keys):
-            layout = plan.key_layout(role, plan.sealing, plan.key_extents(keys, plan.sealing))
-        layouts[role] = layout
+        found = [segment.layouts[role] for segment in segments if segment.chosen == chosen]
+        layout = plan.key_layout_of(role, chosen, found[-1]) if found else None
+        if len(found) < len(segments) or any(not np.array_equal(found[-1], one) for one in found):
+            keys = [term_keys(plan, role, segment.payload) for segment in segments]
+            if layout is None or not all(layout.fits(one) for one in keys):
+                layout = plan.key_layout(role, chosen, plan.key_extents(keys, chosen))
+        if layout is not None:
+            layouts[role] = layout
     changed = []
     for place, segment in enumerate(segments):
-        if any(not np.array_equal(segment.layouts[role], layout.numbers()) for role, layout in layouts.items()):
-            built = build_segment(plan, stream, segment.payload, segment.entry, layouts)
+        if segment.chosen != chosen or any(
+            not np.array_equal(segment.layouts[role], layout.numbers()) for role, layout in layouts.items()
+        ):
+            built = build_segment(plan, stream, segment.payload, segment.entry, sealing._replace(layouts=layouts))
             segments[place] = replace(built, matched=segment.matched)
             changed.append(segments[place])
     return changed
@@ -277,18 +312,21 @@ def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segme
     kept = plan.kept_schema(stream)
     if segments:
         for role in indexed_roles(plan, stream):
-            operator.windows[role].begin(plan.key_layout_of(role, segments[0].layouts[role]))
+            window = operator.windows[role]
+            window.begin(plan.key_layout_of(role, window.chosen, segments[0].layouts[role]))
     first = 0
     for segment in segments:
         rows = _completed(plan, stream, segment.payload, kept, first)
         first += rows.num_rows
         for role in roles_of(plan, stream):
-            operator.windows[role].attach(rows, segment.parts.get(role), segment.entry.time_max)
+            found = distances_from(segment.distances[role]) if role in segment.distances else ()
+            operator.windows[role].attach(rows, segment.parts.get(role), found, segment.entry.time_max)
 
 
-def layouts_of(operator: JoinOperator, stream: Side) -> dict[Side, KeyLayout]:
-    """Return how an operator lays out the keys of one stream's rows."""
-    return {role: operator.windows[role].layout for role in indexed_roles(operator.plan, stream)}
+def sealing_of(operator: JoinOperator, stream: Side) -> Sealing:
+    """Return how the keys of one stream's rows are sealed for what an operator has."""
+    layouts = {role: operator.windows[role].layout for role in indexed_roles(operator.plan, stream)}
+    return Sealing(operator.windows[stream].chosen, operator.pair_advisor.closing, layouts)
 
 
 def _completed(plan: Plan, stream: Side, payload: pa.Table, schema: pa.Schema, first: int) -> pa.Table:

@@ -15,14 +15,11 @@ import pyarrow as pa
 from slidejoin.spark.state.segments import build_segment, earliest, live_rows, time_max
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.state.bucket_state import BucketState, Manifest
     from slidejoin.spark.state.segment_cache import SegmentCache
-    from slidejoin.spark.state.segments import Entry, Segment
+    from slidejoin.spark.state.segments import Entry, Sealing, Segment
 
 __all__ = ["FAN_IN", "LARGEST_BYTES", "group_to_merge", "merge_small"]
 
@@ -56,12 +53,12 @@ def merge_small(
     manifest: Manifest,
     cache: SegmentCache,
     oldest: int | None,
-    layouts: Mapping[Side, KeyLayout],
+    sealing: Sealing,
 ) -> None:
     """Merge the newest segments of one stream as long as a group of one level is full.
 
     `segments` are those of the manifest, in the same order; the state, the manifest and the cache follow. Rows from
-    before the `oldest` time, or ordinal, are dropped on the way. Keys are laid out as `layouts` say.
+    before the `oldest` time, or ordinal, are dropped on the way. Keys are sealed as `sealing` says.
     """
     entries = manifest.entries[stream]
     while count := group_to_merge(entries):
@@ -80,7 +77,7 @@ def merge_small(
             entry = state.update_matched(entry, stream, matched)
         # Rows that were dropped have been output already, so none of them is the first that is to come.
         entry = replace(entry, pending=earliest(one.entry.pending for one in merged))
-        segment = replace(build_segment(plan, stream, payload, entry, layouts), matched=matched)
+        segment = replace(build_segment(plan, stream, payload, entry, sealing), matched=matched)
         segments.append(segment)
         entries.append(entry)
         cache.write(segment)
