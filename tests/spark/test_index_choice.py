@@ -185,7 +185,8 @@ def test_the_terms_that_few_rows_pass_are_indexed(tmp_path: Path) -> None:
 def test_in_a_count_window_too(tmp_path: Path) -> None:
     window, batches = sj.CountWindow(300), feed(4, 400, random.Random(5))
     query = Query(wire(tmp_path, SLOW, window, "grid", 2, order_by="ts"), 0)
-    join, pairs = sj.StreamJoin(on=SLOW, window=window, order="none", algorithm="nested_loop"), []
+    join = sj.StreamJoin(on=SLOW, window=window, order="none", algorithm="nested_loop")
+    pairs: list[tuple[int, int]] = []
     for batch in batches:
         query.micro_batch(batch)
         out = join.push(table_of(batch["left"]), table_of(batch["right"]), order_by="ts")
