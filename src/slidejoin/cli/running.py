@@ -29,6 +29,7 @@ __all__ = ["run_job"]
 
 OBSERVED = "slidejoin"
 CACHE_DIR = "spark.slidejoin.cacheDir"
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 POLL_SECONDS = 0.25
 
@@ -47,6 +48,7 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> R
     with (
         _compiling(job.session),
         spark_session(job.session, f"slidejoin {name}", json=json) as spark,
+        _workers_starting(spark, job.session),
         _stop_signals() as stop,
     ):
         totals = _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, json=json)
@@ -63,6 +65,18 @@ def _compiling(session: Session) -> Iterator[None]:
     from slidejoin.spark.job.workers import compiling_ahead  # noqa: PLC0415 - belongs to an extra
 
     with compiling_ahead(session.conf.get(CACHE_DIR)):
+        yield
+
+
+@contextmanager
+def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
+    """Start the Python workers of a local Spark while the query is being prepared, see `workers_starting`."""
+    if not session.master.startswith("local"):
+        yield
+        return
+    from slidejoin.spark.job.workers import workers_starting  # noqa: PLC0415 - belongs to an extra
+
+    with workers_starting(spark, session.conf.get(CACHE_DIR)):
         yield
 
 
@@ -85,6 +99,7 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
     _checkpointed(spark, job)
+    _without_empty_batches(spark, job)
     result = result_of(job, load_all(spark, job)).observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
     start = perf_counter()
     try:
@@ -96,7 +111,8 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.E
     try:
         while query.isActive:
             _report_new(query, batches, reporter)
-            if stop.wait(POLL_SECONDS):
+            query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
+            if stop.is_set():
                 query.stop()
         query.awaitTermination()
         _report_new(query, batches, reporter)
@@ -123,6 +139,14 @@ def _checkpointed(spark: SparkSession, job: Job) -> None:
         return
     spans = [length.nanoseconds for length in (window.left, window.right) if isinstance(length, Span)]
     spark.conf.set(DELTAS, str(snapshots_for(max(spans, default=0) // max(interval.nanoseconds, 1))))
+
+
+def _without_empty_batches(spark: SparkSession, job: Job) -> None:
+    """Leave out micro-batches that only move the watermark where these put nothing out, unless the job file says it."""
+    join = job.join
+    inner = join.how == "inner" and join.keep is None and isinstance(join.output, str)
+    if inner and NO_DATA not in job.session.conf:
+        spark.conf.set(NO_DATA, "false")
 
 
 def _report_new(query: StreamingQuery, seen: dict[int, BatchProgress], reporter: Reporter) -> None:

@@ -24,12 +24,16 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
+from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["another_version", "compile_ahead", "compiling_ahead", "default_folder", "ready"]
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["another_version", "compile_ahead", "compiling_ahead", "default_folder", "ready", "workers_starting"]
 
 log = logging.getLogger(__name__)
 _ready = False
@@ -153,6 +157,44 @@ def compiling_ahead(cache: str | None) -> Iterator[None]:
         finally:
             with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the second
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]:
+    """Start the Python workers of a local session meanwhile, one for each core, and let them load what a join needs.
+
+    The first micro-batch of a query would wait a second for that. If it fails, the query tells why.
+    """
+
+    def start() -> None:
+        cores = session.sparkContext.defaultParallelism
+        try:
+            rows = session.range(0, cores, 1, cores).mapInArrow(_loading(cache), "id long")
+            rows.write.format("noop").mode("overwrite").save()
+        except Exception:
+            log.debug("Python workers could not be started ahead", exc_info=True)
+
+    thread = Thread(target=start, name="slidejoin-workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if thread.is_alive():
+            session.sparkContext.cancelAllJobs()
+            thread.join()
+
+
+def _loading(cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function for workers that loads what a join needs; nested, so that it is pickled by value."""
+
+    def loading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from importlib import import_module
+
+        import_module("slidejoin.spark.job.workers").ready(cache)
+        import_module("slidejoin.spark.bucket.join_bucket")
+        yield from batches
+
+    return loading
 
 
 def _say(text: str) -> None:
