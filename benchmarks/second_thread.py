@@ -7,7 +7,7 @@ busy the machine is: the processor time of the join with one thread, divided by 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from time import perf_counter, process_time, thread_time
@@ -161,11 +161,15 @@ class SecondThreadReport(Report):
     """All queries."""
 
     window: int
+    push: int
     measured: tuple[TwoThreads, ...]
 
     def lines(self) -> Iterator[str]:
         """Return the measurements as lines of text."""
-        yield f"case {self.case}: two threads beside one, pushes in turns, window at most {self.window:,} rows a side"
+        yield (
+            f"case {self.case}: two threads beside one, pushes in turns, window at most {self.window:,} rows a side, "
+            f"pushes {self.push} times as large as in the case terms"
+        )
         yield f"{'':<40}{'2 threads':>12}{'ratio':>8}{'middle half':>16}{'by processor time':>20}  steps of one thread"
         for one in self.measured:
             steps = ", ".join(f"{name} {share:.0%}" for name, share in one.seconds.items() if share >= 0.02)  # noqa: PLR2004
@@ -238,7 +242,7 @@ def measured(query: TermQuery, seconds: float, seed: int) -> TwoThreads:
 
 
 def run(
-    *, only: tuple[str, ...] | None = None, window: int = 1 << 18, seconds: float = 4.0, seed: int = 1
+    *, only: tuple[str, ...] | None = None, window: int = 1 << 18, push: int = 1, seconds: float = 4.0, seed: int = 1
 ) -> SecondThreadReport:
     """Measure joins of two terms, and joins with dear filters, with two threads beside one.
 
@@ -248,6 +252,8 @@ def run(
         Names of some queries, or beginnings of names.
     window : int
         Rows kept of each side, at most.
+    push : int
+        Rows of a push, in multiples of those of each query.
     seconds : float
         For each query, after the windows are full.
     seed : int
@@ -268,8 +274,14 @@ def run(
     return SecondThreadReport(
         case="second_thread",
         window=window,
-        measured=tuple(measured(one.scaled(min(1.0, window / one.window)), seconds, seed) for one in chosen),
+        push=push,
+        measured=tuple(measured(_sized(one, window, push), seconds, seed) for one in chosen),
     )
+
+
+def _sized(query: TermQuery, window: int, push: int) -> TermQuery:
+    """Return a query with a window of at most so many rows a side, and pushes that many times as large."""
+    return replace(query, push=push * query.push).scaled(min(1.0, window / query.window))
 
 
 if __name__ == "__main__":

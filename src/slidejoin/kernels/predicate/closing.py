@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NEAR", "close_ranges", "key_distances"]
+__all__ = ["NEAR", "find_ranges", "key_distances"]
 
 NEAR = 1 << 60
 """Values nearer to 0 than this, constants no farther from it, and distances up to twice as far add up to an int64."""
@@ -38,11 +38,14 @@ def key_distances(one: NDArray[np.int64], two: NDArray[np.int64], ends: NDArray[
     return wrong >= 0
 
 
-@kernel(I64, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, returns=types.boolean)
-def close_ranges(
+@kernel(
+    I64, I64, I64, types.boolean, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, returns=types.boolean
+)
+def find_ranges(
     one: NDArray[np.int64],
     two: NDArray[np.int64],
     shifts: NDArray[np.int64],
+    closing: bool,
     low: int,
     high: int,
     lo: NDArray[np.int64],
@@ -50,7 +53,7 @@ def close_ranges(
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
 ) -> bool:
-    """Write the closed ranges lo…hi of the first term's keys, and the ranges lows…highs of the second one's.
+    """Write the ranges lo…hi of the first term's keys, closed or not, and the ranges lows…highs of the second one's.
 
     Parameters
     ----------
@@ -59,8 +62,9 @@ def close_ranges(
     shifts
         (6,) int64: of the first term the sign, and the lower and the upper end that are added to it; open or within
         ±NEAR; the same of the second one.
-    low, high
-        Distances of stored rows, within ±2 * NEAR.
+    closing, low, high
+        Whether the first term's ranges are closed by the second one's, and by which distances of stored rows: within
+        ±2 * NEAR.
     lo, hi, lows, highs
         (n,) int64; ``lo > hi`` is empty.
 
@@ -79,8 +83,8 @@ def close_ranges(
         highs[U64(i)] = OPEN_HIGH if its_above == OPEN_HIGH else its_above + its_sign * two[U64(i)]
     for i in range(n):
         own = OPEN_LOW if below == OPEN_LOW else below + sign * one[U64(i)]
-        lo[U64(i)] = own if its_below == OPEN_LOW else max(own, lows[U64(i)] - high)
+        lo[U64(i)] = own if its_below == OPEN_LOW or not closing else max(own, lows[U64(i)] - high)
     for i in range(n):
         own = OPEN_HIGH if above == OPEN_HIGH else above + sign * one[U64(i)]
-        hi[U64(i)] = own if its_above == OPEN_HIGH else min(own, highs[U64(i)] - low)
+        hi[U64(i)] = own if its_above == OPEN_HIGH or not closing else min(own, highs[U64(i)] - low)
     return True

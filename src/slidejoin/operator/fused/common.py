@@ -10,7 +10,7 @@ from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.output import PairOutput
-from slidejoin.plan.closed_ranges import closing_pairs
+from slidejoin.plan.index_terms import alternatives
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["NO_TIMES", "FusedPush", "SortValues", "around", "arrived", "beside", "interval_columns", "plain"]
+__all__ = ["NO_TIMES", "FusedPush", "SortValues", "around", "arrived", "beside", "plain", "two_columns"]
 
 OPEN_LOW, OPEN_HIGH = -(1 << 63), (1 << 63) - 1
 
@@ -125,7 +125,7 @@ def plain(parts: JoinParts) -> bool:
     plan = parts.plan
     config, bound = plan.config, plan.bound
     key: tuple[int, ...] = (0,) if plan.composite is None else plan.composite.terms
-    if interval_columns(parts):
+    if two_columns(parts):
         key = (0, 1)
     further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
     return (
@@ -140,18 +140,17 @@ def plain(parts: JoinParts) -> bool:
     )
 
 
-def interval_columns(parts: JoinParts) -> dict[Side, tuple[Beside, Beside]]:
-    """Return, for both sides, the columns of two terms that may close each other's ranges; else nothing.
+def two_columns(parts: JoinParts) -> dict[Side, tuple[Beside, Beside]]:
+    """Return, for both sides, the columns of two terms of which cells may answer one; else nothing.
 
-    Nothing either where `auto` begins with another index than the planar one, whose fused pushes compare one term, or
-    where terms are more than shifts of columns.
+    Nothing either where terms are more than shifts of columns.
     """
     plan = parts.plan
-    if plan.config.algorithm != "auto" or parts.algorithm != "planar":
+    if plan.config.algorithm not in {"auto", "band_cells"} or parts.algorithm not in {"planar", "band_cells"}:
         return {}
-    if plan.scope is not None or plan.composite is not None:
+    if plan.scope is not None or plan.composite is not None or len(plan.terms) != 2:  # noqa: PLR2004 - of count windows
         return {}
-    if len(plan.terms) != 2 or not closing_pairs(plan.terms):  # noqa: PLR2004 - both ends
+    if not any(one.algorithm == "band_cells" for one in alternatives(plan.terms, plan.config.window)):
         return {}
     found: dict[Side, tuple[Beside, Beside]] = {}
     for side in SIDES:

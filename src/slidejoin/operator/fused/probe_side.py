@@ -56,10 +56,10 @@ class ProbeSide:
 
     def learn(self, words: memoryview) -> None:
         """Make more room the next time if there was too little."""
-        asked = words[self.at + PROBES + 1]
-        done, total = (sum(words[self.at + name : self.at + name + STRETCHES]) for name in (DONE, TOTAL))
+        asked, done = words[self.at + PROBES + 1], sum(words[self.at + DONE : self.at + DONE + STRETCHES])
         if 0 < done < asked:
-            places = min(2 * total * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
+            # Room is taken by all that was found, also by what a check has left out since.
+            places = min(2 * self.found.found.size * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
             self.found.found = np.empty(places, np.uint32)
             words[self.at + VIEWED] = 0
 

@@ -1,4 +1,4 @@
-"""Closed ranges of integers go the fused way while intervals are short, and give what a nested loop gives."""
+"""Two terms of integers, one in cells and one checked, go the fused way, and give what a nested loop gives."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import cells
-from slidejoin.operator.fused.intervals import FusedIntervals
+from slidejoin.operator.fused.two_terms import FusedTwoTerms
 from slidejoin.operator.pair_advisor import PairAdvisor
 from tests.law.checks import examples
 from tests.narrow import set_limits
 from tests.operator.fused.test_composite_keys import SCHEMA, streams
-from tests.operator.twins import Twins
+from tests.operator.twins import Twins, general
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,11 @@ PREDICATES = [
     "l.a + 2 >= r.a AND l.b < r.b",
     "l.a + r.b < 3 AND l.c + r.a > 0",
     "l.a < r.a AND l.b >= r.h",
+    "l.a BETWEEN r.a - 1 AND r.a + 2 AND l.b < r.b",
+    "l.a BETWEEN r.b - 1 AND r.b AND l.a <= r.c",
+    "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.b BETWEEN r.c - 2 AND r.c",
+    "l.b - r.a BETWEEN 0 AND 3 AND l.b + r.b > 1",
+    "l.a + r.c BETWEEN -2 AND 2 AND l.b >= r.a",
 ]
 
 
@@ -43,22 +48,36 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def cells_at_once(patch: pytest.MonkeyPatch, place: int, width: float) -> None:
-    """Begin with cells on one of the closed ranges, and stay there."""
+    """Begin with cells on one of the bands and closed ranges, and stay there."""
 
     def better(advisor: PairAdvisor, used: Any, *_: Any) -> Any:
-        closed = [one for one in advisor._choices if one.pair is not None and one.algorithm == "band_cells"]
-        return closed[place % len(closed)]._replace(widths=(width, width)) if used.pair is None else None
+        cells = [one for one in advisor._choices if one.algorithm == "band_cells"]
+        chosen = cells[place % len(cells)]
+        if chosen.pair is not None:
+            chosen = chosen._replace(widths=(width, width))
+        return None if used == chosen else chosen
 
     patch.setattr(PairAdvisor, "due", lambda *_: True)
     patch.setattr(PairAdvisor, "better", better)
 
 
+def watch_runs(patch: pytest.MonkeyPatch, runs: list[int]) -> None:
+    """Note each fused push."""
+    run = FusedTwoTerms.run
+
+    def watched(*args: Any) -> pa.Table:
+        runs.append(1)
+        return run(*args)
+
+    patch.setattr(FusedTwoTerms, "run", watched)
+
+
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("output", ["pairs", "positions", "count"])
-@examples(25)
+@examples(40)
 @given(
     on=st.sampled_from(PREDICATES), made=streams(), size=st.integers(1, 90), slide=st.integers(1, 3),
-    threads=st.integers(1, 2), order=st.sampled_from(["probe", "none"]), place=st.integers(0, 3),
+    threads=st.integers(1, 2), order=st.sampled_from(["probe", "none"]), place=st.integers(0, 5),
     width=st.sampled_from([0, 1, 4, 2.0**33]), blocks=st.sampled_from([1, 16]),
 )  # fmt: skip
 def test_both_ways_are_one(
@@ -86,13 +105,7 @@ def test_what_the_advisor_finds_goes_the_fused_way(on: str, output: Any, monkeyp
     """Pushes of any size, and one with a long interval, which the planar index takes at once."""
     set_limits(monkeypatch, CHANGE_COST=1.0, ENOUGH=1 << 10)
     runs: list[int] = []
-    run = FusedIntervals.run
-
-    def watched(*args: Any) -> pa.Table:
-        runs.append(1)
-        return run(*args)
-
-    monkeypatch.setattr(FusedIntervals, "run", watched)
+    watch_runs(monkeypatch, runs)
     rng, used = np.random.default_rng(5), []
     schema = pa.schema([(name, pa.int64()) for name in "abc"])
     options: dict[str, Any] = {
@@ -116,10 +129,74 @@ def test_what_the_advisor_finds_goes_the_fused_way(on: str, output: Any, monkeyp
     assert used[-1] == ("band_cells", 1)
 
 
+@pytest.mark.parametrize("output", ["pairs", "count"])
+@pytest.mark.parametrize(
+    "on",
+    [
+        "l.a BETWEEN r.a - 9 AND r.a + 9 AND l.b < r.b",
+        "l.a BETWEEN r.b - 9 AND r.b + 9 AND l.b BETWEEN r.c - 500000 AND r.c",
+        "l.a - r.b BETWEEN -20 AND 4 AND l.a + r.a > 900000",
+    ],
+)
+def test_a_band_and_another_term_go_the_fused_way(on: str, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    watch_runs(monkeypatch, runs)
+    rng, schema = np.random.default_rng(6), pa.schema([(name, pa.int64()) for name in "abc"])
+    options: dict[str, Any] = {
+        "on": on, "window": sj.CountWindow(20_000, slide=7), "output": output, "schemas": (schema, schema),
+    }  # fmt: skip
+    both = Twins(sj.StreamJoin(**options), **options, algorithm="bi_sort")
+    sizes = [1, 300, 9000, 20_000] * 3
+    for rows in sizes:
+        sides = ({name: pa.array(rng.integers(0, 1 << 20, rows)) for name in "abc"} for _ in range(2))
+        both.push(dict(zip(("left", "right"), map(pa.table, sides), strict=True)))
+    assert len(runs) > len(sizes) // 2  # not those for which the tables have to grow
+    assert both.fused.stats.pairs == both.general.stats.pairs > 0
+
+
+def test_room_is_made_for_all_that_a_check_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found rows take room until they are checked: a push of the same size has it the next time."""
+    short: list[int] = []
+    go_on = FusedTwoTerms.go_on
+
+    def watched(*args: Any, **options: Any) -> pa.Table:
+        short.append(join.stats.rows_left)
+        return go_on(*args, **options)
+
+    monkeypatch.setattr(FusedTwoTerms, "go_on", watched)
+    rng, schema = np.random.default_rng(7), pa.schema([(name, pa.int64()) for name in "ab"])
+    on = "l.a BETWEEN r.a - 20 AND r.a + 20 AND l.b BETWEEN r.b - 5 AND r.b + 5"
+    join = sj.StreamJoin(on=on, window=sj.CountWindow(4_000), output="positions", schemas=(schema, schema))
+    for _ in range(20):
+        sides = [pa.table([pa.array(rng.integers(0, 20_000, 2_000)) for _ in "ab"], schema=schema) for _ in range(2)]
+        join.push(*sides)
+    assert short
+    assert max(short) <= 20_000
+    assert join.stats.pairs > 0
+
+
+@pytest.mark.parametrize("how", ["left", "full", "left_semi", "left_anti"])
+def test_other_join_types_go_the_fused_way(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    watch_runs(monkeypatch, runs)
+    rng, schema = np.random.default_rng(8), pa.schema([(name, pa.int64()) for name in "ab"])
+    options: dict[str, Any] = {
+        "on": "l.a BETWEEN r.a - 9 AND r.a + 9 AND l.b < r.b", "window": sj.CountWindow(3_000, slide=5), "how": how,
+        "schemas": (schema, schema),
+    }  # fmt: skip
+    fused, plain = sj.StreamJoin(**options), general(**options)
+    for rows in [3, 200, 2_000] * 5:
+        sides = [pa.table([pa.array(rng.integers(0, 50_000, rows)) for _ in "ab"], schema=schema) for _ in range(2)]
+        ours, theirs = fused.push(*sides), plain.push(*sides)
+        assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
+    assert fused.finish().num_rows == plain.finish().num_rows
+    assert len(runs) > 10
+
+
 @pytest.mark.parametrize("rows", [3, 40, 700])
 @pytest.mark.parametrize("on", ["l.a BETWEEN r.a - 50 AND r.a + 50 AND l.b < r.b", "l.b <= r.b AND l.a = r.a + 1"])
 def test_a_narrow_term_beside_an_open_one_is_not_all_that_is_compared(on: str, rows: int) -> None:
-    """The index begins with the narrow term, which the fused path could answer alone: it must not."""
+    """The index begins with the narrow term, which is not all that is compared."""
     rng, schema = np.random.default_rng(rows), pa.schema([("a", pa.int64()), ("b", pa.int64())])
     options: dict[str, Any] = {"on": on, "window": sj.CountWindow(2000), "schemas": (schema, schema)}
     join, plain = sj.StreamJoin(**options), sj.StreamJoin(**options, algorithm="nested_loop")
