@@ -136,6 +136,16 @@ class Axis:
         """Return the places of keys, (n,) int64."""
         return keys if self.place is None else self.place(keys)
 
+    def places_of(self, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the places of the ends of ranges, (n,) int64 each; those that are empty stay so."""
+        if self.place is None:
+            return lo, hi
+        nobody = lo > hi
+        lo, hi = self.place(lo), self.place(hi)
+        if nobody.any():
+            lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
+        return lo, hi
+
 
 class BandCells(Index):
     """The index of one side's window.
@@ -440,12 +450,7 @@ class BandCells(Index):
             if dims.size:
                 below, above, last = (np.concatenate(two) for two in ((lows, below), (highs, above), (dims, last)))
             lows, highs, dims = np.ascontiguousarray(below), np.ascontiguousarray(above), last
-        if self.axis.place is not None:
-            nobody = lo > hi
-            lo, hi = self.axis.places(lo), self.axis.places(hi)
-            if nobody.any():
-                lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
-        lo, hi = np.ascontiguousarray(lo), np.ascontiguousarray(hi)
+        lo, hi = map(np.ascontiguousarray, self.axis.places_of(lo, hi))
         return CellProbes(lo, hi, batch.rank, batch.view, lows, highs, dims)
 
     def find(self, asked: CellProbes, begin: int, end: int, into: FoundPositions) -> None:

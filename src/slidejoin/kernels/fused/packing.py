@@ -112,7 +112,8 @@ def pack_keys(words: NDArray[np.int64], lefts: int, rights: int) -> bool:
 
 
 @kernel(
-    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, I64, I64, returns=types.int64
+    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, types.int64, I64, I64,
+    returns=types.int64,
 )  # fmt: skip
 def keep_between(
     found: NDArray[np.uint32],
@@ -122,16 +123,17 @@ def keep_between(
     end: int,
     stored: NDArray[np.int64],
     columns: int,
+    column: int,
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
 ) -> int:
-    """Filter the rows that probes begin…end-1 found by their whole keys; return how many are left.
+    """Filter the rows that probes begin…end-1 found by one of the values beside them; return how many are left.
 
     found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
-    updated; stored (rows * columns,) int64, rows a power of two: the last of the values of the row with position p,
-    at ``p & (rows - 1)``, is its key; a probe's lies within lows…highs, (n,) int64. O(found).
+    updated; stored (rows * columns,) int64, rows a power of two: the row with position p is at ``p & (rows - 1)``,
+    and its value in that column is to lie within lows…highs, (n,) int64, of the probe. O(found).
     """
-    mask, take, at, total, last = stored.size // columns - 1, place, place, place, columns - 1
+    mask, take, at, total = stored.size // columns - 1, place, place, place
     for i in range(begin, end):
         total += counts[U64(i)]
     for i in range(begin, end):
@@ -139,7 +141,7 @@ def keep_between(
         for _ in range(counts[U64(i)]):
             prefetch(stored, (int(found[U64(min(take + AHEAD, total - 1))]) & mask) * columns)
             position = found[U64(take)]
-            key = stored[U64((int(position) & mask) * columns + last)]
+            key = stored[U64((int(position) & mask) * columns + column)]
             found[U64(at)] = position
             at += (low <= key) & (key <= high)
             take += 1

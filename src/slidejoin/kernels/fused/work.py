@@ -41,6 +41,7 @@ __all__ = [
     "FIRST",
     "FLOOR_OF",
     "FOUND",
+    "FURTHER",
     "INSERT",
     "INSERTED",
     "KEYS",
@@ -109,6 +110,7 @@ LINE = 8
     LOWER,  # address of the lower ends of the probes' ranges, 0 where the view has these lie around the probes' keys
     UPPER,  # address of their upper ends, or 0
     CHECKED,  # addresses of the lower and upper ends of what the last value of each row STORED is checked by, or 0
+    FURTHER,  # the same of its first value
     WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
     MARKS,  # marks of the rows that probe: address, words, address of their blocks
     MARKED_BLOCKS,  # how many blocks these are, 0 where no marks are asked for; and the first one
@@ -116,7 +118,7 @@ LINE = 8
 ) = offsets(
     *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
     *(STRETCHES + 1 for _ in range(4)),  # one more each, since a cut has two ends
-    *(1, 1, 1, 2, 1, 3, 2),
+    *(1, 1, 1, 2, 2, 1, 3, 2),
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""
@@ -160,7 +162,8 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
             lower = upper = work[U64(at + PROBES)]
         lo, hi = i64_at(lower, count), i64_at(upper, count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
-        checked = work[U64(at + CHECKED)] != 0 or work[U64(at + WIDE)] != 0
+        whole = work[U64(at + CHECKED)] != 0 or work[U64(at + WIDE)] != 0
+        checked = whole or work[U64(at + FURTHER)] != 0
         if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0 and not checked:
             done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, 0, ENDLESS, counts)
         else:
@@ -168,10 +171,13 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
             done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, place, limit, counts)
             last -= place
             stored, columns = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)]), work[U64(at + STORED + 2)]
-            if last > 0 and checked:
+            if last > 0 and whole:
                 if work[U64(at + CHECKED)] != 0:
                     lo, hi = i64_at(work[U64(at + CHECKED)], count), i64_at(work[U64(at + CHECKED + 1)], count)
-                last = keep_between(found, place, counts, begin, done, stored, columns, lo, hi)
+                last = keep_between(found, place, counts, begin, done, stored, columns, columns - 1, lo, hi)
+            if last > 0 and work[U64(at + FURTHER)] != 0:
+                lo, hi = i64_at(work[U64(at + FURTHER)], count), i64_at(work[U64(at + FURTHER + 1)], count)
+                last = keep_between(found, place, counts, begin, done, stored, columns, 0, lo, hi)
             if last > 0 and work[U64(at + TIMES)] != 0:
                 times = i64_at(work[U64(at + TIMES)], count)
                 before, after = work[U64(at + BEFORE)], work[U64(at + AFTER)]

@@ -5,7 +5,7 @@ costs some 500 µs a push whatever its size. Here all of it is decided once, and
 accepted. The steps are the same: insert, probe, weave; tests run every push through both paths.
 
 Four fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
-small ones through sorted runs (`sorted_runs`), and those of two terms through cells (`two_terms`).
+small ones through sorted runs (`sorted_runs`), and those of one or two terms of any keys (`terms`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain
 from slidejoin.operator.fused.small_push import SmallPush
 from slidejoin.operator.fused.sorted_runs import FusedRuns
-from slidejoin.operator.fused.two_terms import FusedTwoTerms
+from slidejoin.operator.fused.terms import FusedTerms
 from slidejoin.operator.join_type import JoinTypeOutput
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class FusedPath:
     def __init__(self, parts: JoinParts) -> None:
         self._cells: FusedCells | None = None
         self._fused: list[SmallPush | FusedCells | FusedRuns] = []
-        if FusedTwoTerms.serves(parts):
-            self._cells = FusedTwoTerms(parts)
-        elif FusedCells.serves(parts):
+        if FusedCells.serves(parts):
             self._cells = FusedCells(parts)
             self._fused += [SmallPush(parts, self._cells)] if SmallPush.serves(parts) else []
+        elif FusedTerms.serves(parts):
+            self._cells = FusedTerms(parts)
         if self._cells is not None:
             self._fused.append(self._cells)
         if FusedRuns.serves(parts):
@@ -53,7 +53,7 @@ class FusedPath:
     @staticmethod
     def serves(parts: JoinParts) -> bool:
         """Tell whether the plan needs nothing that the fused path does not support."""
-        served = FusedCells.serves(parts) or FusedRuns.serves(parts) or FusedTwoTerms.serves(parts)
+        served = FusedCells.serves(parts) or FusedRuns.serves(parts) or FusedTerms.serves(parts)
         return plain(parts) and served
 
     def accepts(self, batch: PushBatch) -> bool:

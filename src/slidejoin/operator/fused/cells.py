@@ -38,7 +38,7 @@ from slidejoin.kernels.fused.work import (
     WRITE,
 )
 from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, range_terms
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
@@ -100,6 +100,8 @@ class FusedCells(FusedPush):
     """Pushes through tables of cells, see `slidejoin.operator.push`."""
 
     kernels: tuple[Callable[..., Any], ...] = (meet, pack_keys)
+    takes_wide = False
+    """Whether tables may be wide though keys are not packed."""
 
     def __init__(self, parts: JoinParts, columns: Mapping[Side, tuple[Beside, ...]] | None = None) -> None:
         plan, bands = parts.plan, around(parts.plan)
@@ -139,6 +141,7 @@ class FusedCells(FusedPush):
         plan = parts.plan
         return (
             parts.algorithm == "band_cells"
+            and (plan.composite is not None or range_terms(plan) == (0,))
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
             and len(around(plan) or composite_columns(plan)) == len(SIDES)
         )
@@ -181,7 +184,8 @@ class FusedCells(FusedPush):
         for side in SIDES:
             window, rows = self._parts.windows[side], batch.rows_of(side)
             table = cell_table(window.index)
-            if table is None or (table.wide and self._packed is None) or window.stretched(rows):
+            wide = table is not None and table.wide and self._packed is None and not self.takes_wide
+            if table is None or wide or window.stretched(rows):
                 return {}
             if table.is_full(window.rows_seen + rows) and window.outgrown(rows):
                 return {}
@@ -251,7 +255,8 @@ class FusedCells(FusedPush):
                 self._hold(side, columns[side], first[side], None if own is None else int(own.max()))
                 beside = self._beside(side, own)
                 if beside is not None or table.wide:
-                    table.store(keys[side], NO_VALUES if beside is None else beside.reshape(-1, 1))
+                    whole = self._whole_keys(side, keys[side])
+                    table.store(whole, NO_VALUES if beside is None else beside.reshape(-1, 1))
             at = self.probe_sides[other(side)].at
             if table.stored is not None:
                 words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
@@ -259,7 +264,11 @@ class FusedCells(FusedPush):
             if own is not None:
                 words[self.probe_sides[side].at + TIMES] = address_of(own)
 
-    def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:  # noqa: ARG002 - see intervals
+    def _whole_keys(self, side: Side, keys: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002 - see `FusedTerms`
+        """Return the keys by which rows of one side are checked in a wide table, (n,) int64."""
+        return keys
+
+    def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:  # noqa: ARG002 - likewise
         """Return the further dimension of the rows of one side, (n,) int64; None without one."""
         return times
 

@@ -10,7 +10,6 @@ from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.output import PairOutput
-from slidejoin.plan.index_terms import alternatives
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
@@ -29,12 +28,15 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["NO_TIMES", "FusedPush", "SortValues", "around", "arrived", "beside", "plain", "two_columns"]
+__all__ = ["NO_TIMES", "FusedPush", "SortValues", "around", "arrived", "beside", "plain", "range_terms", "two_columns"]
 
 OPEN_LOW, OPEN_HIGH = -(1 << 63), (1 << 63) - 1
 
 REACH = 1 << 60
 """Ends no farther from 0 than this are within reach of kernels, see `slidejoin.kernels.predicate.closing`."""
+
+MOST_TERMS = 2
+"""Terms that a fused push answers where keys are not composite."""
 
 SortValues: TypeAlias = "tuple[NDArray[Any], NDArray[Any]] | None"
 
@@ -124,9 +126,7 @@ def plain(parts: JoinParts) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
     plan = parts.plan
     config, bound = plan.config, plan.bound
-    key: tuple[int, ...] = (0,) if plan.composite is None else plan.composite.terms
-    if two_columns(parts):
-        key = (0, 1)
+    key = range_terms(plan)[:MOST_TERMS] if plan.composite is None else plan.composite.terms
     further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
     return (
         not plan.branches
@@ -140,17 +140,14 @@ def plain(parts: JoinParts) -> bool:
     )
 
 
-def two_columns(parts: JoinParts) -> dict[Side, tuple[Beside, Beside]]:
-    """Return, for both sides, the columns of two terms of which cells may answer one; else nothing.
+def range_terms(plan: Plan) -> tuple[int, ...]:
+    """Return the places of the terms that compare the sides, not of the window's."""
+    return tuple(place for place, term in enumerate(plan.terms) if isinstance(term, RangeTerm))
 
-    Nothing either where terms are more than shifts of columns.
-    """
-    plan = parts.plan
-    if plan.config.algorithm not in {"auto", "band_cells"} or parts.algorithm not in {"planar", "band_cells"}:
-        return {}
-    if plan.scope is not None or plan.composite is not None or len(plan.terms) != 2:  # noqa: PLR2004 - of count windows
-        return {}
-    if not any(one.algorithm == "band_cells" for one in alternatives(plan.terms, plan.config.window)):
+
+def two_columns(plan: Plan) -> dict[Side, tuple[Beside, Beside]]:
+    """Return, for both sides, the columns of two terms that are shifts of integers; else nothing."""
+    if range_terms(plan) != (0, 1):
         return {}
     found: dict[Side, tuple[Beside, Beside]] = {}
     for side in SIDES:

@@ -18,7 +18,7 @@ from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
 from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside, range_terms
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
@@ -122,6 +122,7 @@ class FusedRuns(FusedPush):
             parts.algorithm in {"band_cells", "bi_sort"}
             and parts.windows["left"].merge
             and parts.plan.scope is None
+            and range_terms(parts.plan) == (0,)
             and len(beside(parts.plan)) == len(SIDES)
         )
 

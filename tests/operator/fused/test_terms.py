@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import cells
-from slidejoin.operator.fused.two_terms import FusedTwoTerms
+from slidejoin.operator.fused.terms import FusedTerms
 from slidejoin.operator.pair_advisor import PairAdvisor
 from tests.law.checks import examples
 from tests.narrow import set_limits
@@ -63,13 +63,13 @@ def cells_at_once(patch: pytest.MonkeyPatch, place: int, width: float) -> None:
 
 def watch_runs(patch: pytest.MonkeyPatch, runs: list[int]) -> None:
     """Note each fused push."""
-    run = FusedTwoTerms.run
+    run = FusedTerms.run
 
     def watched(*args: Any) -> pa.Table:
         runs.append(1)
         return run(*args)
 
-    patch.setattr(FusedTwoTerms, "run", watched)
+    patch.setattr(FusedTerms, "run", watched)
 
 
 @pytest.mark.usefixtures("limits")
@@ -157,13 +157,13 @@ def test_a_band_and_another_term_go_the_fused_way(on: str, output: Any, monkeypa
 def test_room_is_made_for_all_that_a_check_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found rows take room until they are checked: a push of the same size has it the next time."""
     short: list[int] = []
-    go_on = FusedTwoTerms.go_on
+    go_on = FusedTerms.go_on
 
     def watched(*args: Any, **options: Any) -> pa.Table:
         short.append(join.stats.rows_left)
         return go_on(*args, **options)
 
-    monkeypatch.setattr(FusedTwoTerms, "go_on", watched)
+    monkeypatch.setattr(FusedTerms, "go_on", watched)
     rng, schema = np.random.default_rng(7), pa.schema([(name, pa.int64()) for name in "ab"])
     on = "l.a BETWEEN r.a - 20 AND r.a + 20 AND l.b BETWEEN r.b - 5 AND r.b + 5"
     join = sj.StreamJoin(on=on, window=sj.CountWindow(4_000), output="positions", schemas=(schema, schema))
