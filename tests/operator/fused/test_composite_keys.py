@@ -218,7 +218,7 @@ def test_other_columns_are_fused_too(monkeypatch: pytest.MonkeyPatch, kind: pa.D
 @pytest.mark.parametrize(
     ("on", "options"),
     [
-        ("l.a = r.a AND l.b < r.b", {}),
+        ("l.a = r.a AND l.c = r.c AND l.b < r.b", {}),
         ("l.a = r.a AND l.c = r.c AND l.b <> r.b", {}),
         ("l.a = r.a AND l.c = 2 * r.c", {}),
         ("l.a = r.a AND l.c = r.c AND l.b > 1", {}),

@@ -113,7 +113,7 @@ def pack_keys(words: NDArray[np.int64], lefts: int, rights: int) -> bool:
 
 @kernel(
     OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, types.int64, I64, I64,
-    returns=types.int64,
+    types.boolean, returns=types.int64,
 )  # fmt: skip
 def keep_between(
     found: NDArray[np.uint32],
@@ -126,12 +126,13 @@ def keep_between(
     column: int,
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
+    between: bool,
 ) -> int:
     """Filter the rows that probes begin…end-1 found by one of the values beside them; return how many are left.
 
     found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
     updated; stored (rows * columns,) int64, rows a power of two: the row with position p is at ``p & (rows - 1)``,
-    and its value in that column is to lie within lows…highs, (n,) int64, of the probe. O(found).
+    and its value in that column is to lie `between` lows…highs, (n,) int64, of the probe, or not. O(found).
     """
     mask, take, at, total = stored.size // columns - 1, place, place, place
     for i in range(begin, end):
@@ -143,7 +144,7 @@ def keep_between(
             position = found[U64(take)]
             key = stored[U64((int(position) & mask) * columns + column)]
             found[U64(at)] = position
-            at += (low <= key) & (key <= high)
+            at += ((low <= key) & (key <= high)) == between
             take += 1
         counts[U64(i)] = at - start
     return at - place

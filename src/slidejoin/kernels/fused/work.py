@@ -44,6 +44,7 @@ __all__ = [
     "FURTHER",
     "INSERT",
     "INSERTED",
+    "KEPT",
     "KEYS",
     "LEFT",
     "LINE",
@@ -89,6 +90,7 @@ LINE = 8
 (
     TABLE,  # the table that is probed: addresses and sizes of its slots, its pool and its state
     KEYS,  # keys that are inserted into the table first: address, rows
+    KEPT,  # address of flags, which of these may match anything, or 0 for all
     FIRST,  # the ordinal of the first of these
     PROBES,  # keys of the probes: address, rows
     RANK,  # address of their ranks
@@ -110,15 +112,15 @@ LINE = 8
     LOWER,  # address of the lower ends of the probes' ranges, 0 where the view has these lie around the probes' keys
     UPPER,  # address of their upper ends, or 0
     CHECKED,  # addresses of the lower and upper ends of what the last value of each row STORED is checked by, or 0
-    FURTHER,  # the same of its first value
+    FURTHER,  # the same of its first value, and whether that is to lie between these ends, or beyond them
     WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
     MARKS,  # marks of the rows that probe: address, words, address of their blocks
     MARKED_BLOCKS,  # how many blocks these are, 0 where no marks are asked for; and the first one
     ROLE,  # words of a role
 ) = offsets(
-    *(6, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
+    *(6, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
     *(STRETCHES + 1 for _ in range(4)),  # one more each, since a cut has two ends
-    *(1, 1, 1, 2, 2, 1, 3, 2),
+    *(1, 1, 1, 2, 3, 1, 3, 2),
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""
@@ -144,7 +146,8 @@ def _insert(work: NDArray[np.int64], at: int) -> None:
     state, keys = i64_at(work[U64(at + 4)], work[U64(at + 5)]), i64_at(work[U64(at + KEYS)], work[U64(at + KEYS + 1)])
     done = 0
     if keys.size > 0:
-        done = insert_cells(slots, pool, state, keys, flags_at(0, 0), 0, work[U64(at + FIRST)])
+        kept = flags_at(work[U64(at + KEPT)], keys.size if work[U64(at + KEPT)] != 0 else 0)
+        done = insert_cells(slots, pool, state, keys, kept, 0, work[U64(at + FIRST)])
     work[U64(at + INSERTED)] = done
 
 
@@ -171,13 +174,15 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
             done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, place, limit, counts)
             last -= place
             stored, columns = i64_at(work[U64(at + STORED)], work[U64(at + STORED + 1)]), work[U64(at + STORED + 2)]
+            between = True
             if last > 0 and whole:
                 if work[U64(at + CHECKED)] != 0:
                     lo, hi = i64_at(work[U64(at + CHECKED)], count), i64_at(work[U64(at + CHECKED + 1)], count)
-                last = keep_between(found, place, counts, begin, done, stored, columns, columns - 1, lo, hi)
+                last = keep_between(found, place, counts, begin, done, stored, columns, columns - 1, lo, hi, between)
             if last > 0 and work[U64(at + FURTHER)] != 0:
                 lo, hi = i64_at(work[U64(at + FURTHER)], count), i64_at(work[U64(at + FURTHER + 1)], count)
-                last = keep_between(found, place, counts, begin, done, stored, columns, 0, lo, hi)
+                between = work[U64(at + FURTHER + 2)] != 0
+                last = keep_between(found, place, counts, begin, done, stored, columns, 0, lo, hi, between)
             if last > 0 and work[U64(at + TIMES)] != 0:
                 times = i64_at(work[U64(at + TIMES)], count)
                 before, after = work[U64(at + BEFORE)], work[U64(at + AFTER)]

@@ -35,15 +35,15 @@ class FusedPath:
     """Pushes of a join whose plan it `serves`, see `slidejoin.operator.push`."""
 
     def __init__(self, parts: JoinParts) -> None:
-        self._cells: FusedCells | None = None
+        self._cells: list[FusedCells] = []
         self._fused: list[SmallPush | FusedCells | FusedRuns] = []
         if FusedCells.serves(parts):
-            self._cells = FusedCells(parts)
-            self._fused += [SmallPush(parts, self._cells)] if SmallPush.serves(parts) else []
-        elif FusedTerms.serves(parts):
-            self._cells = FusedTerms(parts)
-        if self._cells is not None:
-            self._fused.append(self._cells)
+            cells = FusedCells(parts)
+            self._cells.append(cells)
+            self._fused += [SmallPush(parts, cells)] if SmallPush.serves(parts) else []
+        if FusedTerms.serves(parts):
+            self._cells.append(FusedTerms(parts, before=self._cells[0] if self._cells else None))
+        self._fused += self._cells
         if FusedRuns.serves(parts):
             self._fused.append(FusedRuns(parts))
         self._accepting: SmallPush | FusedCells | FusedRuns | None = None
@@ -76,11 +76,11 @@ class FusedPath:
 
     def counted(self, out: pa.Table) -> int:
         """Return the number of pairs of the last push, whose output of counts is `out`."""
-        cells = self._cells
-        if cells is None or cells.counted is None:
-            return pairs_in(out)
-        counted, cells.counted = cells.counted, None
-        return counted
+        for cells in self._cells:
+            if cells.counted is not None:
+                counted, cells.counted = cells.counted, None
+                return counted
+        return pairs_in(out)
 
     def _awaited(self) -> bool:
         """Tell whether a kernel is being compiled in another process: until it is there, the general path serves."""
@@ -89,5 +89,5 @@ class FusedPath:
 
     def account(self) -> None:
         """Add the time of each step since the last call."""
-        if self._cells is not None:
-            self._cells.account()
+        for cells in self._cells:
+            cells.account()

@@ -121,7 +121,7 @@ class FusedCells(FusedPush):
                 (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
             )
             view[[SIZE, SLIDE]] = size, slide
-            if bands:
+            if role in bands:
                 view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
             one = self.probe_sides[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
             if plan.scope is not None:
@@ -133,6 +133,8 @@ class FusedCells(FusedPush):
         """Pairs of the last push, an estimate for the next one."""
         self.counted: int | None = None
         """Pairs of the last push, if the kernel counted all of them; of a join that outputs counts."""
+        self.unfit = False
+        """Whether the last batch was not accepted because of its keys, or tables of these."""
         self._accepted: AcceptedCells | None = None
 
     @staticmethod
@@ -141,6 +143,7 @@ class FusedCells(FusedPush):
         plan = parts.plan
         return (
             parts.algorithm == "band_cells"
+            and not any(plan.bound.filters_side(side) for side in SIDES)
             and (plan.composite is not None or range_terms(plan) == (0,))
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
             and len(around(plan) or composite_columns(plan)) == len(SIDES)
@@ -150,6 +153,7 @@ class FusedCells(FusedPush):
 
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether the rows are in order, in time, have plain keys, and find room in both tables."""
+        self.unfit = False
         if not 0 < batch.rows <= self._largest:
             return False
         tables = self._tables(batch)
@@ -158,6 +162,7 @@ class FusedCells(FusedPush):
         helper = self._helper(batch.rows)
         keys = self.keys(batch.columns)
         if not keys:
+            self.unfit = True
             return False
         rising, by = self._rising(batch)
         if not rising:
@@ -185,6 +190,7 @@ class FusedCells(FusedPush):
             window, rows = self._parts.windows[side], batch.rows_of(side)
             table = cell_table(window.index)
             wide = table is not None and table.wide and self._packed is None and not self.takes_wide
+            self.unfit |= wide
             if table is None or wide or window.stretched(rows):
                 return {}
             if table.is_full(window.rows_seen + rows) and window.outgrown(rows):
@@ -263,6 +269,10 @@ class FusedCells(FusedPush):
                 words[at + STORED + 2] = table.stored.shape[1]
             if own is not None:
                 words[self.probe_sides[side].at + TIMES] = address_of(own)
+
+    def _kept(self, side: Side) -> NDArray[np.bool_]:  # noqa: ARG002 - see `FusedTerms`
+        """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""
+        return NO_ROWS
 
     def _whole_keys(self, side: Side, keys: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002 - see `FusedTerms`
         """Return the keys by which rows of one side are checked in a wide table, (n,) int64."""
@@ -372,7 +382,7 @@ class FusedCells(FusedPush):
         for role in SIDES:
             table, rows = tables[other(role)], keys[other(role)]
             if unfinished:
-                table.insert_places(rows, NO_ROWS, words[self.probe_sides[role].at + INSERTED])
+                table.insert_places(rows, self._kept(other(role)), words[self.probe_sides[role].at + INSERTED])
             else:
                 table.inserted(rows.size)
         push = arrived(columns, arrivals, times)

@@ -136,7 +136,6 @@ def plain(parts: JoinParts) -> bool:
         and further == ([] if plan.scope is None else ["scope"])
         and not bound.never
         and bound.filter(plan.loose) is None
-        and not any(bound.filters_side(side) for side in SIDES)
     )
 
 

@@ -122,6 +122,7 @@ class FusedRuns(FusedPush):
             parts.algorithm in {"band_cells", "bi_sort"}
             and parts.windows["left"].merge
             and parts.plan.scope is None
+            and not any(parts.plan.bound.filters_side(side) for side in SIDES)
             and range_terms(parts.plan) == (0,)
             and len(beside(parts.plan)) == len(SIDES)
         )

@@ -1,4 +1,4 @@
-"""Fused pushes of one or two terms of any keys through cell tables: doubles, a band and a comparison, intervals.
+"""Fused pushes of one or two terms of any keys through cell tables: doubles, NULLs, a band and a comparison, intervals.
 
 Cells are of the keys of one term: of a band or an equality, or of open ranges that are closed by how far the keys of
 the other one are from them (`slidejoin.plan.closed_ranges`). What cells find is checked by the other term, whose keys
@@ -15,14 +15,15 @@ import numpy as np
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, BELOW
 from slidejoin.kernels.fused.pushing import meet
-from slidejoin.kernels.fused.work import CHECKED, FURTHER, LOWER, UPPER
+from slidejoin.kernels.fused.work import CHECKED, FURTHER, KEPT, LOWER, UPPER
 from slidejoin.kernels.predicate.closing import NEAR, find_ranges, key_distances
-from slidejoin.operator.fused.cells import FusedCells
+from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
 from slidejoin.plan.key_layout import TermKeys
+from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES, other
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.operator.window.distances import Found
+    from slidejoin.plan.plan import Term
+    from slidejoin.predicate.ranges.ranges import Ranges
     from slidejoin.sides import Side
 
 __all__ = ["FusedTerms"]
@@ -54,27 +57,41 @@ class Probed(NamedTuple):
         Ranges of the first term's keys.
     lows, highs
         Those of the second term's; None without one.
+    between
+        Whether the second term's keys are to lie within these, or beyond them, as those of `<>`.
     """
 
     lo: NDArray[np.int64]
     hi: NDArray[np.int64]
     lows: NDArray[np.int64] | None
     highs: NDArray[np.int64] | None
+    between: bool = True
 
 
 class FusedTerms(FusedCells):
-    """Pushes of a join on one or two terms, one of which is in cells, see `slidejoin.operator.push`."""
+    """Pushes of a join on one or two terms, one of which is in cells, see `slidejoin.operator.push`.
+
+    NULLs, NaN and filters of one side are no matter: such rows are held, and neither inserted into cells nor found.
+
+    Parameters
+    ----------
+    parts : JoinParts
+    before : FusedCells, optional
+        Takes the pushes whose keys are plain; then only others are taken.
+    """
 
     kernels = (meet, key_distances, find_ranges)
     takes_wide = True
 
-    def __init__(self, parts: JoinParts) -> None:
+    def __init__(self, parts: JoinParts, before: FusedCells | None = None) -> None:
         plan, columns = parts.plan, two_columns(parts.plan)
         super().__init__(parts, columns or dict.fromkeys(SIDES, ()))
         for one in self.probe_sides.values():
             one.view[[BELOW, ABOVE]] = 0  # ranges are given
+        self._before = before
         self._terms = range_terms(plan)
-        self._needed = {side: _places_of(parts, side) for side in SIDES}
+        self._filters = any(plan.bound.filters_side(side) for side in SIDES)
+        self._plain = False
         two = len(self._terms) > 1
         self._same = {side: two and same_keys(plan.terms[0], plan.terms[1], side) for side in SIDES}
         # For each order of two terms, the shifts as `find_ranges` takes them, where keys are columns of integers.
@@ -88,6 +105,7 @@ class FusedTerms(FusedCells):
         self._ends: dict[Side, NDArray[np.int64]] = dict.fromkeys(SIDES, np.empty((ENDS, 0), np.int64))
         # Of the batch that was accepted last.
         self._rows: dict[Side, Mapping[str, Any]] = {}
+        self._may_match: dict[Side, NDArray[np.bool_] | None] = dict.fromkeys(SIDES)
         self._whole: dict[Side, NDArray[np.int64]] = {}
         self._further: dict[Side, NDArray[np.int64]] = {}
         self._probed: dict[Side, Probed] = {}
@@ -99,39 +117,45 @@ class FusedTerms(FusedCells):
     def serves(parts: JoinParts) -> bool:
         """Tell whether a plan that is `plain` is one of one or two terms of which cells may answer one."""
         plan, places = parts.plan, range_terms(parts.plan)
-        if plan.composite is not None or plan.config.algorithm not in {"auto", "band_cells"}:
-            return False
-        if any(plan.terms[place].pieces != 1 or not plan.terms[place].exact for place in places):  # type: ignore[attr-defined]
+        if plan.config.algorithm not in {"auto", "band_cells"} or not all(map(_served, plan.terms[: len(places)])):
             return False
         if len(places) == 1:
             timed = plan.scope is None or EventTimes.serves(plan, plan.scope)
             return parts.algorithm == "band_cells" and places == (0,) and timed
-        cells = any(one.algorithm == "band_cells" for one in alternatives(plan.terms, plan.config.window))
-        return places == (0, 1) and plan.scope is None and parts.algorithm in {"planar", "band_cells"} and cells
+        every = alternatives(plan.terms, plan.config.window)
+        cells = any(one.algorithm == "band_cells" and len(one.key) == 1 for one in every)
+        return places == (0, 1) and plan.scope is None and cells
 
     # -- accept ------------------------------------------------------------------------------------------------------
+
+    def accepts(self, batch: PushBatch) -> bool:
+        """Tell whether the rows are in order, in time, have keys of one term in cells, and find room in both tables."""
+        if self._before is not None and not self._before.unfit:
+            return False
+        return super().accepts(batch)
 
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
         """Return the places of both sides' keys in cells, (n,) int64, and compute the ranges that they probe.
 
-        Nothing if no cells are used now, some values are NULL or too large, or closed ranges become much wider: then
-        the general path takes the push, and other terms may be indexed.
+        Nothing if no cells of one term are used now, some values are too large, or closed ranges become much wider:
+        then the general path takes the push, and other terms may be indexed.
         """
         windows = self._parts.windows
         chosen, pair = windows["left"].chosen, windows["left"].chosen.pair
-        if chosen.range is None or chosen.algorithm != "band_cells" or windows["right"].chosen != chosen:
+        if len(chosen.key) > 1 or chosen.algorithm != "band_cells" or windows["right"].chosen != chosen:
             return {}
         every = self._values(columns)
         if not every:
             return {}
         for side, values in every.items():
             window = windows[side]
-            found = window.distances.of(TermKeys(tuple(values), None, frozenset(), values[0].size))
+            found = window.distances.of(TermKeys(tuple(values), self._may_match[side], frozenset(), values[0].size))
             if pair is not None and window.distances.lengthened(pair, found):
                 return {}
             self._distances[side] = found
         self._closed = pair is not None
-        first, second = chosen.range, next((place for place in self._terms if place != chosen.range), None)
+        (first,) = chosen.key
+        second = next((place for place in self._terms if place != first), None)
         places: dict[Side, NDArray[np.int64]] = {}
         for side, values in every.items():
             probed = self._ranges(side, first, second, values)
@@ -146,21 +170,27 @@ class FusedTerms(FusedCells):
         return places
 
     def _values(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, list[NDArray[np.int64]]]:
-        """Return the keys of each term on both sides, (n,) int64 each; nothing if some are NULL or not exact."""
-        if self._shifts:
-            return self._places.parts(columns)
-        every: dict[Side, list[NDArray[np.int64]]] = {}
+        """Return the keys of each term on both sides, (n,) int64 each; nothing if some are not exact."""
+        self._may_match = dict.fromkeys(SIDES)
+        self._plain = bool(self._shifts) and not self._filters
+        if self._plain:
+            every = self._places.parts(columns)
+            if every:
+                return every
+            self._plain = False
+        every, plan = {}, self._parts.plan
         for side in SIDES:
-            table = columns[side].table
-            if any(table.column(place).null_count for place in self._needed[side]):
-                return {}
             rows, every[side] = by_name(columns[side].kept), []
-            self._rows[side] = rows
+            kept = plan.bound.prefilter(side, rows)
             for place in self._terms:
-                key = self._parts.plan.terms[place].key(side, rows)
-                if key.valid is not None or not key.exact:
+                key = plan.terms[place].key(side, rows)
+                if not key.exact:
                     return {}
+                if key.valid is not None:
+                    kept = key.valid if kept is None else kept & key.valid
                 every[side].append(np.ascontiguousarray(key.values))
+            self._rows[side] = rows
+            self._may_match[side] = None if kept is None else np.ascontiguousarray(kept)
         return every
 
     def _ranges(self, side: Side, first: int, second: int | None, values: Sequence[NDArray[np.int64]]) -> Probed | None:
@@ -171,15 +201,15 @@ class FusedTerms(FusedCells):
             if second is None or not self._closed
             else distances.closing((first, second), self._distances[other(side)])
         )
-        if not self._shifts or second is None:
+        if not self._plain or second is None:
             asked = [self._parts.plan.terms[place].ranges(side, self._rows[side]) for place in self._terms]
-            if not all(one.exact and one.lo.shape[0] == 1 for one in asked):
+            if not all(one.exact for one in asked):
                 return None
-            own = asked[first] if closing is None else closing.closed(asked)
+            own, kept = asked[first] if closing is None else closing.closed(asked), self._may_match[side]
             lo, hi = np.ascontiguousarray(own.lo[0]), np.ascontiguousarray(own.hi[0])
-            if second is None:
-                return Probed(lo, hi, None, None)
-            return Probed(lo, hi, *(np.ascontiguousarray(end[0]) for end in (asked[second].lo, asked[second].hi)))
+            if kept is not None:
+                lo, hi = np.where(kept, lo, 1), np.where(kept, hi, 0)
+            return Probed(lo, hi, None, None) if second is None else _further(lo, hi, asked[second])
         low, high = (0.0, 0.0) if closing is None else closing.distance
         if low > high:
             low = high = 0  # no row is stored
@@ -201,6 +231,11 @@ class FusedTerms(FusedCells):
             self._parts.windows[side].measure(self._distances[side], first[side], batch.rows_of(side))
         return super().run(batch, first)
 
+    def _kept(self, side: Side) -> NDArray[np.bool_]:
+        """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""
+        kept = self._may_match[side]
+        return NO_ROWS if kept is None else kept
+
     def _whole_keys(self, side: Side, keys: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002 - places of these
         """Return the keys by which rows of one side are checked where those in cells are not exact, (n,) int64."""
         return self._whole[side]
@@ -221,14 +256,26 @@ class FusedTerms(FusedCells):
         at, words, probed = self.probe_sides[role].at, self._words, self._probed[role]
         words[at + LOWER], words[at + UPPER] = map(address_of, self._placed[role])
         words[at + CHECKED], words[at + CHECKED + 1] = map(address_of, (probed.lo, probed.hi)) if table.wide else (0, 0)
+        kept = self._may_match[other(role)]
+        words[at + KEPT] = 0 if kept is None else address_of(kept)
+        words[at + FURTHER + 2] = probed.between
         checked = probed.lows is not None and probed.highs is not None and not self._answered(other(role))
         words[at + FURTHER], words[at + FURTHER + 1] = (
             map(address_of, (probed.lows, probed.highs)) if checked else (0, 0)  # type: ignore[arg-type]
         )
 
 
-def _places_of(parts: JoinParts, side: Side) -> tuple[int, ...]:
-    """Return the places of the columns of one side that the predicate reads."""
-    schema = parts.plan.taken_schema(side)
-    names = parts.plan.bound.columns(side)
-    return tuple(schema.get_field_index(name) for name in names if name in schema.names)
+def _served(term: Term) -> bool:
+    """Tell whether what a term finds is exact, and one range, or all but one."""
+    return isinstance(term, RangeTerm) and term.exact and (term.pieces == 1 or term.shape == "not-equal")
+
+
+def _further(lo: NDArray[np.int64], hi: NDArray[np.int64], second: Ranges) -> Probed | None:
+    """Return what rows probe, with the second term's ranges, (k, n); None if these have a form of their own."""
+    if second.lo.shape[0] == 1:
+        return Probed(lo, hi, np.ascontiguousarray(second.lo[0]), np.ascontiguousarray(second.hi[0]))
+    below, above = second.hi[0], second.lo[1]
+    # Rows that match nothing have empty ranges of the first term already.
+    if second.lo.shape[0] > 2 or not ((below < above - 1) | (lo > hi)).all():  # noqa: PLR2004 - to both sides of a key
+        return None
+    return Probed(lo, hi, below + 1, above - 1, between=False)
