@@ -31,7 +31,7 @@ from slidejoin.predicate.truth.floats import float_keys, from_keys
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -148,8 +148,8 @@ class Closing(NamedTuple):
     distance: Distance
     doubles: bool
 
-    def closed(self, asked: Sequence[Ranges]) -> Ranges:
-        """Return the closed ranges of the first term's keys, given those of each term as the plan has them."""
+    def closed(self, asked: Sequence[Ranges] | Mapping[int, Ranges]) -> Ranges:
+        """Return the closed ranges of the first term's keys, given those of each term by its place in the plan."""
         own, its = asked[self.range], asked[self.by]
         low, high = self.distance
         lo = np.maximum(own.lo, self._less(its.lo, high, -inf))

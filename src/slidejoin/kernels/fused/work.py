@@ -99,7 +99,7 @@ LINE = 8
     COUNTS,  # address of the room for their counts
     ORDINAL,  # their first ordinal
     FLOOR_OF,  # the floor of the table
-    TIMES,  # in a time window, address of the probes' times, otherwise 0
+    TIMES,  # in a time window, address of the probes' times, otherwise 0; which value of each row STORED is its time
     STORED,  # values beside the table, by which found rows are checked: address, how many, how many of each row
     BEFORE,  # a probe sees rows from so many ticks before its own time
     AFTER,  # to so many ticks after it
@@ -112,15 +112,15 @@ LINE = 8
     LOWER,  # address of the lower ends of the probes' ranges, 0 where the view has these lie around the probes' keys
     UPPER,  # address of their upper ends, or 0
     CHECKED,  # addresses of the lower and upper ends of what the last value of each row STORED is checked by, or 0
-    FURTHER,  # the same of its first value, and whether that is to lie between these ends, or beyond them
+    FURTHER,  # the same of another value, whether that is to lie between these ends, or beyond them, and which it is
     WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
     MARKS,  # marks of the rows that probe: address, words, address of their blocks
     MARKED_BLOCKS,  # how many blocks these are, 0 where no marks are asked for; and the first one
     ROLE,  # words of a role
 ) = offsets(
-    *(6, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 3, 1, 1, 1),
+    *(6, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1, 2, 3, 1, 1, 1),
     *(STRETCHES + 1 for _ in range(4)),  # one more each, since a cut has two ends
-    *(1, 1, 1, 2, 3, 1, 3, 2),
+    *(1, 1, 1, 2, 4, 1, 3, 2),
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""
@@ -181,12 +181,12 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
                 last = keep_between(found, place, counts, begin, done, stored, columns, columns - 1, lo, hi, between)
             if last > 0 and work[U64(at + FURTHER)] != 0:
                 lo, hi = i64_at(work[U64(at + FURTHER)], count), i64_at(work[U64(at + FURTHER + 1)], count)
-                between = work[U64(at + FURTHER + 2)] != 0
-                last = keep_between(found, place, counts, begin, done, stored, columns, 0, lo, hi, between)
+                between, column = work[U64(at + FURTHER + 2)] != 0, work[U64(at + FURTHER + 3)]
+                last = keep_between(found, place, counts, begin, done, stored, columns, column, lo, hi, between)
             if last > 0 and work[U64(at + TIMES)] != 0:
                 times = i64_at(work[U64(at + TIMES)], count)
-                before, after = work[U64(at + BEFORE)], work[U64(at + AFTER)]
-                last = keep_in_scope(found, place, counts, begin, done, stored, columns, times, before, after)
+                before, after, column = work[U64(at + BEFORE)], work[U64(at + AFTER)], work[U64(at + TIMES + 1)]
+                last = keep_in_scope(found, place, counts, begin, done, stored, columns, column, times, before, after)
     work[U64(at + DONE + stretch)], work[U64(at + TOTAL + stretch)] = done - begin, last
 
 

@@ -129,8 +129,8 @@ def rank_ages(marks: NDArray[np.int64], ages: NDArray[np.int64], ranks: NDArray[
 
 
 @kernel(
-    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, I64, types.int64, types.int64,
-    returns=types.int64,
+    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, types.int64, I64, types.int64,
+    types.int64, returns=types.int64,
 )  # fmt: skip
 def keep_in_scope(
     found: NDArray[np.uint32],
@@ -140,6 +140,7 @@ def keep_in_scope(
     end: int,
     stored: NDArray[np.int64],
     columns: int,
+    column: int,
     times: NDArray[np.int64],
     before: int,
     after: int,
@@ -147,8 +148,8 @@ def keep_in_scope(
     """Filter the rows that probes begin…end-1 found by event time; return how many are in scope.
 
     found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
-    updated; stored (rows * columns,) int64, rows a power of two: the event time of the row with position p stands at
-    ``(p & (rows - 1)) * columns``; times (n,) int64 of the probes, which see rows from `before` ticks earlier to
+    updated; stored (rows * columns,) int64, rows a power of two: the row with position p is at ``p & (rows - 1)``,
+    and has its event time in that column; times (n,) int64 of the probes, which see rows from `before` ticks earlier to
     `after` ticks later. O(found).
     """
     mask, take, at, total = stored.size // columns - 1, place, place, place
@@ -162,7 +163,7 @@ def keep_in_scope(
         for _ in range(counts[U64(i)]):
             prefetch(stored, (int(found[U64(min(take + AHEAD, total - 1))]) & mask) * columns)
             position = found[U64(take)]
-            time = stored[U64((int(position) & mask) * columns)]
+            time = stored[U64((int(position) & mask) * columns + column)]
             found[U64(at)] = position
             at += (low <= time) & (time <= high)
             take += 1

@@ -262,7 +262,7 @@ class FusedCells(FusedPush):
                 beside = self._beside(side, own)
                 if beside is not None or table.wide:
                     whole = self._whole_keys(side, keys[side])
-                    table.store(whole, NO_VALUES if beside is None else beside.reshape(-1, 1))
+                    table.store(whole, NO_VALUES if beside is None else beside.reshape(whole.size, -1))
             at = self.probe_sides[other(side)].at
             if table.stored is not None:
                 words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
@@ -279,7 +279,7 @@ class FusedCells(FusedPush):
         return keys
 
     def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:  # noqa: ARG002 - likewise
-        """Return the further dimension of the rows of one side, (n,) int64; None without one."""
+        """Return the further dimensions of the rows of one side, (n,) or (n, dims) int64; None without one."""
         return times
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:

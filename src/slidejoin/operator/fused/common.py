@@ -146,11 +146,12 @@ def range_terms(plan: Plan) -> tuple[int, ...]:
 
 def two_columns(plan: Plan) -> dict[Side, tuple[Beside, Beside]]:
     """Return, for both sides, the columns of two terms that are shifts of integers; else nothing."""
-    if range_terms(plan) != (0, 1):
+    terms = [term for term in plan.terms if isinstance(term, RangeTerm)]
+    if len(terms) != MOST_TERMS:
         return {}
     found: dict[Side, tuple[Beside, Beside]] = {}
     for side in SIDES:
-        one, two = (term.beside(side) if isinstance(term, RangeTerm) else None for term in plan.terms)
+        one, two = (term.beside(side) for term in terms)
         if one is None or two is None or not (_in_reach(one) and _in_reach(two)):
             return {}
         found[side] = one, two

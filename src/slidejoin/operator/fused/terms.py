@@ -15,10 +15,10 @@ import numpy as np
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, BELOW
 from slidejoin.kernels.fused.pushing import meet
-from slidejoin.kernels.fused.work import CHECKED, FURTHER, KEPT, LOWER, UPPER
+from slidejoin.kernels.fused.work import CHECKED, FURTHER, KEPT, LOWER, TIMES, UPPER
 from slidejoin.kernels.predicate.closing import NEAR, find_ranges, key_distances
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
-from slidejoin.operator.fused.common import range_terms, two_columns
+from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 __all__ = ["FusedTerms"]
+
+NO_KEYS = np.empty(0, np.int64)
 
 LO, HI, LOWS, HIGHS, ENDS = range(5)
 """The ranges of probes, those of the second term, and how many arrays that is."""
@@ -86,28 +88,29 @@ class FusedTerms(FusedCells):
     def __init__(self, parts: JoinParts, before: FusedCells | None = None) -> None:
         plan, columns = parts.plan, two_columns(parts.plan)
         super().__init__(parts, columns or dict.fromkeys(SIDES, ()))
-        for one in self.probe_sides.values():
-            one.view[[BELOW, ABOVE]] = 0  # ranges are given
+        for probing in self.probe_sides.values():
+            probing.view[[BELOW, ABOVE]] = 0  # ranges are given
         self._before = before
         self._terms = range_terms(plan)
         self._filters = any(plan.bound.filters_side(side) for side in SIDES)
         self._plain = False
-        two = len(self._terms) > 1
-        self._same = {side: two and same_keys(plan.terms[0], plan.terms[1], side) for side in SIDES}
+        self._time = next((place for place, term in enumerate(plan.terms) if term.shape == "scope"), None)
+        one, two = self._terms[0], self._terms[-1]
+        self._same = {side: one != two and same_keys(plan.terms[one], plan.terms[two], side) for side in SIDES}
         # For each order of two terms, the shifts as `find_ranges` takes them, where keys are columns of integers.
         self._shifts: dict[Side, dict[tuple[int, int], NDArray[np.int64]]] = {}
         for side, both in columns.items():
-            ends = [[one.shift.sign, int(one.shift.lows[0]), int(one.shift.highs[0])] for one in both]
+            ends = [[of.shift.sign, int(of.shift.lows[0]), int(of.shift.highs[0])] for of in both]
             self._shifts[side] = {
-                (0, 1): np.array([*ends[0], *ends[1]], np.int64),
-                (1, 0): np.array([*ends[1], *ends[0]], np.int64),
+                (one, two): np.array([*ends[0], *ends[1]], np.int64),
+                (two, one): np.array([*ends[1], *ends[0]], np.int64),
             }
         self._ends: dict[Side, NDArray[np.int64]] = dict.fromkeys(SIDES, np.empty((ENDS, 0), np.int64))
         # Of the batch that was accepted last.
         self._rows: dict[Side, Mapping[str, Any]] = {}
         self._may_match: dict[Side, NDArray[np.bool_] | None] = dict.fromkeys(SIDES)
         self._whole: dict[Side, NDArray[np.int64]] = {}
-        self._further: dict[Side, NDArray[np.int64]] = {}
+        self._keys: dict[Side, TermKeys] = {}
         self._probed: dict[Side, Probed] = {}
         self._placed: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self._distances: dict[Side, Found] = {}
@@ -117,14 +120,15 @@ class FusedTerms(FusedCells):
     def serves(parts: JoinParts) -> bool:
         """Tell whether a plan that is `plain` is one of one or two terms of which cells may answer one."""
         plan, places = parts.plan, range_terms(parts.plan)
-        if plan.config.algorithm not in {"auto", "band_cells"} or not all(map(_served, plan.terms[: len(places)])):
+        if plan.config.algorithm not in {"auto", "band_cells"} or not all(_served(plan.terms[at]) for at in places):
+            return False
+        if plan.scope is not None and not EventTimes.serves(plan, plan.scope):
             return False
         if len(places) == 1:
-            timed = plan.scope is None or EventTimes.serves(plan, plan.scope)
-            return parts.algorithm == "band_cells" and places == (0,) and timed
+            return parts.algorithm == "band_cells" and places == (0,)
         every = alternatives(plan.terms, plan.config.window)
         cells = any(one.algorithm == "band_cells" and len(one.key) == 1 for one in every)
-        return places == (0, 1) and plan.scope is None and cells
+        return len(places) == MOST_TERMS and cells
 
     # -- accept ------------------------------------------------------------------------------------------------------
 
@@ -144,12 +148,12 @@ class FusedTerms(FusedCells):
         chosen, pair = windows["left"].chosen, windows["left"].chosen.pair
         if len(chosen.key) > 1 or chosen.algorithm != "band_cells" or windows["right"].chosen != chosen:
             return {}
-        every = self._values(columns)
-        if not every:
+        self._keys = self._term_keys(columns)
+        if not self._keys:
             return {}
-        for side, values in every.items():
+        for side, keys in self._keys.items():
             window = windows[side]
-            found = window.distances.of(TermKeys(tuple(values), self._may_match[side], frozenset(), values[0].size))
+            found = window.distances.of(keys)
             if pair is not None and window.distances.lengthened(pair, found):
                 return {}
             self._distances[side] = found
@@ -157,30 +161,28 @@ class FusedTerms(FusedCells):
         (first,) = chosen.key
         second = next((place for place in self._terms if place != first), None)
         places: dict[Side, NDArray[np.int64]] = {}
-        for side, values in every.items():
-            probed = self._ranges(side, first, second, values)
+        for side, keys in self._keys.items():
+            probed = self._ranges(side, first, second, keys)
             own, stored = windows[side].layout.axis, windows[other(side)].layout.axis
             if probed is None or own is None or stored is None:
                 return {}
-            self._probed[side], self._whole[side] = probed, values[first]
+            self._probed[side], self._whole[side] = probed, keys.values[first]
             self._placed[side] = stored.places_of(probed.lo, probed.hi)
-            places[side] = own.places(values[first])
-            if second is not None:
-                self._further[side] = values[second]
+            places[side] = own.places(keys.values[first])
         return places
 
-    def _values(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, list[NDArray[np.int64]]]:
-        """Return the keys of each term on both sides, (n,) int64 each; nothing if some are not exact."""
+    def _term_keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, TermKeys]:
+        """Return the keys of each term, at its place in the plan, on both sides; nothing if some are not exact."""
         self._may_match = dict.fromkeys(SIDES)
         self._plain = bool(self._shifts) and not self._filters
         if self._plain:
-            every = self._places.parts(columns)
-            if every:
-                return every
+            parts = self._places.parts(columns)
+            if parts:
+                return {side: self._at_places(parts[side], columns[side].rows, None) for side in SIDES}
             self._plain = False
         every, plan = {}, self._parts.plan
         for side in SIDES:
-            rows, every[side] = by_name(columns[side].kept), []
+            rows, values = by_name(columns[side].kept), []
             kept = plan.bound.prefilter(side, rows)
             for place in self._terms:
                 key = plan.terms[place].key(side, rows)
@@ -188,12 +190,19 @@ class FusedTerms(FusedCells):
                     return {}
                 if key.valid is not None:
                     kept = key.valid if kept is None else kept & key.valid
-                every[side].append(np.ascontiguousarray(key.values))
+                values.append(np.ascontiguousarray(key.values))
             self._rows[side] = rows
             self._may_match[side] = None if kept is None else np.ascontiguousarray(kept)
+            every[side] = self._at_places(values, columns[side].rows, self._may_match[side])
         return every
 
-    def _ranges(self, side: Side, first: int, second: int | None, values: Sequence[NDArray[np.int64]]) -> Probed | None:
+    def _at_places(self, values: Sequence[NDArray[np.int64]], rows: int, kept: NDArray[np.bool_] | None) -> TermKeys:
+        """Return keys of the terms, (n,) int64 each, at the places of these; event times are not among them."""
+        found = dict(zip(self._terms, values, strict=True))
+        every = tuple(found.get(place, NO_KEYS) for place in range(len(self._parts.plan.terms)))
+        return TermKeys(every, kept, frozenset(), rows)
+
+    def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | None:
         """Compute the ranges of both terms that one side's rows probe; None if some values are too large."""
         distances = self._parts.windows[other(side)].distances
         closing = (
@@ -202,8 +211,9 @@ class FusedTerms(FusedCells):
             else distances.closing((first, second), self._distances[other(side)])
         )
         if not self._plain or second is None:
-            asked = [self._parts.plan.terms[place].ranges(side, self._rows[side]) for place in self._terms]
-            if not all(one.exact for one in asked):
+            terms, rows = self._parts.plan.terms, self._rows[side]
+            asked = {place: terms[place].ranges(side, rows) for place in self._terms}
+            if not all(one.exact for one in asked.values()):
                 return None
             own, kept = asked[first] if closing is None else closing.closed(asked), self._may_match[side]
             lo, hi = np.ascontiguousarray(own.lo[0]), np.ascontiguousarray(own.hi[0])
@@ -215,12 +225,11 @@ class FusedTerms(FusedCells):
             low = high = 0  # no row is stored
         if max(-low, high) > 2 * NEAR:
             return None
-        rows_here = values[0].size
-        if self._ends[side].shape[1] < rows_here:
-            self._ends[side] = np.empty((ENDS, 2 * rows_here), np.int64)
-        ends = [one[:rows_here] for one in self._ends[side]]
-        shifts = self._shifts[side][first, second]
-        fit = find_ranges(values[first], values[second], shifts, closing is not None, int(low), int(high), *ends)
+        if self._ends[side].shape[1] < keys.rows:
+            self._ends[side] = np.empty((ENDS, 2 * keys.rows), np.int64)
+        ends, shifts = [one[: keys.rows] for one in self._ends[side]], self._shifts[side][first, second]
+        one, two = keys.values[first], keys.values[second]
+        fit = find_ranges(one, two, shifts, closing is not None, int(low), int(high), *ends)
         return Probed(*ends) if fit else None
 
     # -- run ---------------------------------------------------------------------------------------------------------
@@ -241,10 +250,12 @@ class FusedTerms(FusedCells):
         return self._whole[side]
 
     def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        """Return the second term's keys of one side's rows, or times, (n,) int64; None if nothing is checked."""
-        if len(self._terms) == 1:
-            return times
-        return None if self._answered(side) else self._further[side]
+        """Return the further dimensions of one side's rows, (n,) or (n, dims) int64; None without one."""
+        dims, keys = self._parts.windows[side].layout.dims, self._keys[side].values
+        found = [keys[place] if times is None or place != self._time else times for place in dims]
+        if len(found) < 2:  # noqa: PLR2004 - to be put side by side
+            return found[0] if found else None
+        return np.stack(found, axis=1)
 
     def _answered(self, side: Side) -> bool:
         """Whether the ranges of one side's keys say everything: closed ones do, where both keys are one."""
@@ -258,7 +269,10 @@ class FusedTerms(FusedCells):
         words[at + CHECKED], words[at + CHECKED + 1] = map(address_of, (probed.lo, probed.hi)) if table.wide else (0, 0)
         kept = self._may_match[other(role)]
         words[at + KEPT] = 0 if kept is None else address_of(kept)
+        dims = self._parts.windows[other(role)].layout.dims
         words[at + FURTHER + 2] = probed.between
+        words[at + FURTHER + 3] = next((column for column, place in enumerate(dims) if place in self._terms), 0)
+        words[at + TIMES + 1] = 0 if self._time is None else dims.index(self._time)
         checked = probed.lows is not None and probed.highs is not None and not self._answered(other(role))
         words[at + FURTHER], words[at + FURTHER + 1] = (
             map(address_of, (probed.lows, probed.highs)) if checked else (0, 0)  # type: ignore[arg-type]
