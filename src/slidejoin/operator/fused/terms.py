@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["FusedTerms"]
 
 NO_KEYS = np.empty(0, np.int64)
+NOTHING: frozenset[int] = frozenset()
 
 LO, HI, LOWS, HIGHS, ENDS = range(5)
 """The ranges of probes, those of the second term, and how many arrays that is."""
@@ -198,9 +199,10 @@ class FusedTerms(FusedCells):
 
     def _at_places(self, values: Sequence[NDArray[np.int64]], rows: int, kept: NDArray[np.bool_] | None) -> TermKeys:
         """Return keys of the terms, (n,) int64 each, at the places of these; event times are not among them."""
-        found = dict(zip(self._terms, values, strict=True))
-        every = tuple(found.get(place, NO_KEYS) for place in range(len(self._parts.plan.terms)))
-        return TermKeys(every, kept, frozenset(), rows)
+        if self._time is not None:
+            found = dict(zip(self._terms, values, strict=True))
+            values = [found.get(place, NO_KEYS) for place in range(len(self._parts.plan.terms))]
+        return TermKeys(tuple(values), kept, NOTHING, rows)
 
     def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | None:
         """Compute the ranges of both terms that one side's rows probe; None if some values are too large."""
@@ -265,18 +267,23 @@ class FusedTerms(FusedCells):
         """Set the addresses of the ranges, and of what is checked, beside all others."""
         super()._look_at(role, table, first)
         at, words, probed = self.probe_sides[role].at, self._words, self._probed[role]
-        words[at + LOWER], words[at + UPPER] = map(address_of, self._placed[role])
-        words[at + CHECKED], words[at + CHECKED + 1] = map(address_of, (probed.lo, probed.hi)) if table.wide else (0, 0)
+        lo, hi = self._placed[role]
+        words[at + LOWER], words[at + UPPER] = address_of(lo), address_of(hi)
+        if table.wide:
+            words[at + CHECKED], words[at + CHECKED + 1] = address_of(probed.lo), address_of(probed.hi)
+        else:
+            words[at + CHECKED] = 0
         kept = self._may_match[other(role)]
         words[at + KEPT] = 0 if kept is None else address_of(kept)
-        dims = self._parts.windows[other(role)].layout.dims
-        words[at + FURTHER + 2] = probed.between
-        words[at + FURTHER + 3] = next((column for column, place in enumerate(dims) if place in self._terms), 0)
-        words[at + TIMES + 1] = 0 if self._time is None else dims.index(self._time)
-        checked = probed.lows is not None and probed.highs is not None and not self._answered(other(role))
-        words[at + FURTHER], words[at + FURTHER + 1] = (
-            map(address_of, (probed.lows, probed.highs)) if checked else (0, 0)  # type: ignore[arg-type]
-        )
+        if probed.lows is None or probed.highs is None or self._answered(other(role)):
+            words[at + FURTHER] = 0
+        else:
+            words[at + FURTHER], words[at + FURTHER + 1] = address_of(probed.lows), address_of(probed.highs)
+            words[at + FURTHER + 2] = probed.between
+        if self._time is not None:
+            # Its value is the first or the second of those beside the table, that of a second term the other one.
+            time = self._parts.windows[other(role)].layout.dims.index(self._time)
+            words[at + TIMES + 1], words[at + FURTHER + 3] = time, 1 - time
 
 
 def _served(term: Term) -> bool:
