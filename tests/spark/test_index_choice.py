@@ -221,3 +221,16 @@ def test_a_manifest_remembers_the_choice() -> None:
     found = Manifest.from_bytes(manifest.to_bytes(), 0)
     assert (found.chosen, found.lost) == (chosen, 1234)
     assert Manifest.from_bytes(Manifest().to_bytes(), 0).chosen is None
+
+
+def test_a_choice_that_is_none_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a version that chose among others."""
+    query, batches = Query(wire(tmp_path, SLOW, WINDOW, "grid", 2), 0), feed(3, 400, random.Random(4))
+    query.micro_batch(batches[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(PairAdvisor, "knows", lambda *_: False)
+        patch.setattr(PairAdvisor, "better", lambda *_: None)
+        query.micro_batch(batches[1])
+    assert told_by(query) != {query.figures[0]["index"]}
+    query.micro_batch(batches[2])
+    assert query.pairs() == expected(batches, SLOW_LAW, LENGTH, 0)

@@ -142,10 +142,11 @@ def _checkpointed(spark: SparkSession, job: Job) -> None:
 
 
 def _without_empty_batches(spark: SparkSession, job: Job) -> None:
-    """Leave out micro-batches that only move the watermark where these put nothing out, unless the job file says it."""
+    """Leave out micro-batches that only move the watermark where nothing is put out by them, unless settings say it."""
     join = job.join
     inner = join.how == "inner" and join.keep is None and isinstance(join.output, str)
-    if inner and NO_DATA not in job.session.conf:
+    # Of the context, as what the session answers may be Spark's own default.
+    if inner and not spark.sparkContext.getConf().contains(NO_DATA):
         spark.conf.set(NO_DATA, "false")
 
 

@@ -111,6 +111,10 @@ class PairAdvisor:
         self._estimates: list[Estimate] = []
         self._at, self._checked = 0, 0.0
 
+    def knows(self, chosen: IndexTerms) -> bool:
+        """Tell whether this is one of the choices."""
+        return chosen in self._choices
+
     def due(self, rows: int, lengthened: Callable[[], bool]) -> int:
         """Return how many rows a check is about, 0 if it is not time for one.
 

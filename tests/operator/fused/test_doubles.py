@@ -159,3 +159,29 @@ def test_a_push_with_nan_or_null_is_no_other(monkeypatch: pytest.MonkeyPatch) ->
         join.push(rows, rows)
     assert len(runs) == 4
     assert join.stats.pairs == 4
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "l.a + l.c = r.b",
+        "l.a + l.c BETWEEN r.b - 5 AND r.b + 5",
+        "l.k = r.k AND l.a + l.c <= r.b",
+        "l.k BETWEEN r.k - 1 AND r.k + 1 AND l.a + l.c <= r.b",
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["auto", "band_cells"])
+def test_what_a_clipped_key_finds_is_evaluated(on: str, algorithm: str) -> None:
+    """A sum beyond int64 is stored under the largest key, which exact keys of a later push find."""
+    largest = (1 << 63) - 1
+    left = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("c", pa.int64())])
+    right = pa.schema([("k", pa.int64()), ("b", pa.int64())])
+    options: dict[str, Any] = {"on": on, "window": sj.CountWindow(100), "schemas": (left, right)}
+    fused, plain = sj.StreamJoin(**options, algorithm=algorithm), sj.StreamJoin(**options, algorithm="nested_loop")
+    for sums, targets in (([1], [7]), ([largest], []), ([], [largest]), ([1, largest], [2, largest]), ([2], [4])):
+        rows = (
+            pa.table([[0] * len(sums), sums, sums], schema=left),
+            pa.table([[0] * len(targets), targets], schema=right),
+        )
+        assert fused.push(*rows).to_pylist() == plain.push(*rows).to_pylist()
+    assert fused.stats.pairs == plain.stats.pairs

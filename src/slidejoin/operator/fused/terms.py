@@ -149,6 +149,8 @@ class FusedTerms(FusedCells):
         chosen, pair = windows["left"].chosen, windows["left"].chosen.pair
         if len(chosen.key) > 1 or chosen.algorithm != "band_cells" or windows["right"].chosen != chosen:
             return {}
+        if any(window.index.inexact for window in windows.values()):
+            return {}  # what is found by a clipped key is evaluated on the general path
         self._keys = self._term_keys(columns)
         if not self._keys:
             return {}

@@ -62,12 +62,13 @@ class BucketWindow:
         self.spec, self.plan = spec, plan
         self.state, self.manifest, self.cache = state, manifest, cache
         self.due, self.figures = due, figures
-        self._closing = PairAdvisor(plan, sealed=True).closing
+        self._advisor = PairAdvisor(plan, sealed=True)
 
     @property
     def chosen(self) -> IndexTerms:
-        """The index that segments are sealed for, and its terms."""
-        return self.manifest.chosen or self.plan.sealed_terms
+        """The index that segments are sealed for, and its terms: what was chosen last, if it is still a choice."""
+        chosen = self.manifest.chosen
+        return chosen if chosen is not None and self._advisor.knows(chosen) else self.plan.sealed_terms
 
     def choose(self, operator: JoinOperator, rows: Mapping[Side, pa.Table]) -> bool:
         """Choose another index for the segments if the rows that come make it cheaper, and tell whether it is so.
@@ -119,7 +120,7 @@ class BucketWindow:
 
     @property
     def _sealing(self) -> Sealing:
-        return Sealing(self.chosen, self._closing)
+        return Sealing(self.chosen, self._advisor.closing)
 
     def keep(
         self,

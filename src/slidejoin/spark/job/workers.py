@@ -20,12 +20,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import uuid
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING
+
+from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +41,9 @@ __all__ = ["another_version", "compile_ahead", "compiling_ahead", "default_folde
 log = logging.getLogger(__name__)
 _ready = False
 _calls = 0
+
+CANCELLING = 0.2
+"""Seconds between two attempts to cancel the job that starts workers."""
 
 STARTING = 8
 """Calls of a process after which everything that it needs is loaded."""
@@ -165,12 +171,15 @@ def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]
 
     The first micro-batch of a query would wait a second for that. If it fails, the query tells why.
     """
+    context, over, tag = session.sparkContext, Event(), f"slidejoin-workers-{uuid.uuid4().hex}"
 
     def start() -> None:
-        cores = session.sparkContext.defaultParallelism
+        count = min(context.defaultParallelism, cores())
         try:
-            rows = session.range(0, cores, 1, cores).mapInArrow(_loading(cache), "id long")
-            rows.write.format("noop").mode("overwrite").save()
+            context.addJobTag(tag)
+            rows = session.range(0, count, 1, count).mapInArrow(_loading(cache), "id long")
+            if not over.is_set():
+                rows.write.format("noop").mode("overwrite").save()
         except Exception:
             log.debug("Python workers could not be started ahead", exc_info=True)
 
@@ -179,9 +188,11 @@ def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]
     try:
         yield
     finally:
-        if thread.is_alive():
-            session.sparkContext.cancelAllJobs()
-            thread.join()
+        over.set()
+        while thread.is_alive():
+            # It may not have begun yet.
+            context.cancelJobsWithTag(tag)
+            thread.join(CANCELLING)
 
 
 def _loading(cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
