@@ -28,8 +28,6 @@ from tempfile import TemporaryFile, mkdtemp
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from slidejoin.runtime.cores import cores
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -174,7 +172,7 @@ def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]
     context, over, tag = session.sparkContext, Event(), f"slidejoin-workers-{uuid.uuid4().hex}"
 
     def start() -> None:
-        count = min(context.defaultParallelism, cores())
+        count = min(context.defaultParallelism, import_module("slidejoin.runtime.cores").cores())
         try:
             context.addJobTag(tag)
             rows = session.range(0, count, 1, count).mapInArrow(_loading(cache), "id long")
