@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.fused import cells
-from slidejoin.operator.fused.terms import FusedTerms
 from tests.law.checks import examples
 from tests.operator.fused.test_terms import cells_at_once, watch_runs
 from tests.operator.twins import Twins, general
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA = pa.schema([("f", pa.float64()), ("g", pa.float64()), ("n", pa.int64()), ("ts", pa.int64())])
 
@@ -61,16 +56,6 @@ def pushes(draw: st.DrawFn) -> list[dict[str, pa.Table]]:
         clock += draw(st.integers(3, 9))
         made.append(push)
     return made
-
-
-@pytest.fixture(params=["as it is", "tiny"])
-def limits(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Once with limits so small that two threads share each push."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "tiny":
-            patch.setattr(cells, "SMALLEST_SPREAD", 4)
-            patch.setattr("slidejoin.index.cells.band_cells.MOST_FOUND", 80)
-        yield
 
 
 @pytest.mark.usefixtures("limits")
@@ -146,13 +131,7 @@ def test_one_term_of_two_is_never_all_that_is_compared(monkeypatch: pytest.Monke
 
 def test_a_push_with_nan_or_null_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
-    run = FusedTerms.run
-
-    def watched(*args: Any) -> pa.Table:
-        runs.append(1)
-        return run(*args)
-
-    monkeypatch.setattr(FusedTerms, "run", watched)
+    watch_runs(monkeypatch, runs)
     join = sj.StreamJoin(on=PREDICATES[0], window=sj.CountWindow(100), schemas=(SCHEMA, SCHEMA))
     for value in (1.0, None, float("nan"), 1.25):
         rows = pa.table({"f": [value], "g": [0.0], "n": [0], "ts": [0]}, schema=SCHEMA)

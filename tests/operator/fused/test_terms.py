@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.fused import cells
 from slidejoin.operator.fused.terms import FusedTerms
 from slidejoin.operator.pair_advisor import PairAdvisor
 from tests.law.checks import examples
 from tests.narrow import set_limits
 from tests.operator.fused.test_composite_keys import SCHEMA, streams
 from tests.operator.twins import Twins, general
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PREDICATES = [
     "l.a BETWEEN r.a - 1 AND r.b + 1",
@@ -35,16 +31,6 @@ PREDICATES = [
     "l.b - r.a BETWEEN 0 AND 3 AND l.b + r.b > 1",
     "l.a + r.c BETWEEN -2 AND 2 AND l.b >= r.a",
 ]
-
-
-@pytest.fixture(params=["as it is", "tiny"])
-def limits(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Once with limits so small that two threads share each push."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "tiny":
-            patch.setattr(cells, "SMALLEST_SPREAD", 4)
-            patch.setattr("slidejoin.index.cells.band_cells.MOST_FOUND", 80)
-        yield
 
 
 def cells_at_once(patch: pytest.MonkeyPatch, place: int, width: float) -> None:

@@ -1,0 +1,22 @@
+"""Limits that fused pushes through cells share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slidejoin.operator.fused import cells
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(params=["as it is", "tiny"])
+def limits(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Once with limits so small that two threads share each push."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "tiny":
+            patch.setattr(cells, "SMALLEST_SPREAD", 4)
+            patch.setattr("slidejoin.index.cells.band_cells.MOST_FOUND", 80)
+        yield
