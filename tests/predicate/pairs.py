@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.predicate.bind import BoundPredicate, bind
+from slidejoin.index.answer import FoundPositions
+from slidejoin.operator.pair_filter import pair_filter
+from slidejoin.predicate.bind import BoundFilter, BoundPredicate, bind
+from slidejoin.rows.payload import Payload
 from tests.oracle import condition
 from tests.render import to_python, to_sql
 from tests.tables import rows_of
@@ -93,7 +97,9 @@ def check(predicate: Node, left: pa.Table, right: pa.Table) -> BoundPredicate:
     assert not (law & ~passed).any(), "the prefilter drops a pair"
     full = passed.copy()
     if everything is not None:
-        full &= everything.holds(*pairs, n * m).reshape(n, m)
+        holds = everything.holds(*pairs, n * m)
+        full &= holds.reshape(n, m)
+        check_program(everything, left, right, holds)
     np.testing.assert_array_equal(full, law, to_sql(predicate))
     # by ranges, whichever side probes
     for probe in ("left", "right"):
@@ -112,6 +118,49 @@ def check(predicate: Node, left: pa.Table, right: pa.Table) -> BoundPredicate:
     for term in what.terms:
         check_routes(term, law, left, right)
     return what
+
+
+def check_program(condition: BoundFilter, left: pa.Table, right: pa.Table, holds: Any) -> bool:
+    """Assert that a program and what is left to evaluate hold for the same pairs; tell whether there was a program."""
+    if condition.program is None:
+        assert condition.rest is not None
+        return False
+    windows: Any = {"left": held(left), "right": held(right)}
+    program = pair_filter(condition.program, windows)
+    n, m = left.num_rows, right.num_rows
+    if program is None:
+        return False
+    rows = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+    flags = np.empty(n * m, np.bool_)
+    if not program.holds(*rows, flags):
+        return False
+    if condition.rest is not None:
+        flags &= condition.rest.holds(chosen(left, rows[0]), chosen(right, rows[1]), n * m)
+    np.testing.assert_array_equal(flags, holds)
+    # The same from what each probe found, on either side.
+    for role, probes, stored in (("left", n, m), ("right", m, n)):
+        found = FoundPositions(
+            0,
+            probes,
+            n * m,
+            np.full(probes, stored, np.int32),
+            np.tile(np.arange(1, stored + 1), probes).astype(np.uint32),
+        )
+        its = np.empty(n * m, np.bool_)
+        assert program.holds_found(role, found, (0, probes), 0, (0, 0), its)
+        if condition.rest is None:
+            np.testing.assert_array_equal(
+                its.reshape(probes, stored), holds.reshape(n, m) if role == "left" else holds.reshape(n, m).T
+            )
+    return True
+
+
+def held(table: pa.Table) -> SimpleNamespace:
+    """A window that has the rows of a table."""
+    payload = Payload(table.schema)
+    if table.num_rows:
+        payload.append_rows(0, table, None, table.num_rows)
+    return SimpleNamespace(payload=payload)
 
 
 def check_routes(term: RangeTerm, law: Any, left: pa.Table, right: pa.Table) -> None:

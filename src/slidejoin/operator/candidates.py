@@ -10,6 +10,7 @@ import numpy as np
 
 from slidejoin.kernels.candidates.spreading import SIDE, STAGES, fill_both
 from slidejoin.kernels.candidates.weaving import weave
+from slidejoin.kernels.predicate.conditions import keep_held
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
 
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found, FoundPositions, InRanges
+    from slidejoin.operator.pair_filter import PairFilter
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.sides import Side
 
 __all__ = ["PositionCandidates", "RangeCandidates"]
 
+
+SMALLEST_NARROWED = 1 << 12
+"""Candidates from which on a further thread pays for a condition: as many take 60 µs."""
 
 SMALLEST_PART = 1 << 17
 """Pairs from which on a further thread pays: as many take 0.2 ms, handing over 60 µs."""
@@ -151,10 +156,62 @@ class PositionCandidates:
         self._workers = workers
         self._memory = memory
         self._bounds = {side: self._probes(side, first, last) for side in sides}
-        self._totals = {
-            side: int(found.counts[slice(*self._bounds[side])].sum()) for side, (_, found, _, _) in sides.items()
-        }
-        self.total = sum(self._totals.values())
+        self.total = self._count()
+
+    def _count(self) -> int:
+        return sum(
+            int(found.counts[slice(*self._bounds[side])].sum()) for side, (_, found, _, _) in self._sides.items()
+        )
+
+    def narrow(self, condition: PairFilter) -> bool:
+        """Keep those for which a condition holds, each thread those of a stretch of probes.
+
+        Returns False, and changes nothing, if pairs have to be evaluated.
+        """
+        flags: dict[Side, NDArray[np.bool_]] = {}
+        stretches: list[tuple[Side, tuple[int, int], int]] = []
+        for side, (_, found, _, _) in self._sides.items():
+            begin, end = self._bounds[side]
+            before = int(found.counts[found.begin : begin].sum())
+            ends = np.cumsum(found.counts[begin:end]) + before
+            flags[side] = np.empty(int(ends[-1]) if ends.size else before, np.bool_)
+            total = flags[side].size - before
+            parts = max(1, min(2 * self._workers.threads, total // SMALLEST_NARROWED))
+            stops = [
+                begin,
+                *(begin + int(np.searchsorted(ends, before + total * n // parts)) for n in range(1, parts)),
+                end,
+            ]
+            for low, high in pairwise(stops):
+                if low < high:
+                    stretches.append((side, (low, high), int(ends[low - 1 - begin]) if low > begin else before))
+        answers = [False] * len(stretches)
+
+        def check(number: int) -> None:
+            side, probes, take = stretches[number]
+            _, found, first, floor = self._sides[side]
+            answers[number] = condition.holds_found(side, found, probes, take, (first, floor), flags[side])
+
+        self._workers.run([partial(check, number) for number in range(len(stretches))])
+        if not all(answers):
+            return False
+        kept = [0] * len(stretches)
+
+        def keep(number: int) -> None:
+            side, probes, take = stretches[number]
+            found = self._sides[side][1]
+            kept[number] = keep_held(found.found, found.counts, *probes, take, flags[side])
+
+        self._workers.run([partial(keep, number) for number in range(len(stretches))])
+        # What a stretch keeps is moved to where the one before it ends.
+        ends_at: dict[Side, int] = {}
+        for (side, _, take), count in zip(stretches, kept, strict=True):
+            positions, at = self._sides[side][1].found, ends_at.get(side, take)
+            if at < take:
+                positions[at : at + count] = positions[take : take + count]
+            ends_at[side] = at + count
+        self.total = self._count()
+        return True
 
     def _probes(self, side: Side, first: int, last: int) -> tuple[int, int]:
         """Return which probes of one side are in slots first…last-1."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.operator.candidates import PositionCandidates
+from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.output_schema import in_strict_order, together
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, by_name
 from slidejoin.rows.widths import TableLimit, Widths
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.counts import CountTables
     from slidejoin.operator.ingest.arrival import Arrivals
+    from slidejoin.operator.pair_filter import PairFilter
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
@@ -173,9 +176,9 @@ class PairOutput:
 
         Pairs of one slot are yielded together.
         """
-        strict = self.plan.config.order == "strict"
+        strict, condition = self.plan.config.order == "strict", self._narrowed(found)
         for first, last in _chunks(found, self._limit.rows):
-            left, right, slots = self._pairs(found, first, last, with_slots=strict or with_slots)
+            left, right, slots = self._pairs(found, condition, first, last, with_slots=strict or with_slots)
             if strict and left.size:
                 with self.stats.step("write"):
                     stored = np.where(found.by_left()[slots], right, left)
@@ -286,11 +289,12 @@ class PairOutput:
 
     def counted(self, found: Candidates) -> NDArray[np.int64]:
         """Return the number of pairs of each slot."""
-        if self._filter is None:
+        condition = self._narrowed(found)
+        if condition is None:
             return found.counts
         counts = np.zeros_like(found.counts)
         for first, last in _chunks(found, COUNT_CHUNK):
-            _, _, slots = self._pairs(found, first, last, with_slots=True)
+            _, _, slots = self._pairs(found, condition, first, last, with_slots=True)
             counts += np.bincount(slots, minlength=counts.size)
         return counts
 
@@ -307,18 +311,33 @@ class PairOutput:
             yield table  # outside of the step: the time until the next one is the reader's
             now = perf_counter()
 
+    def _narrowed(self, found: Candidates) -> BoundFilter | None:
+        """Keep the candidates that pass the filter, as far as that is a program, and return what is left to check."""
+        condition = self._filter
+        if condition is None or not isinstance(found, PositionCandidates):
+            return condition
+        program = self._program(condition)
+        if program is None:
+            return condition
+        with self.stats.step("filter"):
+            return condition.rest if found.narrow(program) else condition
+
+    def _program(self, condition: BoundFilter) -> PairFilter | None:
+        """Return what a program checks of a condition, None if nothing."""
+        return None if condition.program is None else pair_filter(condition.program, self.windows)
+
     def _pairs(
-        self, found: Candidates, first: int, last: int, *, with_slots: bool
+        self, found: Candidates, condition: BoundFilter | None, first: int, last: int, *, with_slots: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Write the pairs of slots first…last-1 and keep those that pass the filter: (left, right) ordinals, slots.
+        """Write the pairs of slots first…last-1 and keep those that pass a condition: (left, right) ordinals, slots.
 
         Without `with_slots`, no slots are returned.
         """
         with self.stats.step("write"):
             left, right = found.write(first, last)
             counts = found.counts[first:last] if with_slots else NO_ROWS
-        if self._filter is not None and left.size:
-            return self.passing(self._filter, left, right, counts, first)
+        if condition is not None and left.size:
+            return self.passing(condition, left, right, counts, first)
         with self.stats.step("write"):
             return left, right, np.repeat(np.arange(first, first + counts.size), counts)
 
@@ -338,12 +357,12 @@ class PairOutput:
         """
         threads = max(1, min(self._workers.threads, left.size // SMALLEST_FILTER))
         stretches = 1 if threads == 1 else 2 * threads
-        ends = np.cumsum(counts)
+        ends, program = np.cumsum(counts), self._program(condition)
         found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = [(NO_ROWS,) * 3] * stretches
 
         def take(number: int) -> None:
             first, last = (left.size * at // stretches for at in (number, number + 1))
-            kept = self._holds(condition, left[first:last], right[first:last], threads)
+            kept = self._holds(condition, program, left[first:last], right[first:last], threads)
             with self.stats.step("filter"):
                 slots = NO_ROWS
                 if counts.size:
@@ -364,6 +383,29 @@ class PairOutput:
         return one, two, slots
 
     def _holds(
+        self,
+        condition: BoundFilter,
+        program: PairFilter | None,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        threads: int,
+    ) -> NDArray[np.bool_]:
+        """Return where a condition on pairs, (n,) int64 ordinals, holds, (n,) bool.
+
+        What no program checks is evaluated on the pairs that pass that.
+        """
+        if program is not None:
+            kept = np.empty(left.size, np.bool_)
+            with self.stats.step("filter"):
+                fits = program.holds(left, right, kept)
+            if fits:
+                if condition.rest is not None:
+                    some = np.flatnonzero(kept)
+                    kept[some] = self._evaluated(condition.rest, left[some], right[some], threads)
+                return kept
+        return self._evaluated(condition, left, right, threads)
+
+    def _evaluated(
         self, condition: BoundFilter, left: NDArray[np.int64], right: NDArray[np.int64], threads: int
     ) -> NDArray[np.bool_]:
         """Evaluate a condition on pairs, (n,) int64 ordinals, and return where it holds, (n,) bool.

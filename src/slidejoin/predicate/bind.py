@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slidejoin.predicate.expression.expr import And, Expr
 from slidejoin.predicate.ranges.terms import RangeTerm, make_terms
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
+from slidejoin.predicate.truth.pair_programs import split
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
 from slidejoin.predicate.truth.text_codes import code_column, coded_columns, in_codes
 from slidejoin.predicate.truth.tree import BOOLEAN, Node, columns_of
@@ -20,18 +22,34 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slidejoin.predicate.truth.pair_programs import PairProgram
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
 __all__ = ["BoundFilter", "BoundPredicate", "all_of", "bind"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundFilter:
     """What is checked on candidate pairs, one by one."""
 
     expr: Expr
     node: Node
+
+    @cached_property
+    def program(self) -> PairProgram | None:
+        """What a program checks of it; None if nothing."""
+        return self._split[0]
+
+    @cached_property
+    def rest(self) -> BoundFilter | None:
+        """What no program checks; None if nothing is left."""
+        parts = self._split[1]
+        return BoundFilter(self.expr, all_of(parts)) if parts else None
+
+    @cached_property
+    def _split(self) -> tuple[PairProgram | None, tuple[Node, ...]]:
+        return split(self.node)
 
     def columns(self, side: Side) -> tuple[str, ...]:
         """Return the columns of `side` that it reads."""
@@ -71,6 +89,7 @@ class BoundPredicate:
     _filters: dict[frozenset[int], BoundFilter | None] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
+    _on: dict[tuple[Expr, ...], BoundFilter] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         # Needed for every push.
@@ -123,7 +142,10 @@ class BoundPredicate:
         if not chosen:
             return None
         exprs = tuple(expr for expr, _ in chosen)
-        return BoundFilter(exprs[0] if len(exprs) == 1 else And(exprs), all_of(tuple(node for _, node in chosen)))
+        if exprs not in self._on:
+            nodes = all_of(tuple(node for _, node in chosen))
+            self._on[exprs] = BoundFilter(exprs[0] if len(exprs) == 1 else And(exprs), nodes)
+        return self._on[exprs]
 
 
 def all_of(nodes: tuple[Node, ...]) -> Node:

@@ -128,6 +128,10 @@ class Directory:
         """Whether that column has had NULLs since all addresses were entered anew."""
         return self._marked[number]
 
+    def marks_of(self, number: int) -> NDArray[np.int64] | None:
+        """Return the addresses of a column's marks, as `ring` has those of records; None if no chunk has a NULL."""
+        return self._marks[number] if self._marked[number] else None
+
     def address(self, chunk: Chunk) -> int:
         """Return the address that the record of ordinal 0 would have if it were in that chunk."""
         return int(chunk.rows.ctypes.data) - chunk.origin * self._stride

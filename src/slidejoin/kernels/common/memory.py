@@ -31,6 +31,7 @@ __all__ = [
     "prefetch_at",
     "put_32",
     "put_64",
+    "u8_at",
     "u32_at",
     "u64_at",
 ]
@@ -146,7 +147,7 @@ def _viewer(kind: Any, plain: Any) -> Callable[[Any, Any], NDArray[Any]]:  # noq
 
 i64_at, i32_at = _viewer(types.int64, ctypes.c_int64), _viewer(types.int32, ctypes.c_int32)
 u32_at, flags_at = _viewer(types.uint32, ctypes.c_uint32), _viewer(types.boolean, ctypes.c_bool)
-u64_at = _viewer(types.uint64, ctypes.c_uint64)
+u64_at, u8_at = _viewer(types.uint64, ctypes.c_uint64), _viewer(types.uint8, ctypes.c_uint8)
 
 
 def _place_of(array: NDArray[Any]) -> int:

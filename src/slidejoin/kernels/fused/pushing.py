@@ -1,8 +1,9 @@
 """One push through two cell tables, from keys to pairs, by one or two threads, without the interpreter.
 
 Handing a Python function to a waiting thread takes 50 µs and then the interpreter's lock; a second thread that waits in
-`serve` begins within 1 µs. It inserts rows while the first thread, in Python, orders and stores them, and then each
-takes the next part when it is free. If it sleeps, or works for another join, the first thread does all parts.
+`serve` begins within 1 µs. It inserts rows while the first thread, in Python, puts them in order, and probes while that
+stores them; then each takes the next part when it is free. If it sleeps, or works for another join, the first thread
+does all parts.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ __all__ = [
     "end",
     "meet",
     "serve",
+    "show",
 ]
 
 POSTED, CLAIMED, FINISHED, AWAKE, ADDRESS, MAILBOX = offsets(LINE, LINE, LINE, LINE, LINE)
@@ -176,7 +178,7 @@ def _hand_over(work: NDArray[np.int64], left_keys: NDArray[np.int64], right_keys
 def begin(
     work: NDArray[np.int64], mailbox: NDArray[np.int64], left_keys: NDArray[np.int64], right_keys: NDArray[np.int64]
 ) -> None:
-    """Let the second thread insert rows, until `end`; `meet` continues with it.
+    """Let the second thread insert rows, until `end`; `show` lets it probe, and `meet` continues with it.
 
     work (WORK,) int64, with all that inserting needs; mailbox (MAILBOX,) int64 with the work's address, to which no
     other thread posts; keys (n,) int64 of each side's rows, which must stay where they are.
@@ -207,6 +209,41 @@ def _cut(work: NDArray[np.int64], at: int, rank: NDArray[np.int64], rows: int, s
         work[U64(at + DONE + stretch)], work[U64(at + TOTAL + stretch)] = 0, 0
 
 
+@inlined
+def _show(
+    work: NDArray[np.int64],
+    stretches: int,
+    left_keys: NDArray[np.int64],
+    right_keys: NDArray[np.int64],
+    left_rank: NDArray[np.int64],
+    right_rank: NDArray[np.int64],
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+) -> None:
+    """Set the probes of both roles, in so many stretches, and where the output goes."""
+    rows = left_keys.size + right_keys.size
+    for at, probes, rank in ((LEFT, left_keys, left_rank), (RIGHT, right_keys, right_rank)):
+        work[U64(at + PROBES)], work[U64(at + PROBES + 1)] = place_of(probes), probes.size
+        work[U64(at + RANK)] = place_of(rank)
+        _cut(work, at, rank, rows, stretches)
+    work[U64(OUT)], work[U64(OUT + 1)], work[U64(OUT + 2)] = place_of(left), place_of(right), left.size
+
+
+@kernel(OUT_I64, I64, I64, I64, I64, OUT_I64, OUT_I64)
+def show(
+    work: NDArray[np.int64],
+    left_keys: NDArray[np.int64],
+    right_keys: NDArray[np.int64],
+    left_rank: NDArray[np.int64],
+    right_rank: NDArray[np.int64],
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+) -> None:
+    """Let the second thread, which has begun to insert, probe as well; arrays as those of `meet`, which comes next."""
+    _show(work, STRETCHES, left_keys, right_keys, left_rank, right_rank, left, right)
+    write_word(work, STAGE, PROBING)
+
+
 @kernel(OUT_I64, types.boolean, I64, I64, I64, I64, OUT_I64, OUT_I64)
 def meet(
     work: NDArray[np.int64],
@@ -218,24 +255,18 @@ def meet(
     left: NDArray[np.int64],
     right: NDArray[np.int64],
 ) -> None:
-    """Do all the work of a push: insert, probe, weave.
+    """Do all the work of a push, or what is left of it: insert, probe, weave.
 
-    work (WORK,) int64, see `kernels.fused.work`; whether it was `begun` with a second thread. Keys and ranks (n,)
-    int64 of each side's rows; left and right (places,) int64 take pairs, or numbers of matches and marks of left rows,
-    of which eight are one value.
+    work (WORK,) int64, see `kernels.fused.work`; whether it was `begun` with a second thread, and then all that it
+    needs was shown to it. Keys and ranks (n,) int64 of each side's rows; left and right (places,) int64 take pairs, or
+    numbers of matches and marks of left rows, of which eight are one value.
     """
     rows = left_keys.size + right_keys.size
-    if not begun:
-        _hand_over(work, left_keys, right_keys)
-    for at, probes, rank in ((LEFT, left_keys, left_rank), (RIGHT, right_keys, right_rank)):
-        work[U64(at + PROBES)], work[U64(at + PROBES + 1)] = place_of(probes), probes.size
-        work[U64(at + RANK)] = place_of(rank)
-        _cut(work, at, rank, rows, STRETCHES if begun else 1)
-    work[U64(OUT)], work[U64(OUT + 1)], work[U64(OUT + 2)] = place_of(left), place_of(right), left.size
     if begun:
-        write_word(work, STAGE, PROBING)
         _do_all(work, INSERT, WRITE)
     else:
+        _hand_over(work, left_keys, right_keys)
+        _show(work, 1, left_keys, right_keys, left_rank, right_rank, left, right)
         for part in range(INSERT, PROBE + 2):
             do_part(work, part)
     pairs, done, whole = 0, 0, True

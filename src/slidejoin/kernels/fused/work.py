@@ -22,6 +22,7 @@ from slidejoin.kernels.common.view import VIEW
 from slidejoin.kernels.fused.packing import keep_between
 from slidejoin.kernels.ingest.clocks import keep_in_scope
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
+from slidejoin.kernels.predicate.closing import SHIFTS, find_ranges
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "ASIDE",
     "BEFORE",
     "BEYOND",
+    "BOUNDS",
     "CHECKED",
     "CLAIMS",
     "COUNTING",
@@ -60,6 +62,7 @@ __all__ = [
     "RANK",
     "REACH",
     "RIGHT",
+    "SHIFTED",
     "STAGE",
     "STOPS",
     "STORED",
@@ -113,6 +116,8 @@ LINE = 8
     UPPER,  # address of their upper ends, or 0
     CHECKED,  # addresses of the lower and upper ends of what the last value of each row STORED is checked by, or 0
     FURTHER,  # the same of another value, whether that is to lie between these ends, or beyond them, and which it is
+    SHIFTED,  # addresses of the probes' keys of two terms, and of the shifts that their ranges follow from, or 0
+    BOUNDS,  # addresses of the room for these: of the first term's lower and upper ends, and the second one's
     WIDE,  # whether the table is wide, so that a whole key is the last value of each row STORED beside it
     MARKS,  # marks of the rows that probe: address, words, address of their blocks
     MARKED_BLOCKS,  # how many blocks these are, 0 where no marks are asked for; and the first one
@@ -120,7 +125,7 @@ LINE = 8
 ) = offsets(
     *(6, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1, 2, 3, 1, 1, 1),
     *(STRETCHES + 1 for _ in range(4)),  # one more each, since a cut has two ends
-    *(1, 1, 1, 2, 4, 1, 3, 2),
+    *(1, 1, 1, 2, 4, 3, 4, 1, 3, 2),
     line=LINE,
 )
 """What each role has, the left rows as probes and the right ones."""
@@ -152,6 +157,19 @@ def _insert(work: NDArray[np.int64], at: int) -> None:
 
 
 @inlined
+def _find_ranges(work: NDArray[np.int64], at: int, begin: int, end: int) -> None:
+    """Write the ranges of these probes, if they follow from their keys."""
+    one, two, shifts = work[U64(at + SHIFTED)], work[U64(at + SHIFTED + 1)], work[U64(at + SHIFTED + 2)]
+    if shifts != 0:
+        rows, first = end - begin, 8 * begin
+        find_ranges(
+            i64_at(one + first, rows), i64_at(two + first, rows), i64_at(shifts, SHIFTS),
+            i64_at(work[U64(at + BOUNDS)] + first, rows), i64_at(work[U64(at + BOUNDS + 1)] + first, rows),
+            i64_at(work[U64(at + BOUNDS + 2)] + first, rows), i64_at(work[U64(at + BOUNDS + 3)] + first, rows),
+        )  # fmt: skip
+
+
+@inlined
 def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
     """Answer the probes of a stretch; none of them if not all rows could be inserted."""
     slots, pool = u32_at(work[U64(at)], work[U64(at + 1)]), u32_at(work[U64(at + 2)], work[U64(at + 3)])
@@ -163,6 +181,7 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
         rank, lower, upper = i64_at(work[U64(at + RANK)], count), work[U64(at + LOWER)], work[U64(at + UPPER)]
         if lower == 0:
             lower = upper = work[U64(at + PROBES)]
+        _find_ranges(work, at, begin, end)
         lo, hi = i64_at(lower, count), i64_at(upper, count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
         whole = work[U64(at + CHECKED)] != 0 or work[U64(at + WIDE)] != 0

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NEAR", "find_ranges", "key_distances"]
+__all__ = ["NEAR", "SHIFTS", "find_ranges", "key_distances", "near"]
 
 NEAR = 1 << 60
 """Values nearer to 0 than this, constants no farther from it, and distances up to twice as far add up to an int64."""
+
+SHIFTS = 9
+"""Words of the shifts of two terms, see `find_ranges`."""
 
 
 @kernel(I64, I64, OUT_I64, returns=types.boolean)
@@ -38,45 +41,44 @@ def key_distances(one: NDArray[np.int64], two: NDArray[np.int64], ends: NDArray[
     return wrong >= 0
 
 
-@kernel(
-    I64, I64, I64, types.boolean, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, returns=types.boolean
-)
+@kernel(I64, I64, returns=types.boolean)
+def near(one: NDArray[np.int64], two: NDArray[np.int64]) -> bool:
+    """Tell whether the keys of two terms, (n,) int64 each, lie within ±NEAR. O(n)."""
+    far = 0
+    for i in range(one.size):
+        far += (one[U64(i)] >= NEAR) | (one[U64(i)] <= -NEAR) | (two[U64(i)] >= NEAR) | (two[U64(i)] <= -NEAR)
+    return far == 0
+
+
+@kernel(I64, I64, I64, OUT_I64, OUT_I64, OUT_I64, OUT_I64)
 def find_ranges(
     one: NDArray[np.int64],
     two: NDArray[np.int64],
     shifts: NDArray[np.int64],
-    closing: bool,
-    low: int,
-    high: int,
     lo: NDArray[np.int64],
     hi: NDArray[np.int64],
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
-) -> bool:
+) -> None:
     """Write the ranges lo…hi of the first term's keys, closed or not, and the ranges lows…highs of the second one's.
 
     Parameters
     ----------
     one, two
-        (n,) int64, the probes' own keys of both terms.
+        (n,) int64, the probes' own keys of both terms, `near`.
     shifts
-        (6,) int64: of the first term the sign, and the lower and the upper end that are added to it; open or within
-        ±NEAR; the same of the second one.
-    closing, low, high
-        Whether the first term's ranges are closed by the second one's, and by which distances of stored rows: within
-        ±2 * NEAR.
+        (SHIFTS,) int64: of the first term the sign, and the lower and the upper end that are added to it; open or
+        within ±NEAR; the same of the second one; whether the first term's ranges are closed by the second one's, and
+        by which distances of stored rows: within ±2 * NEAR.
     lo, hi, lows, highs
         (n,) int64; ``lo > hi`` is empty.
 
-    Returns False, ranges undefined, if a probe's key is not within ±NEAR. O(n).
+    O(n).
     """
-    n, far = one.size, 0
-    for i in range(n):
-        far += (one[U64(i)] >= NEAR) | (one[U64(i)] <= -NEAR) | (two[U64(i)] >= NEAR) | (two[U64(i)] <= -NEAR)
-    if far:
-        return False
+    n = one.size
     sign, below, above = shifts[0], shifts[1], shifts[2]
     its_sign, its_below, its_above = shifts[3], shifts[4], shifts[5]
+    closing, low, high = shifts[6] != 0, shifts[7], shifts[8]
     for i in range(n):
         lows[U64(i)] = OPEN_LOW if its_below == OPEN_LOW else its_below + its_sign * two[U64(i)]
     for i in range(n):
@@ -87,4 +89,3 @@ def find_ranges(
     for i in range(n):
         own = OPEN_HIGH if above == OPEN_HIGH else above + sign * one[U64(i)]
         hi[U64(i)] = own if its_above == OPEN_HIGH or not closing else min(own, highs[U64(i)] - low)
-    return True

@@ -12,7 +12,7 @@ from slidejoin.index.fused_access import cell_table
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.fused.packing import pack_keys
-from slidejoin.kernels.fused.pushing import UNFINISHED, meet
+from slidejoin.kernels.fused.pushing import UNFINISHED, meet, show
 from slidejoin.kernels.fused.work import (
     AFTER,
     ASIDE,
@@ -99,7 +99,7 @@ class AcceptedCells(NamedTuple):
 class FusedCells(FusedPush):
     """Pushes through tables of cells, see `slidejoin.operator.push`."""
 
-    kernels: tuple[Callable[..., Any], ...] = (meet, pack_keys)
+    kernels: tuple[Callable[..., Any], ...] = (meet, show, pack_keys)
     takes_wide = False
     """Whether tables may be wide though keys are not packed."""
 
@@ -212,18 +212,25 @@ class FusedCells(FusedPush):
         self._marking = False
         try:
             shared = helper is not None and helper.begin(self.work, self._address, keys["left"], keys["right"])
-            # This Python code runs while the helper inserts.
+            # This Python code runs while the helper inserts, and then probes.
             arrivals = arrivals or self._arrange(batch, by)
             now = stats.since("arrive", start)
-            self._hold_rows(batch.columns, keys, tables, times, first)
+            self._store_beside(keys, tables, times)
             for role in SIDES:
+                self._look_at_probes(role, tables[other(role)])
                 self.probe_sides[role].make_room(keys[role].size, self._words)
             room = self._room(batch.rows)
+            arrays = keys["left"], keys["right"], arrivals.left_rank, arrivals.right_rank, *room
+            if shared:
+                show(self.work, *arrays)
+            for side in SIDES:
+                if keys[side].size:
+                    own = None if times is None else int(times[side].max())
+                    self._hold(side, batch.columns[side], first[side], own)
             self._words[ASIDE] = by is None or self._parts.plan.config.order == "none"
             self._marking = self._show_marks()
             stats.since("insert", now)
-            ranks = arrivals.left_rank, arrivals.right_rank
-            meet(self.work, shared, keys["left"], keys["right"], *ranks, *room)
+            meet(self.work, shared, *arrays)
         finally:
             if helper is not None:
                 helper.end(self.work)
@@ -245,20 +252,17 @@ class FusedCells(FusedPush):
                 self._words[at + word] = value
         return True
 
-    def _hold_rows(
+    def _store_beside(
         self,
-        columns: Mapping[Side, BatchColumns],
         keys: dict[Side, NDArray[np.int64]],
         tables: dict[Side, BandCells],
         times: dict[Side, NDArray[np.int64]] | None,
-        first: dict[Side, int],
     ) -> None:
-        """Store rows, and beside the tables what found rows are checked by: event times, and keys if these are wide."""
+        """Store beside the tables what found rows are checked by: event times, and keys if these are wide."""
         words = self._words
         for side in SIDES:
             table, own = tables[side], None if times is None else times[side]
             if keys[side].size:
-                self._hold(side, columns[side], first[side], None if own is None else int(own.max()))
                 beside = self._beside(side, own)
                 if beside is not None or table.wide:
                     whole = self._whole_keys(side, keys[side])
@@ -283,13 +287,17 @@ class FusedCells(FusedPush):
         return times
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
-        """Set the address of the table that one side's probes search, and the numbers of rows before them."""
+        """Set the address of the table that one side's probes search, and what inserting rows into it needs."""
         one, words, stored = self.probe_sides[role], self._words, other(role)
         one.look_at(table, words)
         one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
         words[one.at + ORDINAL], words[one.at + FLOOR_OF] = first[role], table.floor
+
+    def _look_at_probes(self, role: Side, table: BandCells) -> None:  # noqa: ARG002 - see `FusedTerms`
+        """Set the addresses of what one side's rows probe."""
         if self._packed is not None:
-            words[one.at + LOWER], words[one.at + UPPER] = self._packed.ends(role)
+            at = self.probe_sides[role].at
+            self._words[at + LOWER], self._words[at + UPPER] = self._packed.ends(role)
 
     def _room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return memory for the output: for pairs, or for numbers of matches and marks of left rows."""

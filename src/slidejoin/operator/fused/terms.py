@@ -14,9 +14,9 @@ import numpy as np
 
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, BELOW
-from slidejoin.kernels.fused.pushing import meet
-from slidejoin.kernels.fused.work import CHECKED, FURTHER, KEPT, LOWER, TIMES, UPPER
-from slidejoin.kernels.predicate.closing import NEAR, find_ranges, key_distances
+from slidejoin.kernels.fused.pushing import meet, show
+from slidejoin.kernels.fused.work import BOUNDS, CHECKED, FURTHER, KEPT, LOWER, SHIFTED, TIMES, UPPER
+from slidejoin.kernels.predicate.closing import NEAR, SHIFTS, find_ranges, key_distances, near
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
@@ -47,8 +47,11 @@ __all__ = ["FusedTerms"]
 NO_KEYS = np.empty(0, np.int64)
 NOTHING: frozenset[int] = frozenset()
 
-LO, HI, LOWS, HIGHS, ENDS = range(5)
-"""The ranges of probes, those of the second term, and how many arrays that is."""
+ENDS = 4
+"""Lower and upper ends of the ranges of probes, and of those of the second term."""
+
+OF_TERMS = 6
+"""Words of the shifts of both terms, behind which is how the first one's ranges are closed, see `find_ranges`."""
 
 
 class Probed(NamedTuple):
@@ -62,6 +65,9 @@ class Probed(NamedTuple):
         Those of the second term's; None without one.
     between
         Whether the second term's keys are to lie within these, or beyond them, as those of `<>`.
+    shifted
+        Keys of both terms, (n,) each, and the shifts by which `find_ranges` writes all these as the rows probe; None
+        where they are written.
     """
 
     lo: NDArray[np.int64]
@@ -69,6 +75,7 @@ class Probed(NamedTuple):
     lows: NDArray[np.int64] | None
     highs: NDArray[np.int64] | None
     between: bool = True
+    shifted: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
 
 
 class FusedTerms(FusedCells):
@@ -83,7 +90,7 @@ class FusedTerms(FusedCells):
         Takes the pushes whose keys are plain; then only others are taken.
     """
 
-    kernels = (meet, key_distances, find_ranges)
+    kernels = (meet, show, near, key_distances, find_ranges)
     takes_wide = True
 
     def __init__(self, parts: JoinParts, before: FusedCells | None = None) -> None:
@@ -103,8 +110,8 @@ class FusedTerms(FusedCells):
         for side, both in columns.items():
             ends = [[of.shift.sign, int(of.shift.lows[0]), int(of.shift.highs[0])] for of in both]
             self._shifts[side] = {
-                (one, two): np.array([*ends[0], *ends[1]], np.int64),
-                (two, one): np.array([*ends[1], *ends[0]], np.int64),
+                (one, two): np.array([*ends[0], *ends[1], *[0] * (SHIFTS - OF_TERMS)], np.int64),
+                (two, one): np.array([*ends[1], *ends[0], *[0] * (SHIFTS - OF_TERMS)], np.int64),
             }
         self._ends: dict[Side, NDArray[np.int64]] = dict.fromkeys(SIDES, np.empty((ENDS, 0), np.int64))
         # Of the batch that was accepted last.
@@ -169,6 +176,9 @@ class FusedTerms(FusedCells):
             own, stored = windows[side].layout.axis, windows[other(side)].layout.axis
             if probed is None or own is None or stored is None:
                 return {}
+            if probed.shifted is not None and stored.place is not None:
+                find_ranges(*probed.shifted, *self._room_for_ends(side, keys.rows))
+                probed = probed._replace(shifted=None)
             self._probed[side], self._whole[side] = probed, keys.values[first]
             self._placed[side] = stored.places_of(probed.lo, probed.hi)
             places[side] = own.places(keys.values[first])
@@ -180,7 +190,7 @@ class FusedTerms(FusedCells):
         self._plain = bool(self._shifts) and not self._filters
         if self._plain:
             parts = self._places.parts(columns)
-            if parts:
+            if parts and all(near(*parts[side]) for side in SIDES):
                 return {side: self._at_places(parts[side], columns[side].rows, None) for side in SIDES}
             self._plain = False
         every, plan = {}, self._parts.plan
@@ -229,12 +239,16 @@ class FusedTerms(FusedCells):
             low = high = 0  # no row is stored
         if max(-low, high) > 2 * NEAR:
             return None
-        if self._ends[side].shape[1] < keys.rows:
-            self._ends[side] = np.empty((ENDS, 2 * keys.rows), np.int64)
-        ends, shifts = [one[: keys.rows] for one in self._ends[side]], self._shifts[side][first, second]
-        one, two = keys.values[first], keys.values[second]
-        fit = find_ranges(one, two, shifts, closing is not None, int(low), int(high), *ends)
-        return Probed(*ends) if fit else None
+        shifts = self._shifts[side][first, second]
+        shifts[OF_TERMS:] = closing is not None, int(low), int(high)
+        lo, hi, lows, highs = self._room_for_ends(side, keys.rows)
+        return Probed(lo, hi, lows, highs, shifted=(keys.values[first], keys.values[second], shifts))
+
+    def _room_for_ends(self, side: Side, rows: int) -> list[NDArray[np.int64]]:
+        """Return arrays for the ends of so many ranges of both terms, the same ones until more are asked for."""
+        if self._ends[side].shape[1] < rows:
+            self._ends[side] = np.empty((ENDS, 2 * rows), np.int64)
+        return [one[:rows] for one in self._ends[side]]
 
     # -- run ---------------------------------------------------------------------------------------------------------
 
@@ -266,22 +280,30 @@ class FusedTerms(FusedCells):
         return self._closed and self._same[side]
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
-        """Set the addresses of the ranges, and of what is checked, beside all others."""
+        """Set which of the rows that are inserted may match anything, beside all others."""
         super()._look_at(role, table, first)
+        kept = self._may_match[other(role)]
+        self._words[self.probe_sides[role].at + KEPT] = 0 if kept is None else address_of(kept)
+
+    def _look_at_probes(self, role: Side, table: BandCells) -> None:
+        """Set the addresses of the ranges that one side's rows probe, and of what is checked."""
         at, words, probed = self.probe_sides[role].at, self._words, self._probed[role]
         lo, hi = self._placed[role]
         words[at + LOWER], words[at + UPPER] = address_of(lo), address_of(hi)
+        words[at + CHECKED] = 0
         if table.wide:
             words[at + CHECKED], words[at + CHECKED + 1] = address_of(probed.lo), address_of(probed.hi)
-        else:
-            words[at + CHECKED] = 0
-        kept = self._may_match[other(role)]
-        words[at + KEPT] = 0 if kept is None else address_of(kept)
         if probed.lows is None or probed.highs is None or self._answered(other(role)):
             words[at + FURTHER] = 0
         else:
             words[at + FURTHER], words[at + FURTHER + 1] = address_of(probed.lows), address_of(probed.highs)
             words[at + FURTHER + 2] = probed.between
+        words[at + SHIFTED + 2] = 0
+        if probed.shifted is not None:
+            for number, array in enumerate(probed.shifted):
+                words[at + SHIFTED + number] = address_of(array)
+            for number, ends in enumerate(self._room_for_ends(role, lo.size)):
+                words[at + BOUNDS + number] = address_of(ends)
         if self._time is not None:
             # Its value is the first or the second of those beside the table, that of a second term the other one.
             time = self._parts.windows[other(role)].layout.dims.index(self._time)

@@ -1,0 +1,136 @@
+"""Filters that run as programs on the records of both windows, see `slidejoin.kernels.predicate.conditions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.predicate.conditions import (
+    COLUMN,
+    LOAD_DOUBLE,
+    LOAD_FLOAT,
+    LOADS,
+    SIDE_WORDS,
+    UNSIGNED,
+    find_held,
+    hold_pairs,
+)
+from slidejoin.sides import SIDES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import FoundPositions
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.predicate.truth.pair_programs import PairProgram
+    from slidejoin.rows.chunk import Fixed
+    from slidejoin.rows.directory import Directory
+    from slidejoin.sides import Side
+
+__all__ = ["PairFilter", "pair_filter"]
+
+ROLES: dict[Side, int] = {"left": 0, "right": 1}
+
+
+class PairFilter(NamedTuple):
+    """A program, and where it finds the columns of both sides' rows; valid until rows come or go.
+
+    Attributes
+    ----------
+    program : PairProgram
+    columns, sides : (c, COLUMN) and (2, SIDE_WORDS) int64
+    """
+
+    program: PairProgram
+    columns: NDArray[np.int64]
+    sides: NDArray[np.int64]
+
+    def holds(self, left: NDArray[np.int64], right: NDArray[np.int64], flags: NDArray[np.bool_]) -> bool:
+        """Write where it holds for pairs of rows, (n,) int64 ordinals; return False if that has to be evaluated."""
+        program = self.program
+        with np.errstate(all="ignore"):  # as plain Python, the kernel would warn
+            return bool(
+                hold_pairs(
+                    program.code, program.constants, self.columns, self.sides, program.registers, left, right, flags
+                )
+            )
+
+    def holds_found(
+        self,
+        role: Side,
+        found: FoundPositions,
+        probes: tuple[int, int],
+        take: int,
+        ordinals: tuple[int, int],
+        flags: NDArray[np.bool_],
+    ) -> bool:
+        """Write where it holds for what one side's probes found, at the same places; return False as `holds` does.
+
+        Probes begin…end-1 have what they found from place `take` on; `ordinals` are that of the first of all probes,
+        and the floor of the probed index.
+        """
+        program = self.program
+        with np.errstate(all="ignore"):
+            return bool(
+                find_held(
+                    program.code, program.constants, self.columns, self.sides, program.registers,
+                    found.found, found.counts, *probes, take, *ordinals, ROLES[role], flags,
+                )
+            )  # fmt: skip
+
+
+def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> PairFilter | None:
+    """Let a program find its columns in the records of two windows; None if some are not there."""
+    columns = np.zeros((len(program.columns), COLUMN), np.int64)
+    sides = np.zeros((len(SIDES), SIDE_WORDS), np.int64)
+    for side in SIDES:
+        names = [name for of, name in program.columns if of == side]
+        if not names:
+            continue
+        payload = windows[side].payload
+        directory, records = payload.directory, payload.records
+        ring, numbers = directory.ring, {column.name: number for number, column in enumerate(records.columns)}
+        if ring is None or not all(name in numbers for name in names):
+            return None
+        of_records = [(records.columns[numbers[name]], records.offsets[numbers[name]]) for name in names]
+        first = min(offset for _, offset in of_records)
+        last = max(offset + column.dtype.itemsize - 1 for column, offset in of_records)
+        sides[ROLES[side]] = address_of(ring), ring.size, directory.shift, records.dtype.itemsize, first, last
+        for register, (of, name) in enumerate(program.columns):
+            if of == side:
+                number = numbers[name]
+                how = _how(records.columns[number])
+                if how is None:
+                    return None
+                marks = _marks(directory, number)
+                columns[register] = ROLES[side], how, records.offsets[number], marks, register
+    return PairFilter(program, columns, sides)
+
+
+def _how(column: Fixed) -> int | None:
+    """Return how a program loads a column, None if it cannot."""
+    kind = column.kind
+    if column.text:
+        return None
+    if pa.types.is_float64(kind):
+        return LOAD_DOUBLE
+    if pa.types.is_float32(kind):
+        return LOAD_FLOAT
+    width = column.dtype.itemsize
+    if pa.types.is_boolean(kind) or pa.types.is_unsigned_integer(kind):
+        return UNSIGNED + LOADS[width]
+    times = (pa.types.is_timestamp, pa.types.is_date32, pa.types.is_time, pa.types.is_duration)
+    if pa.types.is_signed_integer(kind) or any(is_one(kind) for is_one in times):
+        return LOADS[width]
+    return None
+
+
+def _marks(directory: Directory, number: int) -> int:
+    """Return the address of the addresses of a column's marks, 0 if none is NULL."""
+    marks = directory.marks_of(number)
+    return 0 if marks is None else address_of(marks)
