@@ -32,6 +32,10 @@ PREDICATES = [
     "l.f BETWEEN r.f - 0.5 AND r.f + 0.5 AND l.n <> r.n",
     "l.n = r.n AND l.f > 0.3",
     "l.f BETWEEN r.f - 0.5 AND r.f + 0.5 AND l.g < r.g AND r.n <= 0 AND l.g IS NOT NULL",
+    "l.f BETWEEN r.f - 0.5 AND r.f + 0.5 AND (l.n + r.n) % 2 = 0",
+    "l.n = r.n AND l.f < r.f AND l.g <> r.g",
+    "l.n BETWEEN r.n - 1 AND r.n + 1 AND (l.f * 2 < r.g OR l.g IS NULL)",
+    "l.f <= r.f AND l.g >= r.g AND l.n = r.n AND l.ts % 3 <= r.ts % 2",
 ]
 VALUES = [0.0, -0.0, 0.25, 0.5, 1.0, 1.5, -1.0, 5e-324, 1e300, -1e300, 2.0**53, float("inf"), -float("inf")]
 

@@ -30,6 +30,11 @@ PREDICATES = [
     "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.b BETWEEN r.c - 2 AND r.c",
     "l.b - r.a BETWEEN 0 AND 3 AND l.b + r.b > 1",
     "l.a + r.c BETWEEN -2 AND 2 AND l.b >= r.a",
+    "l.a BETWEEN r.a - 1 AND r.a + 1 AND (l.b + r.c) % 2 = 0",
+    "l.a BETWEEN r.a - 1 AND r.a + 2 AND l.b < r.b AND l.c <> r.c",
+    "l.a <= r.b AND r.a <= l.b AND l.c >= r.c",
+    "l.a BETWEEN r.b - 1 AND r.b AND (l.b = r.b OR l.c * 2 < r.a) AND l.h >= 1",
+    "l.a = r.a AND l.b <= r.b AND l.c > r.c AND (l.a + r.b) % 3 <> 1",
 ]
 
 
@@ -122,6 +127,9 @@ def test_what_the_advisor_finds_goes_the_fused_way(on: str, output: Any, monkeyp
         "l.a BETWEEN r.a - 9 AND r.a + 9 AND l.b < r.b",
         "l.a BETWEEN r.b - 9 AND r.b + 9 AND l.b BETWEEN r.c - 500000 AND r.c",
         "l.a - r.b BETWEEN -20 AND 4 AND l.a + r.a > 900000",
+        "l.a BETWEEN r.a - 99 AND r.a + 99 AND (l.b + r.b) % 7 = 0",
+        "l.a BETWEEN r.a - 99 AND r.a + 99 AND l.b < r.b AND l.c > r.c",
+        "l.a BETWEEN r.a - 99 AND r.a + 99 AND l.b < r.b AND (l.c > 2 * r.c OR l.c = r.a)",
     ],
 )
 def test_a_band_and_another_term_go_the_fused_way(on: str, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +145,24 @@ def test_a_band_and_another_term_go_the_fused_way(on: str, output: Any, monkeypa
         sides = ({name: pa.array(rng.integers(0, 1 << 20, rows)) for name in "abc"} for _ in range(2))
         both.push(dict(zip(("left", "right"), map(pa.table, sides), strict=True)))
     assert len(runs) > len(sizes) // 2  # not those for which the tables have to grow
+    assert both.fused.stats.pairs == both.general.stats.pairs > 0
+
+
+def test_a_push_that_needs_more_than_64_bits_is_evaluated_and_so_are_those_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs: list[int] = []
+    watch_runs(monkeypatch, runs)
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    on = "l.a BETWEEN r.a - 1 AND r.a + 1 AND (l.b * 3 - r.b) % 2 = 0"
+    options: dict[str, Any] = {"on": on, "window": sj.CountWindow(100), "schemas": (schema, schema)}
+    both = Twins(sj.StreamJoin(**options), **options, algorithm="nested_loop")
+    pushed = []
+    for value in (1, 2, 1 << 62, 3, 4):
+        rows = pa.table([[1, 2, 2], [value, value - 1, value - 2]], schema=schema)
+        both.push({"left": rows, "right": rows})
+        pushed.append(len(runs))
+    assert pushed == [1, 2, 3, 3, 3]
     assert both.fused.stats.pairs == both.general.stats.pairs > 0
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "flags_at",
     "i32_at",
     "i64_at",
+    "i64_table_at",
     "load_8",
     "load_16",
     "load_32",
@@ -148,6 +149,27 @@ def _viewer(kind: Any, plain: Any) -> Callable[[Any, Any], NDArray[Any]]:  # noq
 i64_at, i32_at = _viewer(types.int64, ctypes.c_int64), _viewer(types.int32, ctypes.c_int32)
 u32_at, flags_at = _viewer(types.uint32, ctypes.c_uint32), _viewer(types.boolean, ctypes.c_bool)
 u64_at, u8_at = _viewer(types.uint64, ctypes.c_uint64), _viewer(types.uint8, ctypes.c_uint8)
+
+
+def _table_viewer() -> Callable[[Any, Any, Any], NDArray[np.int64]]:
+    """Return a function that makes an array of (rows, columns) int64 at an address, as `_viewer` does."""
+    if numba.config.DISABLE_JIT:
+        return lambda address, rows, columns: i64_at(address, rows * columns).reshape(rows, columns)
+
+    @intrinsic
+    def pointer(_typing: Any, address: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(types.int64)(types.int64), generate
+
+    def view(address: int, rows: int, columns: int) -> NDArray[np.int64]:
+        return numba.carray(pointer(address), (rows, columns))  # type: ignore[no-any-return]
+
+    return inlined(view)
+
+
+i64_table_at = _table_viewer()
 
 
 def _place_of(array: NDArray[Any]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numba import types
 
 from slidejoin.kernels.candidates.matched import mark_found, mark_probes
@@ -17,15 +18,22 @@ from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
 from slidejoin.kernels.cells.table import insert_cells
 from slidejoin.kernels.common.atomics import now
 from slidejoin.kernels.common.fields import offsets
-from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, u32_at, u64_at
+from slidejoin.kernels.common.memory import flags_at, i32_at, i64_at, i64_table_at, u32_at, u64_at
 from slidejoin.kernels.common.view import VIEW
 from slidejoin.kernels.fused.packing import keep_between
 from slidejoin.kernels.ingest.clocks import keep_in_scope
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.predicate.closing import SHIFTS, find_ranges
+from slidejoin.kernels.predicate.conditions import (
+    COLUMN,
+    CONSTANT,
+    INSTRUCTION,
+    SIDE_WORDS,
+    find_held,
+    keep_held,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
@@ -44,6 +52,7 @@ __all__ = [
     "FLOOR_OF",
     "FOUND",
     "FURTHER",
+    "GAVE_UP",
     "INSERT",
     "INSERTED",
     "KEPT",
@@ -59,6 +68,7 @@ __all__ = [
     "PARTS",
     "PROBE",
     "PROBES",
+    "PROGRAM",
     "RANK",
     "REACH",
     "RIGHT",
@@ -133,10 +143,13 @@ LINE = 8
 LEFT, RIGHT, SHARED = offsets(ROLE, ROLE)
 """Where the words of the left probes begin, those of the right ones, and those of both."""
 
-COUNTING, ASIDE, OUT, WOVEN, STAGE, _CLAIMS_AT = offsets(1, 1, 3, 1, 1, start=SHARED, line=LINE)
+COUNTING, ASIDE, OUT, WOVEN, PROGRAM, GAVE_UP, STAGE, _CLAIMS_AT = offsets(1, 1, 3, 1, 8, 1, 1, start=SHARED, line=LINE)
 """Of both: whether pairs are only COUNTING; whether a stretch's pairs of right probes may stand ASIDE, behind those of
 its left ones; where pairs go OUT (addresses of left and right, places there); how many are WOVEN, or why none are, see
-`slidejoin.kernels.fused.pushing`; and how far the push is (STAGE). Counts go out as matches and marks of left rows."""
+`slidejoin.kernels.fused.pushing`; the PROGRAM that pairs are checked by, see `slidejoin.kernels.predicate.conditions`
+(addresses and lines of code, constants and columns, address of sides, registers; no lines of code without one, -1 if it
+cannot be run), and whether it GAVE_UP; and how far the push is (STAGE). Counts go out as matches and marks of left
+rows."""
 
 CLAIMS, DONES, TOOK, WORK = offsets(2 * LINE, 2 * LINE, PARTS, start=_CLAIMS_AT, line=LINE)
 """Of each part, whether some thread has claimed it, whether it is done, and how many nanoseconds it TOOK in all pushes
@@ -170,6 +183,25 @@ def _find_ranges(work: NDArray[np.int64], at: int, begin: int, end: int) -> None
 
 
 @inlined
+def _keep_held(
+    work: NDArray[np.int64], at: int, counts: NDArray[np.int32], begin: int, end: int, place: int, total: int
+) -> int:
+    """Keep what the program holds for of what probes begin…end-1 found; return how much that is, -1 if it gives up."""
+    steps = work[U64(PROGRAM + 1)]
+    if steps < 0:
+        return -1
+    found, flags = u32_at(work[U64(at + FOUND)] + 4 * place, total), np.empty(total, np.bool_)
+    fits = find_held(
+        i64_table_at(work[U64(PROGRAM)], steps, INSTRUCTION),
+        i64_table_at(work[U64(PROGRAM + 2)], work[U64(PROGRAM + 3)], CONSTANT),
+        i64_table_at(work[U64(PROGRAM + 4)], work[U64(PROGRAM + 5)], COLUMN),
+        i64_table_at(work[U64(PROGRAM + 6)], 2, SIDE_WORDS), work[U64(PROGRAM + 7)],
+        found, counts, begin, end, 0, work[U64(at + ORDINAL)], work[U64(at + FLOOR_OF)], int(at == RIGHT), flags,
+    )  # fmt: skip
+    return keep_held(found, counts, begin, end, 0, flags) if fits else -1
+
+
+@inlined
 def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
     """Answer the probes of a stretch; none of them if not all rows could be inserted."""
     slots, pool = u32_at(work[U64(at)], work[U64(at + 1)]), u32_at(work[U64(at + 2)], work[U64(at + 3)])
@@ -185,7 +217,8 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
         lo, hi = i64_at(lower, count), i64_at(upper, count)
         found, counts = u32_at(work[U64(at + FOUND)], work[U64(at + FOUND + 1)]), i32_at(work[U64(at + COUNTS)], count)
         whole = work[U64(at + CHECKED)] != 0 or work[U64(at + WIDE)] != 0
-        checked = whole or work[U64(at + FURTHER)] != 0
+        programmed = work[U64(PROGRAM + 1)] != 0
+        checked = whole or programmed or work[U64(at + FURTHER)] != 0
         if work[U64(COUNTING)] != 0 and work[U64(at + TIMES)] == 0 and not checked:
             done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, 0, ENDLESS, counts)
         else:
@@ -206,6 +239,10 @@ def _probe(work: NDArray[np.int64], at: int, stretch: int) -> None:
                 times = i64_at(work[U64(at + TIMES)], count)
                 before, after, column = work[U64(at + BEFORE)], work[U64(at + AFTER)], work[U64(at + TIMES + 1)]
                 last = keep_in_scope(found, place, counts, begin, done, stored, columns, column, times, before, after)
+            if last > 0 and programmed:
+                last = _keep_held(work, at, counts, begin, done, place, last)
+                if last < 0:
+                    work[U64(GAVE_UP)], done, last = 1, begin, 0
     work[U64(at + DONE + stretch)], work[U64(at + TOTAL + stretch)] = done - begin, last
 
 

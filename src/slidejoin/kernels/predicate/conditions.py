@@ -42,6 +42,7 @@ __all__ = [
     "AND",
     "BLOCK",
     "COLUMN",
+    "CONSTANT",
     "DIVIDE_DOUBLES",
     "EQUAL",
     "EXACT",
@@ -93,6 +94,9 @@ INSTRUCTION = 4
 
 LOADS = {1: LOAD_8, 2: LOAD_16, 4: LOAD_32, 8: LOAD_64}
 """How integers of so many bytes lie there."""
+
+CONSTANT = 3
+"""Words of a constant: its register, its value, and 1, or for NULL 0."""
 
 COLUMN = 5
 """Words of a column: its side, how its values lie, the bytes of a record before them, the address of the addresses of
@@ -461,7 +465,7 @@ def hold_pairs(
     code
         (i, INSTRUCTION) int64; the last one gives the result.
     constants
-        (k, 3) int64: register, value, 1 or for NULL 0.
+        (k, CONSTANT) int64.
     columns, sides
         (c, COLUMN) and (2, SIDE_WORDS) int64.
     registers

@@ -1,11 +1,11 @@
-"""The fused path: a push of a join on one or two integer comparisons, or a composite key, in a few kernel calls.
+"""The fused path: a push of a join on comparisons of numbers and times, or a composite key, in a few kernel calls.
 
 The general path decides for each push what a plan leaves open: filters, further terms, times, keys out of range. That
 costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
 accepted. The steps are the same: insert, probe, weave; tests run every push through both paths.
 
 Four fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
-small ones through sorted runs (`sorted_runs`), and those of one or two terms of any keys (`terms`).
+small ones through sorted runs (`sorted_runs`), and those of any terms and filters (`terms`).
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class FusedPath:
     @staticmethod
     def serves(parts: JoinParts) -> bool:
         """Tell whether the plan needs nothing that the fused path does not support."""
-        served = FusedCells.serves(parts) or FusedRuns.serves(parts) or FusedTerms.serves(parts)
-        return plain(parts) and served
+        return plain(parts) and any(one.serves(parts) for one in (FusedCells, FusedRuns, FusedTerms))
 
     def accepts(self, batch: PushBatch) -> bool:
         """Tell whether one of the fused pushes takes these rows."""

@@ -20,6 +20,7 @@ from slidejoin.kernels.fused.work import (
     COUNTING,
     FIRST,
     FLOOR_OF,
+    GAVE_UP,
     INSERTED,
     LEFT,
     LOWER,
@@ -38,7 +39,7 @@ from slidejoin.kernels.fused.work import (
     WRITE,
 )
 from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, range_terms
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
@@ -135,6 +136,8 @@ class FusedCells(FusedPush):
         """Pairs of the last push, if the kernel counted all of them; of a join that outputs counts."""
         self.unfit = False
         """Whether the last batch was not accepted because of its keys, or tables of these."""
+        self.programmed = False
+        """Whether pairs of the last batch that was accepted are checked by a program."""
         self._accepted: AcceptedCells | None = None
 
     @staticmethod
@@ -143,6 +146,7 @@ class FusedCells(FusedPush):
         plan = parts.plan
         return (
             parts.algorithm == "band_cells"
+            and keys_say_all(plan)
             and not any(plan.bound.filters_side(side) for side in SIDES)
             and (plan.composite is not None or range_terms(plan) == (0,))
             and (plan.scope is None or EventTimes.serves(plan, plan.scope))
@@ -221,12 +225,14 @@ class FusedCells(FusedPush):
                 self.probe_sides[role].make_room(keys[role].size, self._words)
             room = self._room(batch.rows)
             arrays = keys["left"], keys["right"], arrivals.left_rank, arrivals.right_rank, *room
-            if shared:
+            if shared and not self.programmed:
                 show(self.work, *arrays)
-            for side in SIDES:
-                if keys[side].size:
-                    own = None if times is None else int(times[side].max())
-                    self._hold(side, batch.columns[side], first[side], own)
+            self._hold_rows(batch, first, times)
+            if self.programmed:
+                # It reads the rows that probe, too.
+                self._set_program()
+                if shared:
+                    show(self.work, *arrays)
             self._words[ASIDE] = by is None or self._parts.plan.config.order == "none"
             self._marking = self._show_marks()
             stats.since("insert", now)
@@ -239,6 +245,16 @@ class FusedCells(FusedPush):
                 for one in self.probe_sides.values():
                     self._words[one.at + MARKED_BLOCKS] = 0
         return self._written(batch.columns, arrivals, first, tables, keys, room, times)
+
+    def _hold_rows(self, batch: PushBatch, first: dict[Side, int], times: dict[Side, NDArray[np.int64]] | None) -> None:
+        for side in SIDES:
+            if batch.rows_of(side):
+                own = None if times is None else int(times[side].max())
+                self._hold(side, batch.columns[side], first[side], own)
+
+    def _set_program(self) -> None:
+        """Set the program by which pairs are checked, where the push is `programmed`."""
+        raise NotImplementedError
 
     def _show_marks(self) -> bool:
         """Let the kernel mark the rows of pairs, where that is for it to do, and tell whether it is."""
@@ -396,7 +412,8 @@ class FusedCells(FusedPush):
         push = arrived(columns, arrivals, times)
         if unfinished:
             for one in self.probe_sides.values():
-                one.learn(words)
+                if not words[GAVE_UP]:
+                    one.learn(words)
             out = self._concatenated(self._parts.topology.probe_again(push, first), push, first)
         else:
             out = self._concatenated(iter([self._found(push, first)]), push, first)

@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Around, Beside
     from slidejoin.sides import Side
 
-__all__ = ["NO_TIMES", "FusedPush", "SortValues", "around", "arrived", "beside", "plain", "range_terms", "two_columns"]
+__all__ = [
+    "NO_TIMES",
+    "FusedPush",
+    "SortValues",
+    "around",
+    "arrived",
+    "beside",
+    "keys_say_all",
+    "plain",
+    "range_terms",
+    "two_columns",
+]
 
 OPEN_LOW, OPEN_HIGH = -(1 << 63), (1 << 63) - 1
 
@@ -126,17 +137,20 @@ def plain(parts: JoinParts) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
     plan = parts.plan
     config, bound = plan.config, plan.bound
-    key = range_terms(plan)[:MOST_TERMS] if plan.composite is None else plan.composite.terms
-    further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
     return (
         not plan.branches
         and not config.self_join
         and config.memory_limit is None
         and (config.order != "strict" or config.output == "count")
-        and further == ([] if plan.scope is None else ["scope"])
         and not bound.never
-        and bound.filter(plan.loose) is None
     )
+
+
+def keys_say_all(plan: Plan) -> bool:
+    """Tell whether pairs are checked by nothing but one term, or two, or a composite key, and by the time window."""
+    key = range_terms(plan)[:MOST_TERMS] if plan.composite is None else plan.composite.terms
+    further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
+    return further == ([] if plan.scope is None else ["scope"]) and plan.bound.filter(plan.loose) is None
 
 
 def range_terms(plan: Plan) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.asking import ask_runs
 from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside, range_terms
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside, keys_say_all, range_terms
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
@@ -120,6 +120,7 @@ class FusedRuns(FusedPush):
         """Tell whether a plan that is `plain` needs nothing that is not supported here."""
         return (
             parts.algorithm in {"band_cells", "bi_sort"}
+            and keys_say_all(parts.plan)
             and parts.windows["left"].merge
             and parts.plan.scope is None
             and not any(parts.plan.bound.filters_side(side) for side in SIDES)

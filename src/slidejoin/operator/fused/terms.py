@@ -1,9 +1,11 @@
-"""Fused pushes of one or two terms of any keys through cell tables: doubles, NULLs, a band and a comparison, intervals.
+"""Fused pushes of any terms through cell tables: doubles, NULLs, a band and a comparison, intervals, filters.
 
 Cells are of the keys of one term: of a band or an equality, or of open ranges that are closed by how far the keys of
 the other one are from them (`slidejoin.plan.closed_ranges`). What cells find is checked by the other term, whose keys
 stand beside the table as event times do in time windows; and by whole keys where those in cells are rounded, as doubles
-are, or lie far apart.
+are, or lie far apart. Further terms, and filters, are a program on the records of both rows
+(`slidejoin.operator.pair_filter`). A push for which that gives up is probed again on the general path, which takes the
+next ones, too.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import numpy as np
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, BELOW
 from slidejoin.kernels.fused.pushing import meet, show
-from slidejoin.kernels.fused.work import BOUNDS, CHECKED, FURTHER, KEPT, LOWER, SHIFTED, TIMES, UPPER
+from slidejoin.kernels.fused.work import BOUNDS, CHECKED, FURTHER, GAVE_UP, KEPT, LOWER, PROGRAM, SHIFTED, TIMES, UPPER
 from slidejoin.kernels.predicate.closing import NEAR, SHIFTS, find_ranges, key_distances, near
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
 from slidejoin.plan.key_layout import TermKeys
@@ -35,11 +38,14 @@ if TYPE_CHECKING:
 
     from slidejoin.index.cells.band_cells import BandCells
     from slidejoin.operator.ingest.batch_columns import BatchColumns
+    from slidejoin.operator.pair_filter import PairFilter
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.operator.window.distances import Found
-    from slidejoin.plan.plan import Term
+    from slidejoin.plan.plan import Plan, Term
+    from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.ranges.ranges import Ranges
+    from slidejoin.predicate.truth.pair_programs import PairProgram
     from slidejoin.sides import Side
 
 __all__ = ["FusedTerms"]
@@ -79,7 +85,7 @@ class Probed(NamedTuple):
 
 
 class FusedTerms(FusedCells):
-    """Pushes of a join on one or two terms, one of which is in cells, see `slidejoin.operator.push`.
+    """Pushes of a join on any terms, one of which is in cells, see `slidejoin.operator.push`.
 
     NULLs, NaN and filters of one side are no matter: such rows are held, and neither inserted into cells nor found.
 
@@ -104,7 +110,6 @@ class FusedTerms(FusedCells):
         self._plain = False
         self._time = next((place for place, term in enumerate(plan.terms) if term.shape == "scope"), None)
         one, two = self._terms[0], self._terms[-1]
-        self._same = {side: one != two and same_keys(plan.terms[one], plan.terms[two], side) for side in SIDES}
         # For each order of two terms, the shifts as `find_ranges` takes them, where keys are columns of integers.
         self._shifts: dict[Side, dict[tuple[int, int], NDArray[np.int64]]] = {}
         for side, both in columns.items():
@@ -123,20 +128,28 @@ class FusedTerms(FusedCells):
         self._placed: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self._distances: dict[Side, Found] = {}
         self._closed = False
+        self._pair: tuple[int, int | None] = (0, None)
+        self._program: PairProgram | None = None
+        self._bound: PairFilter | None = None  # keeps what the work has the addresses of
+        self._gave_up = False
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
-        """Tell whether a plan that is `plain` is one of one or two terms of which cells may answer one."""
+        """Tell whether cells may answer one term of a plan that is `plain`, and a program what two terms leave open."""
         plan, places = parts.plan, range_terms(parts.plan)
         if plan.config.algorithm not in {"auto", "band_cells"} or not all(_served(plan.terms[at]) for at in places):
             return False
         if plan.scope is not None and not EventTimes.serves(plan, plan.scope):
             return False
+        condition = _condition(plan, places if len(places) > MOST_TERMS else ())
+        if condition is not None and (
+            condition.program is None or condition.rest is not None or not pair_filter(condition.program, parts.windows)
+        ):
+            return False
         if len(places) == 1:
             return parts.algorithm == "band_cells" and places == (0,)
         every = alternatives(plan.terms, plan.config.window)
-        cells = any(one.algorithm == "band_cells" and len(one.key) == 1 for one in every)
-        return len(places) == MOST_TERMS and cells
+        return any(one.algorithm == "band_cells" and len(one.key) == 1 for one in every)
 
     # -- accept ------------------------------------------------------------------------------------------------------
 
@@ -158,7 +171,10 @@ class FusedTerms(FusedCells):
             return {}
         if any(window.index.inexact for window in windows.values()):
             return {}  # what is found by a clipped key is evaluated on the general path
-        self._keys = self._term_keys(columns)
+        (first,) = chosen.key
+        second = self._other(first) if pair is None else chosen.closed_by
+        self._pair = first, second
+        self._keys = self._term_keys(columns) if self._look_for_program() else {}
         if not self._keys:
             return {}
         for side, keys in self._keys.items():
@@ -168,8 +184,6 @@ class FusedTerms(FusedCells):
                 return {}
             self._distances[side] = found
         self._closed = pair is not None
-        (first,) = chosen.key
-        second = next((place for place in self._terms if place != first), None)
         places: dict[Side, NDArray[np.int64]] = {}
         for side, keys in self._keys.items():
             probed = self._ranges(side, first, second, keys)
@@ -183,6 +197,19 @@ class FusedTerms(FusedCells):
             self._placed[side] = stored.places_of(probed.lo, probed.hi)
             places[side] = own.places(keys.values[first])
         return places
+
+    def _other(self, first: int) -> int | None:
+        """Return the term by which what cells find is checked; None of one term."""
+        return next((place for place in self._terms if place != first), None)
+
+    def _look_for_program(self) -> bool:
+        """Look for the program of what the two terms leave open; return False if it gave up before."""
+        plan = self._parts.plan
+        condition = _condition(plan, [place for place in self._terms if place not in self._pair])
+        self._program = None if condition is None else condition.program
+        self.programmed = self._program is not None
+        self._words[PROGRAM + 1] = 0
+        return not (self.programmed and self._gave_up)
 
     def _term_keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, TermKeys]:
         """Return the keys of each term, at its place in the plan, on both sides; nothing if some are not exact."""
@@ -226,7 +253,7 @@ class FusedTerms(FusedCells):
         )
         if not self._plain or second is None:
             terms, rows = self._parts.plan.terms, self._rows[side]
-            asked = {place: terms[place].ranges(side, rows) for place in self._terms}
+            asked = {place: terms[place].ranges(side, rows) for place in (first, second) if place is not None}
             if not all(one.exact for one in asked.values()):
                 return None
             own, kept = asked[first] if closing is None else closing.closed(asked), self._may_match[side]
@@ -256,7 +283,24 @@ class FusedTerms(FusedCells):
         """Insert the rows, probe, and return what they produced, see `slidejoin.operator.push`."""
         for side in SIDES:
             self._parts.windows[side].measure(self._distances[side], first[side], batch.rows_of(side))
-        return super().run(batch, first)
+        if not self.programmed:
+            return super().run(batch, first)
+        with np.errstate(all="ignore"):  # as plain Python, the kernel would warn
+            out = super().run(batch, first)
+        self._gave_up, self._words[GAVE_UP] = bool(self._words[GAVE_UP]), 0
+        return out
+
+    def _set_program(self) -> None:
+        """Set the addresses of the program by which pairs are checked, and of the columns that it reads."""
+        words, program = self._words, self._program
+        assert program is not None  # noqa: S101 - the push is `programmed`
+        self._bound = pair_filter(program, self._parts.windows)
+        if self._bound is None:
+            words[PROGRAM + 1] = -1  # records are not found by their ordinals now
+            return
+        for number, lines in enumerate((program.code, program.constants, self._bound.columns)):
+            words[PROGRAM + 2 * number], words[PROGRAM + 2 * number + 1] = address_of(lines), lines.shape[0]
+        words[PROGRAM + 6], words[PROGRAM + 7] = address_of(self._bound.sides), program.registers
 
     def _kept(self, side: Side) -> NDArray[np.bool_]:
         """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""
@@ -277,7 +321,9 @@ class FusedTerms(FusedCells):
 
     def _answered(self, side: Side) -> bool:
         """Whether the ranges of one side's keys say everything: closed ones do, where both keys are one."""
-        return self._closed and self._same[side]
+        first, second = self._pair
+        terms = self._parts.plan.terms
+        return self._closed and second is not None and same_keys(terms[first], terms[second], side)
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
         """Set which of the rows that are inserted may match anything, beside all others."""
@@ -298,6 +344,7 @@ class FusedTerms(FusedCells):
         else:
             words[at + FURTHER], words[at + FURTHER + 1] = address_of(probed.lows), address_of(probed.highs)
             words[at + FURTHER + 2] = probed.between
+            words[at + FURTHER + 3] = self._parts.windows[other(role)].layout.dims.index(self._pair[1])
         words[at + SHIFTED + 2] = 0
         if probed.shifted is not None:
             for number, array in enumerate(probed.shifted):
@@ -305,9 +352,12 @@ class FusedTerms(FusedCells):
             for number, ends in enumerate(self._room_for_ends(role, lo.size)):
                 words[at + BOUNDS + number] = address_of(ends)
         if self._time is not None:
-            # Its value is the first or the second of those beside the table, that of a second term the other one.
-            time = self._parts.windows[other(role)].layout.dims.index(self._time)
-            words[at + TIMES + 1], words[at + FURTHER + 3] = time, 1 - time
+            words[at + TIMES + 1] = self._parts.windows[other(role)].layout.dims.index(self._time)
+
+
+def _condition(plan: Plan, places: Sequence[int]) -> BoundFilter | None:
+    """Return what is left to check on pairs if cells answer no term in these places; None if nothing is."""
+    return plan.bound.filter({*plan.loose, *(plan.numbers[place] for place in places)})
 
 
 def _served(term: Term) -> bool:
