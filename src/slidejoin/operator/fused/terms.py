@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FusedTerms"]
 
-NO_KEYS = np.empty(0, np.int64)
 NOTHING: frozenset[int] = frozenset()
 
 ENDS = 4
@@ -149,7 +148,7 @@ class FusedTerms(FusedCells):
         if len(places) == 1:
             return parts.algorithm == "band_cells" and places == (0,)
         every = alternatives(plan.terms, plan.config.window)
-        return any(one.algorithm == "band_cells" and len(one.key) == 1 for one in every)
+        return any(one.algorithm == "band_cells" for one in every)
 
     # -- accept ------------------------------------------------------------------------------------------------------
 
@@ -162,19 +161,19 @@ class FusedTerms(FusedCells):
     def keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
         """Return the places of both sides' keys in cells, (n,) int64, and compute the ranges that they probe.
 
-        Nothing if no cells of one term are used now, some values are too large, or closed ranges become much wider:
-        then the general path takes the push, and other terms may be indexed.
+        Nothing if no cells are used now, some values are too large, or closed ranges become much wider: then the
+        general path takes the push, and other terms may be indexed.
         """
         windows = self._parts.windows
         chosen, pair = windows["left"].chosen, windows["left"].chosen.pair
-        if len(chosen.key) > 1 or chosen.algorithm != "band_cells" or windows["right"].chosen != chosen:
+        composite = len(chosen.key) > 1
+        if chosen.algorithm != "band_cells" or windows["right"].chosen != chosen or (composite and pair is not None):
             return {}
         if any(window.index.inexact for window in windows.values()):
             return {}  # what is found by a clipped key is evaluated on the general path
-        (first,) = chosen.key
-        second = self._other(first) if pair is None else chosen.closed_by
-        self._pair = first, second
-        self._keys = self._term_keys(columns) if self._look_for_program() else {}
+        self._closed = pair is not None
+        self._pair = chosen.key[0], None if composite else chosen.closed_by if self._closed else self._other()
+        self._keys = self._term_keys(columns) if self._look_for_program(composite) else {}
         if not self._keys:
             return {}
         for side, keys in self._keys.items():
@@ -183,8 +182,31 @@ class FusedTerms(FusedCells):
             if pair is not None and window.distances.lengthened(pair, found):
                 return {}
             self._distances[side] = found
-        self._closed = pair is not None
+        return self._packed_places() if composite else self._term_places()
+
+    def _other(self) -> int | None:
+        """Return the term by which what cells of one term find is checked; None if there is no other one."""
+        (first,) = self._parts.windows["left"].chosen.key
+        return next((place for place in self._terms if place != first), None)
+
+    def _look_for_program(self, composite: bool) -> bool:
+        """Look for the program of what keys leave open; return False if there is none, or it gave up before."""
+        plan, windows = self._parts.plan, self._parts.windows
+        others = {place for place in self._terms if place not in self._pair}
+        if composite:  # all that the keys of either side do not say all about
+            others = {place for window in windows.values() for place in window.layout.dims if place != self._time}
+        condition = _condition(plan, sorted(others))
+        self._program = None if condition is None else condition.program
+        self.programmed = condition is not None
+        self._words[PROGRAM + 1] = 0
+        if condition is None:
+            return True
+        return self._program is not None and condition.rest is None and not self._gave_up
+
+    def _term_places(self) -> dict[Side, NDArray[np.int64]]:
+        """Return the places of the keys of one term, (n,) int64; nothing if some ranges are not exact."""
         places: dict[Side, NDArray[np.int64]] = {}
+        windows, (first, second) = self._parts.windows, self._pair
         for side, keys in self._keys.items():
             probed = self._ranges(side, first, second, keys)
             own, stored = windows[side].layout.axis, windows[other(side)].layout.axis
@@ -198,23 +220,30 @@ class FusedTerms(FusedCells):
             places[side] = own.places(keys.values[first])
         return places
 
-    def _other(self, first: int) -> int | None:
-        """Return the term by which what cells find is checked; None of one term."""
-        return next((place for place in self._terms if place != first), None)
-
-    def _look_for_program(self) -> bool:
-        """Look for the program of what the two terms leave open; return False if it gave up before."""
-        plan = self._parts.plan
-        condition = _condition(plan, [place for place in self._terms if place not in self._pair])
-        self._program = None if condition is None else condition.program
-        self.programmed = self._program is not None
-        self._words[PROGRAM + 1] = 0
-        return not (self.programmed and self._gave_up)
+    def _packed_places(self) -> dict[Side, NDArray[np.int64]]:
+        """Return the places of composite keys, (n,) int64; nothing if some have no room in the layouts."""
+        places: dict[Side, NDArray[np.int64]] = {}
+        terms, windows = self._parts.plan.terms, self._parts.windows
+        if not all(windows[side].layout.fits(keys) for side, keys in self._keys.items()):
+            return {}
+        for side, keys in self._keys.items():
+            own, stored, kept = windows[side].layout, windows[other(side)].layout, self._may_match[side]
+            asked = [term.ranges(side, self._rows[side]) for term in terms]
+            if own.axis is None or stored.axis is None or not all(one.exact for one in asked):
+                return {}
+            ranges = stored.ranges(asked, None if kept is None else ~kept, NOTHING)
+            if ranges.lo.shape[0] > 1:
+                return {}
+            lo, hi, packed = np.ascontiguousarray(ranges.lo[0]), np.ascontiguousarray(ranges.hi[0]), own.rows(keys).keys
+            self._probed[side], self._whole[side] = Probed(lo, hi, None, None), packed
+            self._placed[side] = stored.axis.places_of(lo, hi)
+            places[side] = own.axis.places(packed)
+        return places
 
     def _term_keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, TermKeys]:
         """Return the keys of each term, at its place in the plan, on both sides; nothing if some are not exact."""
         self._may_match = dict.fromkeys(SIDES)
-        self._plain = bool(self._shifts) and not self._filters
+        self._plain = bool(self._shifts) and not self._filters and len(self._parts.windows["left"].chosen.key) == 1
         if self._plain:
             parts = self._places.parts(columns)
             if parts and all(near(*parts[side]) for side in SIDES):
@@ -239,8 +268,8 @@ class FusedTerms(FusedCells):
     def _at_places(self, values: Sequence[NDArray[np.int64]], rows: int, kept: NDArray[np.bool_] | None) -> TermKeys:
         """Return keys of the terms, (n,) int64 each, at the places of these; event times are not among them."""
         if self._time is not None:
-            found = dict(zip(self._terms, values, strict=True))
-            values = [found.get(place, NO_KEYS) for place in range(len(self._parts.plan.terms))]
+            found, none = dict(zip(self._terms, values, strict=True)), np.zeros(rows, np.int64)
+            values = [found.get(place, none) for place in range(len(self._parts.plan.terms))]
         return TermKeys(tuple(values), kept, NOTHING, rows)
 
     def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | None:
