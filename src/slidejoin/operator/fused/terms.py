@@ -172,7 +172,7 @@ class FusedTerms(FusedCells):
         if any(window.index.inexact for window in windows.values()):
             return {}  # what is found by a clipped key is evaluated on the general path
         self._closed = pair is not None
-        self._pair = chosen.key[0], None if composite else chosen.closed_by if self._closed else self._other()
+        self._pair = chosen.key[0], chosen.closed_by if self._closed else self._checked()
         self._keys = self._term_keys(columns) if self._look_for_program(composite) else {}
         if not self._keys:
             return {}
@@ -184,17 +184,18 @@ class FusedTerms(FusedCells):
             self._distances[side] = found
         return self._packed_places() if composite else self._term_places()
 
-    def _other(self) -> int | None:
-        """Return the term by which what cells of one term find is checked; None if there is no other one."""
-        (first,) = self._parts.windows["left"].chosen.key
-        return next((place for place in self._terms if place != first), None)
+    def _checked(self) -> int | None:
+        """Return the term by which what cells find is checked, of those whose keys stand beside both; None of none."""
+        left, right = (self._parts.windows[side].layout.dims for side in SIDES)
+        return next((place for place in left if place in right and place != self._time), None)
 
     def _look_for_program(self, composite: bool) -> bool:
         """Look for the program of what keys leave open; return False if there is none, or it gave up before."""
         plan, windows = self._parts.plan, self._parts.windows
         others = {place for place in self._terms if place not in self._pair}
         if composite:  # all that the keys of either side do not say all about
-            others = {place for window in windows.values() for place in window.layout.dims if place != self._time}
+            dims = {place for window in windows.values() for place in window.layout.dims}
+            others = dims - {self._time, self._pair[1]}
         condition = _condition(plan, sorted(others))
         self._program = None if condition is None else condition.program
         self.programmed = condition is not None
@@ -235,7 +236,11 @@ class FusedTerms(FusedCells):
             if ranges.lo.shape[0] > 1:
                 return {}
             lo, hi, packed = np.ascontiguousarray(ranges.lo[0]), np.ascontiguousarray(ranges.hi[0]), own.rows(keys).keys
-            self._probed[side], self._whole[side] = Probed(lo, hi, None, None), packed
+            second = self._pair[1]
+            probed = Probed(lo, hi, None, None) if second is None else _further(lo, hi, asked[second])
+            if probed is None:
+                return {}
+            self._probed[side], self._whole[side] = probed, packed
             self._placed[side] = stored.axis.places_of(lo, hi)
             places[side] = own.axis.places(packed)
         return places
