@@ -36,6 +36,11 @@ NUMBERS = pa.table(
         ),
         "e": pa.array([timedelta(days=day) for day in range(-3, 4)] + [None], pa.duration("ms")),
         "n": pa.array(["a", "b", None, "ab", "", "a", "b", "c"], pa.string()),
+        "m": pa.array(
+            ["fifteen letters", "fifteen letter", "a", None, "sixteen letters.", "sixteen letters!", "é", "a"]
+        ),
+        "w": pa.array([f"{'long ' * 9}{end}" for end in "abcabc"] + ["long " * 9, None], pa.large_string()),
+        "b": pa.array([b"a", b"ab", None, b"", b"a\x00", b"\xff", b"b", b"a"], pa.binary()),
     }
 )
 
@@ -67,6 +72,15 @@ WHOLE = [
     "l.d - r.s BETWEEN l.e AND r.e OR l.s + r.e > r.d",
     "l.e * r.j < INTERVAL '2' DAY OR l.t > TIMESTAMP '2024-01-03 12:00:00'",
     "l.i + 0.5 > r.j OR l.i * 1.25 = r.i - 0.75",
+    "l.n <> r.n",
+    "l.n = r.m OR l.m = r.m",
+    "l.m < r.n OR l.n >= r.w",
+    "l.w <= r.w AND NOT l.w = r.w",
+    "l.w > r.m OR l.m > r.w",
+    "l.b < r.b OR l.b = r.b",
+    "(l.n = 'a' OR r.m = 'sixteen letters.') AND l.n <> r.n",
+    "l.n < 'ab' OR r.w = 'long long long long long long long long long b'",
+    "l.n IN ('a', 'c') OR r.m IS NULL AND l.i > r.j",
 ]
 
 
@@ -98,7 +112,14 @@ def test_all_of_it(on: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "on", ["l.n LIKE 'a%' OR r.i > 3", "upper(l.n) < r.n", "sqrt(l.f) < r.f", "l.i = 10000000000000000000 - r.i"]
+    "on",
+    [
+        "l.n LIKE 'a%' OR r.i > 3",
+        "upper(l.n) < r.n",
+        "l.n IS NOT DISTINCT FROM r.n",
+        "sqrt(l.f) < r.f",
+        "l.i = 10000000000000000000 - r.i",
+    ],
 )
 def test_what_has_no_instruction_is_evaluated(on: str) -> None:
     condition = filter_of(on, NUMBERS, NUMBERS)
@@ -108,7 +129,7 @@ def test_what_has_no_instruction_is_evaluated(on: str) -> None:
 
 
 def test_only_the_rest_is_evaluated() -> None:
-    condition = filter_of("(l.i + r.j) % 3 = 1 AND (l.n = r.n OR r.f > 0) AND l.f < r.g", NUMBERS, NUMBERS)
+    condition = filter_of("(l.i + r.j) % 3 = 1 AND (l.n LIKE r.n OR r.f > 0) AND l.f < r.g", NUMBERS, NUMBERS)
     assert condition.program is not None
     assert condition.rest is not None
     assert condition.rest.columns("left") == ("n",)
@@ -174,7 +195,8 @@ def test_blocks_of_any_length(lefts: list[int], rights: list[int | None]) -> Non
 KEYED = "l.k BETWEEN r.k - 3 AND r.k + 3"
 FILTERS = {
     "a program": "(l.v + r.v) % 3 <> 1",
-    "a program and the rest": "(l.v + r.v) % 3 <> 1 AND (l.n < r.n OR l.v * r.v > 20)",
+    "a program and the rest": "(l.v + r.v) % 3 <> 1 AND (lower(l.n) < r.n OR l.v * r.v > 20)",
+    "texts": "l.n < r.n",
     "too large at times": "(l.v * 4000000000000000000 + r.v) % 3 <> 1",
 }
 

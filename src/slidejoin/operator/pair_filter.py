@@ -10,14 +10,17 @@ import pyarrow as pa
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.predicate.conditions import (
     COLUMN,
+    CONSTANT,
     LOAD_DOUBLE,
     LOAD_FLOAT,
+    LOAD_TEXT,
     LOADS,
     SIDE_WORDS,
     UNSIGNED,
     find_held,
     hold_pairs,
 )
+from slidejoin.kernels.rows.records import LONG, SHORT, TEXT
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -43,12 +46,16 @@ class PairFilter(NamedTuple):
     Attributes
     ----------
     program : PairProgram
-    columns, sides : (c, COLUMN) and (2, SIDE_WORDS) int64
+    constants, columns, sides : (k, CONSTANT), (c, COLUMN) and (2, SIDE_WORDS) int64
+    texts : tuple of uint8
+        What constants have the addresses of.
     """
 
     program: PairProgram
+    constants: NDArray[np.int64]
     columns: NDArray[np.int64]
     sides: NDArray[np.int64]
+    texts: tuple[NDArray[np.uint8], ...]
 
     def holds(self, left: NDArray[np.int64], right: NDArray[np.int64], flags: NDArray[np.bool_]) -> bool:
         """Write where it holds for pairs of rows, (n,) int64 ordinals; return False if that has to be evaluated."""
@@ -56,7 +63,7 @@ class PairFilter(NamedTuple):
         with np.errstate(all="ignore"):  # as plain Python, the kernel would warn
             return bool(
                 hold_pairs(
-                    program.code, program.constants, self.columns, self.sides, program.registers, left, right, flags
+                    program.code, self.constants, self.columns, self.sides, program.registers, left, right, flags
                 )
             )
 
@@ -78,7 +85,7 @@ class PairFilter(NamedTuple):
         with np.errstate(all="ignore"):
             return bool(
                 find_held(
-                    program.code, program.constants, self.columns, self.sides, program.registers,
+                    program.code, self.constants, self.columns, self.sides, program.registers,
                     found.found, found.counts, *probes, take, *ordinals, ROLES[role], flags,
                 )
             )  # fmt: skip
@@ -109,14 +116,32 @@ def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> Pai
                     return None
                 marks = _marks(directory, number)
                 columns[register] = ROLES[side], how, records.offsets[number], marks, register
-    return PairFilter(program, columns, sides)
+    constants, texts = _with_texts(program)
+    return PairFilter(program, constants, columns, sides, texts)
+
+
+def _with_texts(program: PairProgram) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint8], ...]]:
+    """Return all constants of a program, texts as addresses of their words, and what these are addresses in."""
+    lines, kept = [], []
+    for register, text in program.texts:
+        words = np.zeros(TEXT, np.uint8)
+        if len(text) <= SHORT:
+            words[: len(text) + 1] = [len(text), *text]
+        else:
+            held = np.frombuffer(text, np.uint8)
+            words.view(np.int64)[:] = len(text) << 8 | LONG, address_of(held)
+            kept.append(held)
+        kept.append(words)
+        lines.append((register, address_of(words), 1))
+    constants = np.array(lines, np.int64).reshape(-1, CONSTANT)
+    return np.concatenate([program.constants, constants]) if lines else program.constants, tuple(kept)
 
 
 def _how(column: Fixed) -> int | None:
     """Return how a program loads a column, None if it cannot."""
     kind = column.kind
     if column.text:
-        return None
+        return LOAD_TEXT
     if pa.types.is_float64(kind):
         return LOAD_DOUBLE
     if pa.types.is_float32(kind):

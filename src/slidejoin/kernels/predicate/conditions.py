@@ -32,6 +32,7 @@ from slidejoin.kernels.jit.compiling import (
     kernel,
 )
 from slidejoin.kernels.predicate.doubles import bits_of, divided, of_bits
+from slidejoin.kernels.rows.records import LONG
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,11 +52,14 @@ __all__ = [
     "LESS",
     "LOADS",
     "LOAD_DOUBLE",
+    "LOAD_FLOAT",
+    "LOAD_TEXT",
     "MULTIPLY",
     "NEAREST",
     "NEGATE",
     "NOT",
     "OF_DOUBLES",
+    "OF_TEXTS",
     "OR",
     "QUOTIENT",
     "REMAINDER",
@@ -81,7 +85,10 @@ LINE = 6
     NEAREST, EXACT, UNSIGN, OF_DOUBLES,
 ) = range(19)  # fmt: skip
 """Instructions on integers, and on truth values, which are 0 and 1; the nearest double of an integer, or the double
-that it is EXACTly; a zero of doubles without its sign. Up to SAME, with OF_DOUBLES added they are those on doubles."""
+that it is EXACTly; a zero of doubles without its sign. Up to SAME, with OF_DOUBLES added they are those on doubles, and
+comparisons, with OF_TEXTS added, those of texts, which a register has as addresses of their words."""
+
+OF_TEXTS = 2 * OF_DOUBLES
 
 DIVIDE_DOUBLES = OF_DOUBLES + QUOTIENT
 """A division of doubles, which is not cut off."""
@@ -89,8 +96,8 @@ DIVIDE_DOUBLES = OF_DOUBLES + QUOTIENT
 INSTRUCTION = 4
 """Words of an instruction: which, the register that it writes, and those of its operands."""
 
-(LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_DOUBLE, LOAD_FLOAT, UNSIGNED) = range(7)
-"""How values lie in records: signed integers, doubles of 64 and of 32 bits; with UNSIGNED added unsigned ones."""
+(LOAD_8, LOAD_16, LOAD_32, LOAD_64, LOAD_DOUBLE, LOAD_FLOAT, LOAD_TEXT, UNSIGNED) = range(8)
+"""How values lie in records: signed integers, doubles of 64 and of 32 bits, texts; with UNSIGNED added others."""
 
 LOADS = {1: LOAD_8, 2: LOAD_16, 4: LOAD_32, 8: LOAD_64}
 """How integers of so many bytes lie there."""
@@ -239,7 +246,14 @@ def decide(  # noqa: C901, PLR0912 - one branch for each instruction
     one, two and out (BLOCK,) int64; known (BLOCK,) uint8, 1 or 0. O(n).
     """
     doubles = op >= OF_DOUBLES
-    if op in (EQUAL, LESS, UP_TO, OF_DOUBLES + EQUAL, OF_DOUBLES + LESS, OF_DOUBLES + UP_TO):
+    if op >= OF_TEXTS:
+        for i in range(n):
+            known[U64(i)] = one_known[U64(i)] & two_known[U64(i)]
+            # What lies under a NULL is no text.
+            order = text_order(one[U64(i)], two[U64(i)]) if known[U64(i)] else 0
+            equal, less = int(order == 0), int(order < 0)
+            out[U64(i)] = equal if op == OF_TEXTS + EQUAL else less if op == OF_TEXTS + LESS else equal | less
+    elif op in (EQUAL, LESS, UP_TO, OF_DOUBLES + EQUAL, OF_DOUBLES + LESS, OF_DOUBLES + UP_TO):
         for i in range(n):
             known[U64(i)] = one_known[U64(i)] & two_known[U64(i)]
         if op == EQUAL:
@@ -290,6 +304,32 @@ def decide(  # noqa: C901, PLR0912 - one branch for each instruction
 
 
 @inlined
+def _bytes_of(at: int) -> tuple[int, int]:
+    """Return the address of a text's bytes, and how many these are, see `kernels.rows.records`."""
+    word = U64(load_64(at))
+    tag = int(word & U64(255))
+    if tag == LONG:
+        return int(load_64(at + 8)), int(word >> U64(8))
+    return at + 1, tag
+
+
+@kernel(types.int64, types.int64, returns=types.int64)
+def text_order(one: int, two: int) -> int:
+    """Return -1, 0 or 1 where a text comes before, is, or comes after another one, by their bytes. O(bytes)."""
+    if load_64(one) == load_64(two) and load_64(one + 8) == load_64(two + 8):
+        return 0
+    (at, size), (by, length) = _bytes_of(one), _bytes_of(two)
+    place, common = 0, min(size, length)
+    while place + 8 <= common and load_64(at + place) == load_64(by + place):
+        place += 8
+    while place < common and load_8(at + place) == load_8(by + place):
+        place += 1
+    if place < common:
+        return -1 if load_8(at + place) < load_8(by + place) else 1
+    return -1 if size < length else int(size > length)
+
+
+@inlined
 def _load(  # noqa: C901, PLR0912 - one branch for each type
     how: int, rows: NDArray[np.int64], offset: int, out: NDArray[np.int64], n: int
 ) -> bool:
@@ -318,6 +358,9 @@ def _load(  # noqa: C901, PLR0912 - one branch for each type
     elif how == UNSIGNED + LOAD_16:
         for i in range(n):
             out[U64(i)] = I64_OF(load_16(rows[U64(i)] + offset))
+    elif how == LOAD_TEXT:
+        for i in range(n):
+            out[U64(i)] = rows[U64(i)] + offset
     elif how == UNSIGNED + LOAD_8:
         for i in range(n):
             out[U64(i)] = I64_OF(load_8(rows[U64(i)] + offset))
@@ -396,7 +439,7 @@ def hold_block(
             u8_at(known_at + BLOCK * code[step, 3], BLOCK),
         )
         out, valid = i64_at(value_at + 8 * BLOCK * target, BLOCK), u8_at(known_at + BLOCK * target, BLOCK)
-        kind = op - OF_DOUBLES if op >= OF_DOUBLES else op
+        kind = op % OF_DOUBLES
         if EQUAL <= kind <= IS_NULL:
             decide(op, one, one_known, two, two_known, out, valid, n)
             continue

@@ -332,7 +332,7 @@ class FusedTerms(FusedCells):
         if self._bound is None:
             words[PROGRAM + 1] = -1  # records are not found by their ordinals now
             return
-        for number, lines in enumerate((program.code, program.constants, self._bound.columns)):
+        for number, lines in enumerate((program.code, self._bound.constants, self._bound.columns)):
             words[PROGRAM + 2 * number], words[PROGRAM + 2 * number + 1] = address_of(lines), lines.shape[0]
         words[PROGRAM + 6], words[PROGRAM + 7] = address_of(self._bound.sides), program.registers
 

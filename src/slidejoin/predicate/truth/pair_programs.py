@@ -1,7 +1,7 @@
-"""Conditions on pairs of rows as programs for `kernels.predicate.conditions`: on integers, doubles, times and booleans.
+"""Conditions on pairs of rows as programs for `kernels.predicate.conditions`: of numbers, times, booleans and texts.
 
-Whatever has no instruction (texts, casts, functions, lists, decimals) is evaluated by `truth.evaluate`, on the pairs
-that pass the rest.
+Whatever has no instruction (casts, functions, lists, decimals) is evaluated by `truth.evaluate`, on the pairs that pass
+the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from slidejoin.predicate.truth.floats import SAFE
 from slidejoin.predicate.truth.tree import COMPARATORS, Node, column_of
-from slidejoin.predicate.truth.types import SECONDS_A_DAY, Kind
+from slidejoin.predicate.truth.types import BYTES, SECONDS_A_DAY, Kind
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
@@ -52,12 +52,15 @@ class PairProgram:
         Register, value, whether it is known.
     columns : tuple of (side, name)
         In the order of their registers, which are the first.
+    texts : tuple of (int, bytes)
+        Constant texts, and their registers.
     registers : int
         How many there are.
     """
 
     code: NDArray[np.int64]
     constants: NDArray[np.int64]
+    texts: tuple[tuple[int, bytes], ...]
     columns: tuple[tuple[Side, str], ...]
     registers: int
 
@@ -91,7 +94,7 @@ class _Draft:
 
     ops: ModuleType
     columns: dict[tuple[Side, str], int] = field(default_factory=dict)
-    constants: dict[tuple[int, bool], int] = field(default_factory=dict)
+    constants: dict[tuple[int, bool] | bytes, int] = field(default_factory=dict)
     code: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def program(self, parts: tuple[Node, ...]) -> PairProgram:
@@ -113,13 +116,15 @@ class _Draft:
         used = max((max(step[1:]) for step in self.code), default=0)
         numbers = {constant: used + 1 + place for place, constant in enumerate(self.constants.values())}
         steps = [tuple(numbers.get(word, word) if word < 0 else word for word in step) for step in self.code]
-        constants = [(numbers[at], bits, known) for (bits, known), at in self.constants.items()]
-        registers = used + 1 + len(constants)
+        constants = [(numbers[at], *one) for one, at in self.constants.items() if isinstance(one, tuple)]
+        texts = [(numbers[at], one) for one, at in self.constants.items() if isinstance(one, bytes)]
+        registers = used + 1 + len(self.constants)
         if registers > MOST_REGISTERS:
             raise NoProgramError
         return PairProgram(
             np.array(steps, np.int64).reshape(-1, self.ops.INSTRUCTION),
-            np.array(constants, np.int64).reshape(-1, 3),
+            np.array(constants, np.int64).reshape(-1, self.ops.CONSTANT),
+            tuple(texts),
             tuple(self.columns),
             registers,
         )
@@ -158,9 +163,11 @@ class _Draft:
             raise NoProgramError
         return self._value(node)
 
-    def _value(self, node: Node) -> int:  # noqa: C901, PLR0911 - one line for each kind of node
+    def _value(self, node: Node) -> int:  # noqa: C901, PLR0911, PLR0912 - one line for each kind of node
         """Return the register of a node's value: unscaled integers, or the bits of doubles."""
         ops, kind = self.ops, node.type.kind
+        if kind in BYTES:
+            return self._text(node)
         if not (node.type.exact or kind is Kind.FLOAT):
             raise NoProgramError
         if node.op == "column":
@@ -195,6 +202,14 @@ class _Draft:
         if node.type.kind is Kind.DATE:  # of days; those of milliseconds are not loaded
             return self._do(self.ops.MULTIPLY, register, self._constant(SECONDS_A_DAY))
         return register
+
+    def _text(self, node: Node) -> int:
+        """Return the register of the address of a text."""
+        if node.op == "column":
+            return self.columns[column_of(node)]
+        if node.op == "literal" and isinstance(node.value, bytes):
+            return self.constants.setdefault(node.value, -1 - len(self.constants))
+        raise NoProgramError
 
     def _literal(self, node: Node) -> int:
         value = node.value
@@ -238,19 +253,23 @@ class _Draft:
 
     def _compare(self, node: Node) -> int:
         ops, (one, two) = self.ops, node.args
-        if Kind.FLOAT in {one.type.kind, two.type.kind}:
-            first, second, doubles = self._exactly(one), self._exactly(two), ops.OF_DOUBLES
+        if one.type.kind in BYTES:
+            if node.op == "same":
+                raise NoProgramError
+            first, second, of = self._value(one), self._value(two), ops.OF_TEXTS
+        elif Kind.FLOAT in {one.type.kind, two.type.kind}:
+            first, second, of = self._exactly(one), self._exactly(two), ops.OF_DOUBLES
         else:
             scale = max(one.type.scale, two.type.scale)
-            first, second, doubles = self._rescaled(one, scale), self._rescaled(two, scale), 0
+            first, second, of = self._rescaled(one, scale), self._rescaled(two, scale), 0
         if node.op == "same":
-            return self._do(ops.SAME + doubles, first, second)
+            return self._do(ops.SAME + of, first, second)
         if node.op == "<>":
-            return self._do(ops.NOT, self._do(ops.EQUAL + doubles, first, second))
+            return self._do(ops.NOT, self._do(ops.EQUAL + of, first, second))
         if node.op in {">", ">="}:
             first, second = second, first
         op = {"=": ops.EQUAL, "<": ops.LESS, ">": ops.LESS, "<=": ops.UP_TO, ">=": ops.UP_TO}[node.op]
-        return self._do(op + doubles, first, second)
+        return self._do(op + of, first, second)
 
     def _arithmetic(self, node: Node) -> int:
         ops, (one, two), op = self.ops, node.args, node.op
