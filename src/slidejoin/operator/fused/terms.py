@@ -136,11 +136,13 @@ class FusedTerms(FusedCells):
     def serves(parts: JoinParts) -> bool:
         """Tell whether cells may answer one term of a plan that is `plain`, and a program what two terms leave open."""
         plan, places = parts.plan, range_terms(parts.plan)
-        if plan.config.algorithm not in {"auto", "band_cells"} or not all(_served(plan.terms[at]) for at in places):
+        if plan.config.algorithm not in {"auto", "band_cells"} or not any(_served(plan.terms[at]) for at in places):
             return False
         if plan.scope is not None and not EventTimes.serves(plan, plan.scope):
             return False
-        condition = _condition(plan, places if len(places) > MOST_TERMS else ())
+        # Of more than two terms, or some that have ranges of other forms, a program checks any.
+        all_served = len(places) <= MOST_TERMS and all(_served(plan.terms[at]) for at in places)
+        condition = _condition(plan, () if all_served else places)
         if condition is not None and (
             condition.program is None or condition.rest is not None or not pair_filter(condition.program, parts.windows)
         ):
@@ -171,6 +173,8 @@ class FusedTerms(FusedCells):
             return {}
         if any(window.index.inexact for window in windows.values()):
             return {}  # what is found by a clipped key is evaluated on the general path
+        if not all(_served(self._parts.plan.terms[place]) for place in (*chosen.key, *(pair or ()))):
+            return {}
         self._closed = pair is not None
         self._pair = chosen.key[0], chosen.closed_by if self._closed else self._checked()
         self._keys = self._term_keys(columns) if self._look_for_program(composite) else {}
@@ -186,8 +190,8 @@ class FusedTerms(FusedCells):
 
     def _checked(self) -> int | None:
         """Return the term by which what cells find is checked, of those whose keys stand beside both; None of none."""
-        left, right = (self._parts.windows[side].layout.dims for side in SIDES)
-        return next((place for place in left if place in right and place != self._time), None)
+        terms, (left, right) = self._parts.plan.terms, (self._parts.windows[side].layout.dims for side in SIDES)
+        return next((at for at in left if at in right and at != self._time and _served(terms[at])), None)
 
     def _look_for_program(self, composite: bool) -> bool:
         """Look for the program of what keys leave open; return False if there is none, or it gave up before."""
@@ -395,8 +399,8 @@ def _condition(plan: Plan, places: Sequence[int]) -> BoundFilter | None:
 
 
 def _served(term: Term) -> bool:
-    """Tell whether what a term finds is exact, and one range, or all but one."""
-    return isinstance(term, RangeTerm) and term.exact and (term.pieces == 1 or term.shape == "not-equal")
+    """Tell whether what a term finds is one range, or all but one; where it is not exact, a program checks it."""
+    return isinstance(term, RangeTerm) and (term.pieces == 1 or term.shape == "not-equal")
 
 
 def _further(lo: NDArray[np.int64], hi: NDArray[np.int64], second: Ranges) -> Probed | None:
