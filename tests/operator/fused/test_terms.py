@@ -148,7 +148,7 @@ def test_a_band_and_another_term_go_the_fused_way(on: str, output: Any, monkeypa
     assert both.fused.stats.pairs == both.general.stats.pairs > 0
 
 
-def test_a_push_that_needs_more_than_64_bits_is_evaluated_and_so_are_those_after_it(
+def test_a_push_that_needs_more_than_64_bits_is_evaluated_and_so_are_some_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs: list[int] = []
@@ -158,12 +158,56 @@ def test_a_push_that_needs_more_than_64_bits_is_evaluated_and_so_are_those_after
     options: dict[str, Any] = {"on": on, "window": sj.CountWindow(100), "schemas": (schema, schema)}
     both = Twins(sj.StreamJoin(**options), **options, algorithm="nested_loop")
     pushed = []
-    for value in (1, 2, 1 << 62, 3, 4):
+    monkeypatch.setattr("slidejoin.operator.fused.terms.REST", 3)
+    for value in (1, 2, 1 << 62, 3, 4, 5, 6):
         rows = pa.table([[1, 2, 2], [value, value - 1, value - 2]], schema=schema)
         both.push({"left": rows, "right": rows})
         pushed.append(len(runs))
-    assert pushed == [1, 2, 3, 3, 3]
+    assert pushed == [1, 2, 3, 3, 3, 4, 4]  # the window still has the large value
     assert both.fused.stats.pairs == both.general.stats.pairs > 0
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "l.x BETWEEN r.x - 2 AND r.x + 2 AND l.y < r.y AND l.z + r.f <= 100.5",
+        "l.x BETWEEN r.x - 2 AND r.x + 2 AND l.s <= r.s",
+        "l.k = r.k AND l.y BETWEEN r.y - 30 AND r.y + 30 AND l.s <= r.s",
+        "l.x BETWEEN r.x - 2 AND r.x + 2 AND l.s <> r.s AND (l.y + r.y) % 3 <> 0",
+    ],
+)
+@pytest.mark.parametrize("output", ["positions", "count"])
+def test_a_push_that_is_probed_again_checks_terms_that_keys_do_not_say_all_about(
+    on: str, output: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again: list[int] = []
+    go_on = FusedTerms.go_on
+
+    def watched(*args: Any, **options: Any) -> pa.Table:
+        again.append(1)
+        return go_on(*args, **options)
+
+    monkeypatch.setattr(FusedTerms, "go_on", watched)
+    rng, texts = np.random.default_rng(3), np.array(["x" * 14, "x" * 16, "x" * 40, "a"])
+
+    def rows(count: int) -> pa.Table:
+        return pa.table(
+            {
+                "x": rng.integers(0, 60, count), "y": rng.integers(0, 100, count), "k": rng.integers(0, 30, count),
+                "z": 2**60 + rng.integers(-2000, 2000, count), "f": -(2.0**60) + rng.integers(-8, 8, count) * 128.0,
+                "s": texts[rng.integers(0, 4, count)],
+            }
+        )  # fmt: skip
+
+    schema = rows(1).schema
+    options: dict[str, Any] = {"on": on, "window": sj.CountWindow(700), "output": output, "schemas": (schema, schema)}
+    fused, plain = (sj.StreamJoin(**options, algorithm=name) for name in ("band_cells", "nested_loop"))
+    for count in (400, 400, 30, 400):
+        push = rows(count), rows(count)
+        ours, theirs = fused.push(*push), plain.push(*push)
+        assert sorted(ours.to_pylist(), key=str) == sorted(theirs.to_pylist(), key=str)
+    assert again
+    assert fused.stats.pairs == plain.stats.pairs > 0
 
 
 def test_room_is_made_for_all_that_a_check_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:

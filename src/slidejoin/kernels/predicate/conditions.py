@@ -245,7 +245,6 @@ def decide(  # noqa: C901, PLR0912 - one branch for each instruction
 
     one, two and out (BLOCK,) int64; known (BLOCK,) uint8, 1 or 0. O(n).
     """
-    doubles = op >= OF_DOUBLES
     if op >= OF_TEXTS:
         for i in range(n):
             known[U64(i)] = one_known[U64(i)] & two_known[U64(i)]
@@ -279,7 +278,7 @@ def decide(  # noqa: C901, PLR0912 - one branch for each instruction
         for i in range(n):
             both, neither = one_known[U64(i)] & two_known[U64(i)], 1 - (one_known[U64(i)] | two_known[U64(i)])
             equal = one[U64(i)] == two[U64(i)]
-            if doubles:
+            if op > SAME:
                 a, b = of_bits(one[U64(i)]), of_bits(two[U64(i)])
                 equal = a == b or (a != a and b != b)  # noqa: PLR0124 - what NaN is
             out[U64(i)] = (both & equal) | neither
@@ -332,15 +331,12 @@ def text_order(one: int, two: int) -> int:
 @inlined
 def _load(  # noqa: C901, PLR0912 - one branch for each type
     how: int, rows: NDArray[np.int64], offset: int, out: NDArray[np.int64], n: int
-) -> bool:
-    """Load one column of the rows at these addresses; return False if a value has no room in an int64."""
-    signs = I64_OF(0)
+) -> None:
+    """Load one column of the rows at these addresses; unsigned integers of 64 bits as signed ones."""
     if how in (LOAD_64, LOAD_DOUBLE, UNSIGNED + LOAD_64):
         for i in range(n):
-            out[U64(i)] = value = I64_OF(U64(load_64(rows[U64(i)] + offset)))
-            signs |= value
-        return how != UNSIGNED + LOAD_64 or bool(signs >= 0)
-    if how == LOAD_32:
+            out[U64(i)] = I64_OF(U64(load_64(rows[U64(i)] + offset)))
+    elif how == LOAD_32:
         for i in range(n):
             word = I64_OF(load_32(rows[U64(i)] + offset))
             out[U64(i)] = (word ^ (1 << 31)) - (1 << 31)
@@ -371,7 +367,6 @@ def _load(  # noqa: C901, PLR0912 - one branch for each type
         halves = words.view(np.float32)
         for i in range(n):
             out[U64(i)] = bits_of(F64_OF(halves[U64(i)]))
-    return True
 
 
 @inlined
@@ -422,11 +417,16 @@ def hold_block(
         side, how, offset, marks, register = columns[c, 0], columns[c, 1], columns[c, 2], columns[c, 3], columns[c, 4]
         of_side = 8 * BLOCK * (half + side)
         out, valid = i64_at(value_at + 8 * BLOCK * register, BLOCK), u8_at(known_at + BLOCK * register, BLOCK)
-        fits = _load(how, i64_at(row_at + of_side, BLOCK), offset, out, n) and fits
+        _load(how, i64_at(row_at + of_side, BLOCK), offset, out, n)
         if marks != 0:
             _known_of(i64_at(marks, sides[side, 1]), sides[side, 2], i64_at(ordinal_at + of_side, BLOCK), out, valid, n)
         else:
             valid[:] = 1
+        if how == UNSIGNED + LOAD_64:
+            signs = I64_OF(0)
+            for i in range(n):
+                signs |= out[U64(i)]
+            fits = bool(signs >= 0) and fits
     target = 0
     for step in range(code.shape[0]):
         op, target = code[step, 0], code[step, 1]

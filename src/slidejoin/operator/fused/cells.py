@@ -234,6 +234,7 @@ class FusedCells(FusedPush):
                 if shared:
                     show(self.work, *arrays)
             self._words[ASIDE] = by is None or self._parts.plan.config.order == "none"
+            self._marking = True  # an interrupt may come while marks are being shown
             self._marking = self._show_marks()
             stats.since("insert", now)
             meet(self.work, shared, *arrays)

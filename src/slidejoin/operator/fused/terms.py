@@ -4,8 +4,8 @@ Cells are of the keys of one term: of a band or an equality, or of open ranges t
 the other one are from them (`slidejoin.plan.closed_ranges`). What cells find is checked by the other term, whose keys
 stand beside the table as event times do in time windows; and by whole keys where those in cells are rounded, as doubles
 are, or lie far apart. Further terms, and filters, are a program on the records of both rows
-(`slidejoin.operator.pair_filter`). A push for which that gives up is probed again on the general path, which takes the
-next ones, too.
+(`slidejoin.operator.pair_filter`). A push for which that gives up is probed again on the general path, which takes
+some of the next ones, too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from slidejoin.kernels.predicate.closing import NEAR, SHIFTS, find_ranges, key_d
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
@@ -54,6 +55,9 @@ NOTHING: frozenset[int] = frozenset()
 
 ENDS = 4
 """Lower and upper ends of the ranges of probes, and of those of the second term."""
+
+REST = 64
+"""Pushes that take the general path after one for which a program gave up: such values hardly come alone."""
 
 OF_TERMS = 6
 """Words of the shifts of both terms, behind which is how the first one's ranges are closed, see `find_ranges`."""
@@ -107,6 +111,11 @@ class FusedTerms(FusedCells):
         self._terms = range_terms(plan)
         self._filters = any(plan.bound.filters_side(side) for side in SIDES)
         self._plain = False
+        # Where a push is probed again, all that a program may have checked is checked of what the general path finds.
+        inexact = {*plan.loose, *(plan.numbers[place] for place in _programmable(plan))}
+        self._output = PairOutput(
+            plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit
+        )
         self._time = next((place for place, term in enumerate(plan.terms) if term.shape == "scope"), None)
         one, two = self._terms[0], self._terms[-1]
         # For each order of two terms, the shifts as `find_ranges` takes them, where keys are columns of integers.
@@ -130,7 +139,7 @@ class FusedTerms(FusedCells):
         self._pair: tuple[int, int | None] = (0, None)
         self._program: PairProgram | None = None
         self._bound: PairFilter | None = None  # keeps what the work has the addresses of
-        self._gave_up = False
+        self._rest = 0  # pushes for which no program is run
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
@@ -140,9 +149,7 @@ class FusedTerms(FusedCells):
             return False
         if plan.scope is not None and not EventTimes.serves(plan, plan.scope):
             return False
-        # Of more than two terms, or some that have ranges of other forms, a program checks any.
-        all_served = len(places) <= MOST_TERMS and all(_served(plan.terms[at]) for at in places)
-        condition = _condition(plan, () if all_served else places)
+        condition = _condition(plan, _programmable(plan))
         if condition is not None and (
             condition.program is None or condition.rest is not None or not pair_filter(condition.program, parts.windows)
         ):
@@ -194,7 +201,7 @@ class FusedTerms(FusedCells):
         return next((at for at in left if at in right and at != self._time and _served(terms[at])), None)
 
     def _look_for_program(self, composite: bool) -> bool:
-        """Look for the program of what keys leave open; return False if there is none, or it gave up before."""
+        """Look for the program of what keys leave open; return False if there is none, or it gave up not long ago."""
         plan, windows = self._parts.plan, self._parts.windows
         others = {place for place in self._terms if place not in self._pair}
         if composite:  # all that the keys of either side do not say all about
@@ -203,10 +210,11 @@ class FusedTerms(FusedCells):
         condition = _condition(plan, sorted(others))
         self._program = None if condition is None else condition.program
         self.programmed = condition is not None
-        self._words[PROGRAM + 1] = 0
+        self._words[PROGRAM + 1] = self._words[GAVE_UP] = 0
         if condition is None:
             return True
-        return self._program is not None and condition.rest is None and not self._gave_up
+        self._rest -= self._rest > 0
+        return self._program is not None and condition.rest is None and not self._rest
 
     def _term_places(self) -> dict[Side, NDArray[np.int64]]:
         """Return the places of the keys of one term, (n,) int64; nothing if some ranges are not exact."""
@@ -276,7 +284,7 @@ class FusedTerms(FusedCells):
 
     def _at_places(self, values: Sequence[NDArray[np.int64]], rows: int, kept: NDArray[np.bool_] | None) -> TermKeys:
         """Return keys of the terms, (n,) int64 each, at the places of these; event times are not among them."""
-        if self._time is not None:
+        if len(self._parts.plan.terms) > len(self._terms):
             found, none = dict(zip(self._terms, values, strict=True)), np.zeros(rows, np.int64)
             values = [found.get(place, none) for place in range(len(self._parts.plan.terms))]
         return TermKeys(tuple(values), kept, NOTHING, rows)
@@ -325,7 +333,8 @@ class FusedTerms(FusedCells):
             return super().run(batch, first)
         with np.errstate(all="ignore"):  # as plain Python, the kernel would warn
             out = super().run(batch, first)
-        self._gave_up, self._words[GAVE_UP] = bool(self._words[GAVE_UP]), 0
+        if self._words[GAVE_UP]:
+            self._rest = REST
         return out
 
     def _set_program(self) -> None:
@@ -393,13 +402,20 @@ class FusedTerms(FusedCells):
             words[at + TIMES + 1] = self._parts.windows[other(role)].layout.dims.index(self._time)
 
 
+def _programmable(plan: Plan) -> tuple[int, ...]:
+    """Return the places of terms that a program may check: of two that are each one range or the like, none."""
+    places = range_terms(plan)
+    few = len(places) <= MOST_TERMS and all(_served(plan.terms[place]) for place in places)
+    return () if few else places
+
+
 def _condition(plan: Plan, places: Sequence[int]) -> BoundFilter | None:
     """Return what is left to check on pairs if cells answer no term in these places; None if nothing is."""
     return plan.bound.filter({*plan.loose, *(plan.numbers[place] for place in places)})
 
 
 def _served(term: Term) -> bool:
-    """Tell whether what a term finds is one range, or all but one; where it is not exact, a program checks it."""
+    """Tell whether what a term finds is one range, or all but one; where it is not exact, pairs are checked again."""
     return isinstance(term, RangeTerm) and (term.pieces == 1 or term.shape == "not-equal")
 
 
