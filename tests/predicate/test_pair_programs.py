@@ -232,7 +232,7 @@ def test_a_program_changes_no_result(
         join = sj.StreamJoin(
             on=f"{KEYED} AND {FILTERS[name]}",
             window=sj.CountWindow(50),
-            algorithm=algorithm,  # type: ignore[arg-type]  # one of them
+            algorithm=algorithm,
             threads=threads,
             **options,
         )
