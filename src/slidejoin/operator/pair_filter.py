@@ -10,7 +10,6 @@ import pyarrow as pa
 from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.predicate.conditions import (
     COLUMN,
-    CONSTANT,
     LOAD_DOUBLE,
     LOAD_FLOAT,
     LOAD_TEXT,
@@ -20,6 +19,7 @@ from slidejoin.kernels.predicate.conditions import (
     find_held,
     hold_pairs,
 )
+from slidejoin.kernels.predicate.instructions import CONSTANT
 from slidejoin.kernels.rows.records import LONG, SHORT, TEXT
 from slidejoin.sides import SIDES
 
@@ -96,26 +96,24 @@ def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> Pai
     columns = np.zeros((len(program.columns), COLUMN), np.int64)
     sides = np.zeros((len(SIDES), SIDE_WORDS), np.int64)
     for side in SIDES:
-        names = [name for of, name in program.columns if of == side]
-        if not names:
+        read = [(register, name) for register, (of, name) in enumerate(program.columns) if of == side]
+        if not read:
             continue
         payload = windows[side].payload
         directory, records = payload.directory, payload.records
         ring, numbers = directory.ring, {column.name: number for number, column in enumerate(records.columns)}
-        if ring is None or not all(name in numbers for name in names):
+        if ring is None:
             return None
-        of_records = [(records.columns[numbers[name]], records.offsets[numbers[name]]) for name in names]
-        first = min(offset for _, offset in of_records)
-        last = max(offset + column.dtype.itemsize - 1 for column, offset in of_records)
+        first, last = records.dtype.itemsize, 0
+        for register, name in read:
+            number = numbers.get(name)
+            how = None if number is None else _how(records.columns[number])
+            if number is None or how is None:
+                return None
+            offset = records.offsets[number]
+            first, last = min(first, offset), max(last, offset + records.columns[number].dtype.itemsize - 1)
+            columns[register] = ROLES[side], how, offset, _marks(directory, number), register
         sides[ROLES[side]] = address_of(ring), ring.size, directory.shift, records.dtype.itemsize, first, last
-        for register, (of, name) in enumerate(program.columns):
-            if of == side:
-                number = numbers[name]
-                how = _how(records.columns[number])
-                if how is None:
-                    return None
-                marks = _marks(directory, number)
-                columns[register] = ROLES[side], how, records.offsets[number], marks, register
     constants, texts = _with_texts(program)
     return PairFilter(program, constants, columns, sides, texts)
 

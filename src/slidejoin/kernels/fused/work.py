@@ -24,14 +24,8 @@ from slidejoin.kernels.fused.packing import keep_between
 from slidejoin.kernels.ingest.clocks import keep_in_scope
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.predicate.closing import SHIFTS, find_ranges
-from slidejoin.kernels.predicate.conditions import (
-    COLUMN,
-    CONSTANT,
-    INSTRUCTION,
-    SIDE_WORDS,
-    find_held,
-    keep_held,
-)
+from slidejoin.kernels.predicate.conditions import COLUMN, SIDE_WORDS, find_held, keep_held
+from slidejoin.kernels.predicate.instructions import CONSTANT, INSTRUCTION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -254,8 +254,7 @@ class FusedCells(FusedPush):
                 self._hold(side, batch.columns[side], first[side], own)
 
     def _set_program(self) -> None:
-        """Set the program by which pairs are checked, where the push is `programmed`."""
-        raise NotImplementedError
+        """Set the program by which pairs are checked, where the push is `programmed`, see `FusedTerms`."""
 
     def _show_marks(self) -> bool:
         """Let the kernel mark the rows of pairs, where that is for it to do, and tell whether it is."""
