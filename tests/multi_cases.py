@@ -27,6 +27,13 @@ SCHEMA = pa.schema(
 )
 
 
+KINDS = ("equal", "band", "less", "string", "float", "differ", "same", "shift", "or")
+"""Conditions between two streams."""
+
+OF_INTEGERS = ("equal", "equal", "band", "band", "shift")
+"""Those of one range of integers, mostly a narrow one."""
+
+
 def col(stream: str, name: str) -> Node:
     """A column of a stream, in the oracle's form."""
     return "col", "left", f"{stream}.{name}"
@@ -52,9 +59,9 @@ def wide_text(node: Node) -> str:
 
 
 @st.composite
-def links(draw: st.DrawFn, one: str, two: str) -> Node:
+def links(draw: st.DrawFn, one: str, two: str, kinds: tuple[str, ...] = KINDS) -> Node:
     """A condition between two streams."""
-    kind = draw(st.sampled_from(["equal", "band", "less", "string", "float", "differ", "same", "shift", "or"]))
+    kind = draw(st.sampled_from(kinds))
     width = ("lit", draw(st.integers(0, 2)))
     if kind == "equal":
         return "=", col(one, "k"), col(two, "k")
@@ -76,7 +83,7 @@ def links(draw: st.DrawFn, one: str, two: str) -> Node:
 
 
 @st.composite
-def predicates(draw: st.DrawFn, names: tuple[str, ...]) -> Node:
+def predicates(draw: st.DrawFn, names: tuple[str, ...], kinds: tuple[str, ...] = KINDS) -> Node:
     """Links between some of the streams, filters, conditions of three, constants; some streams may have no link."""
     parts: list[Node] = []
     shape = draw(st.sampled_from(["chain", "star", "clique", "any", "any"]))
@@ -88,7 +95,7 @@ def predicates(draw: st.DrawFn, names: tuple[str, ...]) -> Node:
     if chosen is None:
         pairs = [(one, two) for one in names for two in names if one != two]
         chosen = draw(st.lists(st.sampled_from(pairs), max_size=3))
-    parts += [draw(links(one, two)) for one, two in chosen]
+    parts += [draw(links(one, two, kinds)) for one, two in chosen]
     extra = draw(st.sampled_from(["none", "none", "filter", "three", "or of three", "constant", "null"]))
     one, two, *rest = draw(st.permutations(names))
     three = rest[0] if rest else one
@@ -143,11 +150,13 @@ class MultiCase:
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | None = None) -> MultiCase:
-    """A join of two to four streams."""
+def cases(
+    draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | None = None, plain: bool = False
+) -> MultiCase:
+    """A join of two to four streams; if `plain`, of integers without NULLs in windows of rows."""
     names = NAMES[: draw(st.integers(least, most))]
     windows: dict[str, Any]
-    if draw(st.booleans()):
+    if plain or draw(st.booleans()):
         sizes = st.integers(1, 6)
         windows = {}
         for name in names:
@@ -155,7 +164,7 @@ def cases(draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | No
             windows[name] = Last(rows, draw(st.integers(1, min(rows, 3))) if draw(st.booleans()) else 1)
     else:
         windows = {name: Within(draw(st.integers(0, 5)), "ts", draw(st.integers(0, 3))) for name in names}
-    value = st.one_of(st.none(), st.integers(0, 2))
+    value = st.integers(0, 3) if plain else st.one_of(st.none(), st.integers(0, 2))
     number, time = 0, 0
     pushes = []
     for _ in range(draw(st.integers(1, 5))):
@@ -190,4 +199,4 @@ def cases(draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | No
             for push in pushes
         ]
         by = "id"
-    return MultiCase(windows, draw(predicates(names)), pushes, by)
+    return MultiCase(windows, draw(predicates(names, OF_INTEGERS if plain else KINDS)), pushes, by)

@@ -35,6 +35,7 @@ __all__ = [
     "around",
     "arrived",
     "beside",
+    "in_reach",
     "keys_say_all",
     "plain",
     "range_terms",
@@ -166,13 +167,13 @@ def two_columns(plan: Plan) -> dict[Side, tuple[Beside, Beside]]:
     found: dict[Side, tuple[Beside, Beside]] = {}
     for side in SIDES:
         one, two = (term.beside(side) for term in terms)
-        if one is None or two is None or not (_in_reach(one) and _in_reach(two)):
+        if one is None or two is None or not (in_reach(one) and in_reach(two)):
             return {}
         found[side] = one, two
     return found
 
 
-def _in_reach(beside: Beside) -> bool:
+def in_reach(beside: Beside) -> bool:
     """Tell whether a probe's range of that term is one whose ends are open or near."""
     shift = beside.shift
     if shift.lows.size != 1:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.multiway.figures import StepFigures
     from slidejoin.plan.multiway.multi_plan import MultiPlan
 
-__all__ = ["Chains", "Combinations", "Stretch"]
+__all__ = ["Chains", "Combinations", "Stretch", "producing_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,9 @@ class Chains:
     def _producing(self, stretch: Stretch, stream: int) -> Partial:
         """Return the rows of a stream that may produce anything: those that fulfil the condition on it alone."""
         own, plan = stretch.streams[stream], self._plan
-        producers = np.arange(own.rows)
-        if stream in plan.own and own.rows:
-            name = plan.spec.streams[stream]
-            columns = {wide_name(name, column): own.table.column(column) for column in own.table.column_names}
-            producers = np.flatnonzero(truth(plan.own[stream], ColumnsBySide({"left": columns}), own.rows))
+        producers = producing_rows(plan, own, stream)
+        if producers is None:
+            producers = np.arange(own.rows)
         if plan.never:
             producers = producers[:0]
         times = None if own.times is None else own.times[producers]
@@ -166,3 +164,12 @@ class Chains:
             yield from self._steps(wider, stretch, stream, rest)
             now = perf_counter()
         self._figures.add(stored, wide.bound, len(wide), matches, seconds + perf_counter() - now)
+
+
+def producing_rows(plan: MultiPlan, own: ArrivedRows, stream: int) -> NDArray[np.int64] | None:
+    """Return the places of a stream's rows that fulfil the condition on it alone, ascending; None without one."""
+    if stream not in plan.own:
+        return None
+    name = plan.spec.streams[stream]
+    columns = {wide_name(name, column): own.table.column(column) for column in own.table.column_names}
+    return np.flatnonzero(truth(plan.own[stream], ColumnsBySide({"left": columns}), own.rows))

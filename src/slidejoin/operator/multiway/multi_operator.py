@@ -24,6 +24,7 @@ from slidejoin.operator.multiway.arrivals import MultiClock, take_rows
 from slidejoin.operator.multiway.chains import Chains
 from slidejoin.operator.multiway.explanation import explained
 from slidejoin.operator.multiway.figures import MultiStats, StepFigures
+from slidejoin.operator.multiway.fused_chains import FusedChains
 from slidejoin.operator.multiway.orders import OrderAdvisor
 from slidejoin.operator.multiway.output import combination_tables, count_tables, in_order
 from slidejoin.operator.multiway.probing import Prober
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.multiway.arrivals import MultiPush
     from slidejoin.operator.multiway.chains import Stretch
+    from slidejoin.operator.multiway.fused_chains import Walk
     from slidejoin.plan.multiway.multi_plan import MultiPlan
 
 __all__ = ["MultiOperator"]
@@ -71,8 +73,9 @@ class MultiOperator:
         self.advisor = OrderAdvisor(plan)
         self._marks = self.figures.marks()
         self._workers = Workers(plan.spec.threads)
-        probing = Prober(plan, self.windows, limit, ArrayPool(np.int64), Workers(1))
-        self.chains = Chains(plan, probing, self.figures, [])
+        memory = ArrayPool(np.int64)
+        self.chains = Chains(plan, Prober(plan, self.windows, limit, memory, Workers(1)), self.figures, [])
+        self._fused = FusedChains(plan, self.windows, memory, self.figures)
         self._crowding_due = CROWDING_DUE
         self.use_orders(self.advisor.initial())
         INTERPRETER.planned()
@@ -169,7 +172,9 @@ class MultiOperator:
         """Yield what the arrivals begin…end-1 of a slice produce; whoever takes the tables does all of the work."""
         plan, order, stretch = self.plan, self.plan.spec.order, stretch_of(part, first, begin, end)
         payloads = [window.payload for window in self.windows]
-        for found in merged(self.chains, stretch, order):
+        walk = self._fused.prepared(stretch, self.chains.orders)
+        whole = None if walk is None else self._fused.found(walk, stretch, self.limit.rows)
+        for found in merged(self.chains, stretch, order) if whole is None else [whole]:
             yield from combination_tables(plan, payloads, in_order(found, order).rows, self.limit)
 
     def _counted(self, part: MultiPush, first: Sequence[int], group: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
@@ -178,11 +183,12 @@ class MultiOperator:
         tasks, at = [], 0
         for places in group:
             stretch = stretch_of(part, first, *places)
-            tasks += [
-                _count(self.chains, stretch, stream, counts[at : at + stretch.rows])
-                for stream, own in enumerate(stretch.streams)
-                if own.rows
+            into = counts[at : at + stretch.rows]
+            alone = [
+                _count(self.chains, stretch, stream, into) for stream, own in enumerate(stretch.streams) if own.rows
             ]
+            walk = self._fused.prepared(stretch, self.chains.orders)
+            tasks += alone if walk is None else [_count_together(self._fused, walk, into, alone)]
             at += stretch.rows
         self._workers.run(tasks)
         self.stats.pairs += int(counts.sum())
@@ -295,5 +301,18 @@ def _drain(work: Iterator[pa.Table], into: list[pa.Table], rows: int) -> Callabl
 def _count(chains: Chains, stretch: Stretch, stream: int, into: NDArray[np.int64]) -> Callable[[], None]:
     def run() -> None:
         into[stretch.streams[stream].ranks] = chains.counted(stretch, stream)
+
+    return run
+
+
+def _count_together(
+    fused: FusedChains, walk: Walk, into: NDArray[np.int64], alone: Sequence[Callable[[], None]]
+) -> Callable[[], None]:
+    """Return a task that counts what all streams' rows of a stretch produce: at once, or else one by one."""
+
+    def run() -> None:
+        if not fused.counted(walk, into):
+            for task in alone:
+                task()
 
     return run

@@ -80,7 +80,14 @@ def count_tables(plan: MultiPlan, push: MultiPush, counts: NDArray[np.int64], li
 
 def _spread(table: pa.Table, own: NDArray[np.bool_]) -> pa.ChunkedArray[Any]:
     """Return the column of a table at the marked places, NULL at the others."""
-    if bool(own.all()):
-        return table.column(0)
+    column, rows = table.column(0), table.num_rows
+    if rows == own.size:
+        return column
+    begin = int(own.argmax())
+    kind = column.type
+    if bool(own[begin : begin + rows].all()) and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType):
+        # A stream that arrived at once; many do.
+        around = [pa.nulls(count, kind) for count in (begin, own.size - begin - rows)]
+        return pa.chunked_array([pa.concat_arrays([around[0], *column.chunks, around[1]])])
     places: pa.Array[Any] = pa.array(np.cumsum(own) - 1, mask=~own)
-    return table.column(0).take(places)
+    return column.take(places)

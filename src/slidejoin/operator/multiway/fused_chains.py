@@ -1,0 +1,271 @@
+"""Fused chains: all probes of a stretch in one kernel, where each step compares integers and its index is cells.
+
+That holds for bands, equalities and other single ranges between columns of integers or times, in count windows. A
+stretch with a row that has more partners than a block holds, or with a key near the ends of int64, takes the general
+path, see `slidejoin.operator.multiway.chains`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.index.fused_access import cell_table
+from slidejoin.kernels.common.atomics import address_of
+from slidejoin.kernels.common.view import view_of
+from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.kernels.multiway.chaining import (
+    CHAIN,
+    CHAINS,
+    COUNTING,
+    FIRST,
+    FIRST_CHAIN,
+    FIRST_STEP,
+    MATCHED,
+    MOVED,
+    OUT,
+    OWNER,
+    PROBED,
+    PRODUCERS,
+    RANKS,
+    RECORDS,
+    SCRATCH,
+    SEEN,
+    STEP,
+    STEPS,
+    STREAMS,
+    TABLE,
+    TOOK,
+    UNFITTING,
+    VIEWED,
+    scratch_of,
+    walk_chains,
+    work_of,
+)
+from slidejoin.operator.fused.common import in_reach
+from slidejoin.operator.multiway.chains import Combinations, producing_rows
+from slidejoin.predicate.expression.streams import stream_and_name
+from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.predicate.truth.values import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.cells.band_cells import BandCells
+    from slidejoin.operator.multiway.chains import Stretch
+    from slidejoin.operator.multiway.figures import StepFigures
+    from slidejoin.operator.multiway.stream_window import StreamWindow
+    from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
+    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.spec.window import CountWindow
+
+__all__ = ["FusedChains", "Walk"]
+
+FIRST_PLACES = 1 << 10
+"""Places for combinations, at the beginning, and besides as many as the last stretch had for each row."""
+
+NANOSECONDS = 1e-9
+
+
+class KeyPlace(NamedTuple):
+    """Where a step's wide rows have their keys, and how ranges follow from these.
+
+    Attributes
+    ----------
+    stream, number, offset, width : int
+        The column's stream, its number in the records, and where it lies there, in bytes.
+    moved : tuple of int
+        See `slidejoin.kernels.multiway.chaining`.
+    """
+
+    stream: int
+    number: int
+    offset: int
+    width: int
+    moved: tuple[int, int, int]
+
+
+class Walk(NamedTuple):
+    """The work of a stretch, ready to be done.
+
+    Attributes
+    ----------
+    work : (n,) int64
+    steps : list of tuple of int, int and frozenset
+        Where the words of each step are, the stream that it probes, and those that are bound before.
+    longest : int
+        Steps of the longest chain.
+    kept : list
+        What the work has the addresses of.
+    """
+
+    work: NDArray[np.int64]
+    steps: list[tuple[int, int, frozenset[int]]]
+    longest: int
+    kept: list[Any]
+
+
+class FusedChains:
+    """Follows the chains of a stretch within one kernel; several threads may do so at once.
+
+    Parameters
+    ----------
+    plan : MultiPlan
+    windows : sequence of StreamWindow
+    memory : ArrayPool
+        What combinations are written into.
+    figures : StepFigures
+        Where each step's probes and matches are counted.
+    """
+
+    def __init__(
+        self, plan: MultiPlan, windows: Sequence[StreamWindow], memory: ArrayPool, figures: StepFigures
+    ) -> None:
+        self._plan, self._windows, self._memory, self._figures = plan, windows, memory, figures
+        self._places: dict[tuple[int, frozenset[int]], KeyPlace | None] = {}
+        self._rate = 1.0  # combinations a row of the last stretch
+        self._serves = not plan.scopes and not plan.never
+
+    def prepared(self, stretch: Stretch, orders: Sequence[tuple[int, ...]]) -> Walk | None:
+        """Return the work of a stretch whose chains follow these orders; None if the general path has to take it."""
+        if not self._serves or INTERPRETER.awaits(walk_chains):
+            return None
+        # Combinations stand in the order of their producers where streams arrive one after the other.
+        streams = sorted(
+            (number for number, own in enumerate(stretch.streams) if own.rows),
+            key=lambda number: int(stretch.streams[number].ranks[0]),
+        )
+        walk = Walk(np.zeros(work_of(len(streams)), np.int64), [], max(len(orders[one]) for one in streams), [])
+        walk.work[CHAINS] = len(streams)
+        for number, stream in enumerate(streams):
+            if not self._set_chain(walk, FIRST_CHAIN + number * CHAIN, stretch, stream, orders[stream]):
+                return None
+        return walk
+
+    def found(self, walk: Walk, stretch: Stretch, most: int) -> Combinations | None:
+        """Return the combinations that a stretch produces, if these are at most so many; None if not."""
+        lines = len(self._plan.streams) + 1
+        places = min(int(1.25 * self._rate * stretch.rows) + FIRST_PLACES, most)
+        while True:
+            out = self._memory.take(lines * places).reshape(lines, places)
+            total = self._walked(walk, out, places)
+            if total != UNFITTING or places == most:
+                break
+            places = min(2 * places, most)
+        if total < 0:
+            return None
+        self._rate = total / stretch.rows
+        return Combinations(out[0, :total], [out[1 + number, :total] for number in self._plan.streams])
+
+    def counted(self, walk: Walk, into: NDArray[np.int64]) -> bool:
+        """Write how many combinations each arrival of a stretch produces, (rows,) int64; return False if it cannot."""
+        into[:] = 0
+        walk.work[COUNTING] = 1
+        return self._walked(walk, into, into.size) >= 0
+
+    def _walked(self, walk: Walk, out: NDArray[np.int64], places: int) -> int:
+        """Run the kernel, and count what the steps have done if it came to the end."""
+        work, scratch = walk.work, self._memory.take(scratch_of(walk.longest))
+        work[OUT : OUT + 2], work[SCRATCH] = (address_of(out), places), address_of(scratch)
+        for at, _, _ in walk.steps:
+            work[at + PROBED] = work[at + MATCHED] = work[at + TOOK] = 0
+        total = walk_chains(work)
+        if total >= 0:
+            for at, stored, bound in walk.steps:
+                probed, matched, took = (int(work[at + word]) for word in (PROBED, MATCHED, TOOK))
+                self._figures.add(stored, bound, probed, matched, NANOSECONDS * took)
+        return int(total)
+
+    # -- the work of a stretch -----------------------------------------------------------------------------------------
+
+    def _set_chain(self, walk: Walk, at: int, stretch: Stretch, stream: int, order: Sequence[int]) -> bool:
+        """Set the words of a chain; return False if one of its steps does not fit."""
+        work, own = walk.work, stretch.streams[stream]
+        ranks, producers = np.ascontiguousarray(own.ranks), producing_rows(self._plan, own, stream)
+        walk.kept.extend((ranks, producers))
+        work[at + STEPS], work[at + FIRST] = len(order), stretch.first[stream]
+        work[at + RANKS : at + RANKS + 2] = address_of(ranks), ranks.size
+        listed = (0, ranks.size) if producers is None else (address_of(producers), producers.size)
+        work[at + PRODUCERS : at + PRODUCERS + 2] = listed
+        chain = (stream, *order)
+        work[at + STREAMS : at + STREAMS + len(chain)] = chain
+        for number, stored in enumerate(order):
+            bound, words = frozenset(chain[: number + 1]), at + FIRST_STEP + number * STEP
+            step = self._plan.step(stored, bound)
+            if not self._set_step(walk, words, step, bound, chain, stretch):
+                return False
+            walk.steps.append((words, stored, bound))
+        return True
+
+    def _set_step(
+        self, walk: Walk, at: int, step: Step, bound: frozenset[int], chain: Sequence[int], stretch: Stretch
+    ) -> bool:
+        stored, work = step.stored, walk.work
+        window: CountWindow = self._plan.spec.windows[stored]  # type: ignore[assignment]  # not of time
+        table, place = self._table(step), self._key_place(step, bound)
+        if table is None or place is None:
+            return False
+        payload = self._windows[place.stream].payload
+        ring, directory = payload.directory.ring, payload.directory
+        if ring is None or directory.has_nulls(place.number):
+            return False
+        before = stretch.before[stored]
+        arrays: tuple[NDArray[Any], ...] = (table.slots, table.pool, table.state)
+        walk.kept.extend((*arrays, before, ring))
+        for number, array in enumerate(arrays):
+            work[at + TABLE + 2 * number : at + TABLE + 2 * number + 2] = address_of(array), array.size
+        view = view_of(stretch.arrived[stored], window.right, window.slide)
+        work[at + VIEWED : at + VIEWED + view.size] = view
+        work[at + OWNER] = chain.index(place.stream)
+        stride = payload.records.dtype.itemsize
+        work[at + RECORDS : at + RECORDS + 6] = (
+            address_of(ring), ring.size, directory.shift, stride, place.offset, place.width,
+        )  # fmt: skip
+        work[at + MOVED : at + MOVED + 3] = place.moved
+        work[at + SEEN : at + SEEN + 3] = address_of(before), before.size, stretch.arrived[stored]
+        return True
+
+    def _table(self, step: Step) -> BandCells | None:
+        """Return the table that a step probes; None if what it finds would have to be checked."""
+        window = self._windows[step.stored].links[step.key].window
+        table = cell_table(window.index)
+        if table is None or table.wide or table.dims or step.plan.filter({*step.plan.loose, *window.index.inexact}):
+            return None
+        return table
+
+    def _key_place(self, step: Step, bound: frozenset[int]) -> KeyPlace | None:
+        """Return where the wide rows of a step have their keys; None if these are no column of integers."""
+        asked = step.stored, bound
+        if asked not in self._places:
+            self._places[asked] = _key_place(self._plan, step, self._windows)
+        return self._places[asked]
+
+
+def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> KeyPlace | None:
+    beside = _beside(step)
+    if beside is None:
+        return None
+    shift, (name, column) = beside.shift, stream_and_name(beside.column)
+    stream = plan.spec.streams.index(name)
+    records = windows[stream].payload.records
+    for number, one in enumerate(records.columns):
+        kind = one.kind
+        if one.name == column and (kind.id in WHOLE or pa.types.is_signed_integer(kind)):
+            moved = shift.sign, int(shift.lows[0]), int(shift.highs[0])
+            return KeyPlace(stream, number, records.offsets[number], one.dtype.itemsize, moved)
+    return None
+
+
+def _beside(step: Step) -> Beside | None:
+    """Return how the only range of a step's probes follows from a column; None if it does not."""
+    plan = step.plan
+    if plan.branches or plan.composite is not None or len(plan.terms) != 1 or plan.bound.never:
+        return None
+    term = plan.terms[0]
+    beside = term.beside("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
+    return beside if beside is not None and in_reach(beside) else None
