@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator import text_codes
+from slidejoin.operator import added_columns
 from slidejoin.rows import payload, text_table
 from slidejoin.rows.text_table import TextTable
 from tests.daily import some_by_day
@@ -68,15 +68,15 @@ def forget_at_once(patch: pytest.MonkeyPatch) -> None:
     original = TextTable.complete
     patch.setattr(payload, "SMALLEST_LIMIT", 1)
     patch.setattr(TextTable, "complete", complete)
-    patch.setattr(text_codes, "SHARE", 1 << 30)
-    patch.setattr(text_codes, "SMALLEST_SPREAD", 1)
+    patch.setattr(added_columns, "SHARE", 1 << 30)
+    patch.setattr(added_columns, "SMALLEST_SPREAD", 1)
 
 
 def few(patch: pytest.MonkeyPatch, bits: int) -> None:
     """Let hashes collide, tables begin with room for two texts, and each push be an epoch."""
     patch.setattr(text_table, "FEWEST", 2)
     patch.setattr(text_table, "ALL_BITS", bits)
-    patch.setattr(text_codes, "FEWEST_ROWS", 1)
+    patch.setattr(added_columns, "FEWEST_ROWS", 1)
     forget_at_once(patch)
 
 
@@ -142,7 +142,7 @@ def named(rows: int, start: int, *, dictionary: bool) -> pa.Table:
 )
 def test_names_that_come_and_go(on: str, dictionary: bool, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes are given out again while the join runs; a nested loop that compares the texts finds the same."""
-    monkeypatch.setattr(text_codes, "FEWEST_ROWS", 200)
+    monkeypatch.setattr(added_columns, "FEWEST_ROWS", 200)
     forget_at_once(monkeypatch)
     found = []
     for options in ({}, {"algorithm": "nested_loop", "memory_limit": 1 << 40}):

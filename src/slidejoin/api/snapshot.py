@@ -82,7 +82,7 @@ def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     if rule is not None:
         # The rule says whether left rows without a pair are output.
         config = replace(config, on=with_condition(config.on, rule), how="inner")
-    # Codes grow with the texts that come, which no limit of memory foresees.
+    # Codes grow with the texts that come, which no limit of memory foresees, and row values are further columns.
     return plan_join(config, left, right, coded=config.memory_limit is None, rule=rule)
 
 
@@ -131,7 +131,7 @@ def save(state: JoinState) -> bytes:
             pieces = [piece.table for piece in operator.windows[side].payload]
             schema = operator.plan.kept_schema(side)
             rows = pa.concat_tables([empty_of(schema), *pieces])
-            parts.append(table_to_bytes(rows if operator.codes is None else operator.codes.saved(side, rows)))
+            parts.append(table_to_bytes(rows if operator.added is None else operator.added.saved(side, rows)))
         if operator.deferred is not None:
             header["deferred"], more = operator.deferred.saved()
             parts += map(table_to_bytes, more)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.counts import CountTables, pairs_in
 from slidejoin.operator.deferred.asked import AskedPath
 from slidejoin.operator.deferred.path import DeferredPath
@@ -29,7 +30,6 @@ from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
-from slidejoin.operator.text_codes import TextCodes
 from slidejoin.operator.topology import make_topology
 from slidejoin.operator.window.latest_rows import LatestRows
 from slidejoin.operator.window.side import SideWindow, too_far
@@ -121,8 +121,8 @@ class JoinOperator:
             indexed=latest is None, marked="right" in marked,
         )  # fmt: skip
         self.windows |= {"left": left, "right": right}
-        self.codes = TextCodes(plan, self.windows, workers) if TextCodes.serves(plan) else None
-        """The codes of texts; None if the plan compares none."""
+        self.added = AddedColumns(plan, self.windows, workers) if AddedColumns.serves(plan) else None
+        """What adds codes of texts and row values to rows; None if the plan compares neither."""
         self.join_type = None if plan.config.how == "inner" else JoinTypeOutput(plan, self.windows, memory)
         """What makes the rows of a join that is not inner out of pairs; None for an inner join."""
         self.latest = None if latest is None else LatestRows(plan, latest, self.windows)
@@ -166,9 +166,9 @@ class JoinOperator:
         SchemaError
             If rows cannot be sorted by `order_by`; nothing is taken.
         """
-        if self.codes is not None:
+        if self.added is not None:
             start = perf_counter()
-            tables = self.codes.taken(tables)
+            tables = self.added.taken(tables)
             self.stats.since("arrive", start)
         batch = PushBatch(tables, order_by, self.clock if self._sizes is not None else self._clock_now(), self.ingest)
         fused = self.fused
@@ -200,7 +200,7 @@ class JoinOperator:
 
         Nothing is inserted yet.
         """
-        coded = tables if self.codes is None else self.codes.taken(tables)
+        coded = tables if self.added is None else self.added.taken(tables)
         return self._prepare(coded, by, watermark, own_clock=own_clock)
 
     def _prepare(
@@ -315,8 +315,8 @@ class JoinOperator:
             self._watermarks.look(self.clock)
         for one in self._borrowing:
             one.own(first[one.side])
-        if self.codes is not None:
-            self.codes.advance()
+        if self.added is not None:
+            self.added.advance()
         self._pushes += 1
         rows = left.rows_seen + right.rows_seen
         if rows >= self._due:
@@ -420,8 +420,8 @@ class JoinOperator:
 
     def load(self, rows: Mapping[Side, tuple[pa.Table, Sequence[tuple[int, int]], int]]) -> None:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
-        if self.codes is not None:
-            rows = {side: (self.codes.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
+        if self.added is not None:
+            rows = {side: (self.added.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
         timed = self.plan.scope is not None
         if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
             self._change_to(self.plan.index_terms("bi_sort"))
@@ -510,7 +510,7 @@ class JoinOperator:
         if self._watermarks is not None:
             for name, figure in self._watermarks.figures(self.clock).items():
                 setattr(self.stats, name, figure)
-        self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.codes is None else self.codes.nbytes)
+        self.stats.window_bytes = left.nbytes + right.nbytes + (0 if self.added is None else self.added.nbytes)
         self.stats.window_bytes += 0 if self.deferred is None else self.deferred.nbytes
         if self.join_type is not None:
             self.stats.window_bytes += self.join_type.nbytes

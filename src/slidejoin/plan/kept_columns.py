@@ -1,4 +1,4 @@
-"""Which columns the windows keep of each side: those that are output or compared."""
+"""Which columns the windows keep of each side: those that are output or compared, and those added for comparisons."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slidejoin.predicate.truth.row_values import row_value_type
 from slidejoin.rows.held_types import check_holdable, held_schema
 from slidejoin.rows.text import is_text
 from slidejoin.sides import SIDES
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.output_schema import Layout
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundPredicate
+    from slidejoin.predicate.truth.tree import Node
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
@@ -25,7 +27,7 @@ __all__ = ["KeptColumns"]
 
 @dataclass(frozen=True, slots=True)
 class KeptColumns:
-    """The columns of one side, and the codes of texts beside them.
+    """The columns of one side, and beside them codes of texts, and what parts of a filter say of each row.
 
     Attributes
     ----------
@@ -34,24 +36,28 @@ class KeptColumns:
     saved : pyarrow.Schema
         What snapshots hold: columns that were given, with their types as they are held.
     kept : pyarrow.Schema
-        What the window holds: these, and codes; of texts that are only compared the codes alone.
+        What the window holds: these, and added ones; of texts that are only compared for equality the codes alone.
     codes : dict of str to str
         The columns of codes, and the columns of texts that they stand for.
+    values : dict of str to Node
+        The columns of values, and what they are the values of.
     """
 
     given: pa.Schema
     saved: pa.Schema
     kept: pa.Schema
     codes: dict[str, str]
+    values: dict[str, Node]
 
     @property
     def taken(self) -> pa.Schema:
-        """A batch's columns, and the codes after them."""
-        return _with_codes(self.given, self.codes)
+        """A batch's columns, and the added ones after them."""
+        return _with_added(self.given, self.codes, self.values)
 
-    def with_codes(self, codes: Mapping[str, str]) -> KeptColumns:
-        """Return these columns with further codes."""
-        return replace(self, kept=_with_codes(self.kept, codes), codes=self.codes | dict(codes))
+    def with_added(self, other: KeptColumns) -> KeptColumns:
+        """Return these columns with those that are added for another predicate."""
+        kept = _with_added(self.kept, other.codes, other.values)
+        return replace(self, kept=kept, codes=self.codes | other.codes, values=self.values | other.values)
 
     @staticmethod
     def of(
@@ -89,12 +95,14 @@ class KeptColumns:
             # Codes become texts again where these are plain bytes.
             spared = {name for name in codes.values() if name not in needed and is_text(saved.field(name).type)}
             kept = pa.schema([field for field in saved if field.name not in spared])
-            found[side] = KeptColumns(schema, saved, _with_codes(kept, codes), codes)
+            values = {added: node for one in sides[side] for added, node in bound.values[one].items()}
+            found[side] = KeptColumns(schema, saved, _with_added(kept, codes, values), codes, values)
         return found
 
 
-def _with_codes(schema: pa.Schema, codes: Iterable[str]) -> pa.Schema:
-    for coded in codes:
-        if coded not in schema.names:
-            schema = schema.append(pa.field(coded, pa.int64()))
+def _with_added(schema: pa.Schema, codes: Iterable[str], values: Mapping[str, Node]) -> pa.Schema:
+    added = dict.fromkeys(codes, pa.int64()) | {name: row_value_type(node) for name, node in values.items()}
+    for name, kind in added.items():
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, kind))
     return schema

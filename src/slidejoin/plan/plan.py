@@ -134,7 +134,7 @@ class Plan:
         return self.columns[side].given
 
     def taken_schema(self, side: Side) -> pa.Schema:
-        """Return the schema of rows on their way into the window: as they are given, and codes of texts."""
+        """Return the schema of rows on their way into the window: as they are given, and the columns added to them."""
         return self.columns[side].taken
 
     def kept_schema(self, side: Side) -> pa.Schema:
@@ -326,7 +326,8 @@ def make_plan(
     numbers : pair of str, optional
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
     coded : bool
-        Whether equal texts are found by codes, which whoever takes rows then gives them.
+        Whether equal texts are found by codes, and filters read what their parts say of one row from columns; whoever
+        takes rows then gives them both, see `KeptColumns`.
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
     rule : DeferredRule, optional
@@ -345,7 +346,8 @@ def make_plan(
         punctuated=config.topology is not None and config.topology.punctuates,
         added=None if rule is None else rule.fields,
     )  # fmt: skip
-    bound = bind(config.on, left, right, coded=coded)
+    # Left rows that are answered as they leave are compared by other means.
+    bound = bind(config.on, left, right, coded=coded, valued=coded and rule is None)
     scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     # Of left rows that are answered as they leave, intervals of ordinals say what a count window holds.

@@ -258,7 +258,7 @@ def plan_join(
         whole = made(replace(config, algorithm="auto", options=None))
         columns = dict(whole.columns)
         for part in parts:
-            columns = {side: one.with_codes(part.columns[side].codes) for side, one in columns.items()}
+            columns = {side: one.with_added(part.columns[side]) for side, one in columns.items()}
         return UnionPlan(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
             False, columns, rule, parts,  # noqa: FBT003 - the plan without branches

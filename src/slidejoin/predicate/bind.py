@@ -11,6 +11,7 @@ from slidejoin.predicate.ranges.terms import RangeTerm, make_terms
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.truth.pair_programs import split
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
+from slidejoin.predicate.truth.row_values import in_row_values
 from slidejoin.predicate.truth.text_codes import code_column, coded_columns, in_codes
 from slidejoin.predicate.truth.tree import BOOLEAN, Node, columns_of
 from slidejoin.predicate.truth.values import rows_of
@@ -78,6 +79,9 @@ class BoundPredicate:
         Whether a constant part is false or unknown, so that no pair can match.
     codes
         For each side the columns of codes that are compared instead of texts, and the columns of these.
+    values
+        For each side the columns that hold what a part of a filter says of a row, and these parts, see
+        `truth.row_values`.
     """
 
     terms: tuple[RangeTerm, ...]
@@ -85,6 +89,9 @@ class BoundPredicate:
     never: bool
     _nodes: tuple[tuple[Expr, Node], ...]
     codes: dict[Side, dict[str, str]]
+    values: dict[Side, dict[str, Node]]
+    _checks: dict[Expr, Node] = field(repr=False, compare=False)
+    """The conditions on pairs that may be left to check, where they differ from `_nodes`."""
     _own: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
     _filters: dict[frozenset[int], BoundFilter | None] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -138,7 +145,7 @@ class BoundPredicate:
 
     def filter_on(self, wanted: Collection[Expr]) -> BoundFilter | None:
         """Return the check of these conjuncts on candidate pairs; None of none."""
-        chosen = [(expr, node) for expr, node in self._nodes if expr in wanted]
+        chosen = [(expr, self._checks.get(expr, node)) for expr, node in self._nodes if expr in wanted]
         if not chosen:
             return None
         exprs = tuple(expr for expr, _ in chosen)
@@ -159,10 +166,13 @@ def _columns(nodes: tuple[Node, ...], side: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for node in nodes for where, name in columns_of(node) if where == side))
 
 
-def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema, *, coded: bool = False) -> BoundPredicate:
+def bind(
+    expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema, *, coded: bool = False, valued: bool = False
+) -> BoundPredicate:
     """Give a predicate the types of two schemas.
 
-    With `coded`, equalities of two columns of texts are those of their codes, see `truth.text_codes`.
+    With `coded`, equalities of two columns of texts are those of their codes, see `truth.text_codes`; with `valued`,
+    filters read what their parts say of one row from columns, see `truth.row_values`.
 
     Raises
     ------
@@ -189,4 +199,9 @@ def bind(expr: Expr, left_schema: pa.Schema, right_schema: pa.Schema, *, coded: 
     never = any(not node.sides and node.value is not True for _, node in nodes)
     across = [(part, node) for part, node in nodes if len(node.sides) > 1]
     terms, rest = make_terms(across)
-    return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes), codes)
+    values: dict[Side, dict[str, Node]] = {"left": {}, "right": {}}
+    checks = {}
+    if valued:
+        checked = {part for part, _ in rest}.union(*(term.conjuncts for term in terms if not term.exact))
+        checks = {part: in_row_values(node, values) for part, node in across if part in checked}
+    return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes), codes, values, checks)

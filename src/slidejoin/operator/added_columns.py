@@ -1,4 +1,7 @@
-"""Codes of the texts of a join: rows get them before anything else, and the windows hold them.
+"""Columns that are added to rows before anything else, and that the windows hold: codes of texts, and row values.
+
+Row values are what parts of a filter say of a row, whatever rows it is compared with, see
+`slidejoin.predicate.truth.row_values`.
 
 All columns of texts that an equality compares share one table, so equal texts have one code on both sides. Texts are
 forgotten once no window holds a row of the epoch in which they were last seen; an epoch is some pushes.
@@ -10,11 +13,15 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from slidejoin.predicate.truth.row_values import row_values
+from slidejoin.predicate.truth.tree import columns_of
+from slidejoin.rows.held_types import held
 from slidejoin.rows.text_table import TextTable
 from slidejoin.runtime.threads import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     import pyarrow as pa
 
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.text_table import LookUp
     from slidejoin.sides import Side
 
-__all__ = ["TextCodes"]
+__all__ = ["AddedColumns"]
 
 SMALLEST_SPREAD = 1 << 12
 """Rows of each side from which on a second thread pays: they take 0.1 ms, handing over 60 µs."""
@@ -32,8 +39,8 @@ FEWEST_ROWS, SHARE = 1 << 12, 8
 """Rows of an epoch: at least so many, and at least this share of the texts that are known."""
 
 
-class TextCodes:
-    """Gives rows the codes of their texts, and saved rows their texts again.
+class AddedColumns:
+    """Gives rows the codes of their texts and their row values, and saved rows their texts again.
 
     Parameters
     ----------
@@ -53,8 +60,8 @@ class TextCodes:
 
     @staticmethod
     def serves(plan: Plan) -> bool:
-        """Tell whether a plan compares codes."""
-        return any(columns.codes for columns in plan.columns.values())
+        """Tell whether a plan compares codes or row values."""
+        return any(columns.codes or columns.values for columns in plan.columns.values())
 
     @property
     def nbytes(self) -> int:
@@ -64,26 +71,39 @@ class TextCodes:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def taken(self, tables: Mapping[Side, pa.Table]) -> dict[Side, pa.Table]:
-        """Return rows with the codes of their texts after their columns."""
+        """Return rows with the codes of their texts, and their row values, after their columns."""
         found: dict[Side, list[list[LookUp]]] = {}
         # Late rows count too: they have texts, but no ordinals.
         self._rows += sum(table.num_rows for table in tables.values())
 
+        values: dict[Side, list[pa.Array[Any]]] = {}
+
         def look_up(side: Side) -> None:
             names = self._columns[side].codes.values()
             found[side] = [self._table.look_up(tables[side].column(name), self._epoch) for name in names]
+            values[side] = self._values(side, tables[side])
 
         # Known texts are found by a thread for each side; new ones get their codes afterwards.
         workers = self._workers if min(table.num_rows for table in tables.values()) >= SMALLEST_SPREAD else Workers(1)
         workers.run([partial(look_up, side) for side in tables])
-        return {side: self._with_codes(side, table, found[side]) for side, table in tables.items()}
+        return {side: self._with_added(side, table, found[side], values[side]) for side, table in tables.items()}
 
-    def _with_codes(self, side: Side, table: pa.Table, found: list[list[LookUp]]) -> pa.Table:
-        if not found:
+    def _values(self, side: Side, table: pa.Table) -> list[pa.Array[Any]]:
+        """Return the row values of a table, in the order of their columns."""
+        nodes = self._columns[side].values.values()
+        read = dict.fromkeys(name for node in nodes for _, name in columns_of(node))
+        rows = held(table.select(list(read))) if nodes else table
+        return [row_values(node, rows) for node in nodes]
+
+    def _with_added(
+        self, side: Side, table: pa.Table, found: list[list[LookUp]], values: list[pa.Array[Any]]
+    ) -> pa.Table:
+        columns = self._columns[side]
+        if not columns.codes and not columns.values:
             return table
         codes = [self._table.complete(one, self._epoch) for one in found]
         return type(table).from_arrays(
-            [*table.columns, *codes], names=[*table.column_names, *self._columns[side].codes]
+            [*table.columns, *codes, *values], names=[*table.column_names, *columns.codes, *columns.values]
         )
 
     def advance(self) -> None:
