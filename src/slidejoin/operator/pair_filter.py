@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.predicate.conditions import (
     COLUMN,
     LOAD_DOUBLE,
@@ -21,6 +20,7 @@ from slidejoin.kernels.predicate.conditions import (
 )
 from slidejoin.kernels.predicate.instructions import CONSTANT
 from slidejoin.kernels.rows.records import LONG, SHORT, TEXT
+from slidejoin.runtime.addresses import address_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.rows.exported import RELEASE, STRUCTURE
+from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,6 @@ import numpy as np
 from slidejoin.index.sorted_runs.run import words_pool
 from slidejoin.kernels.candidates.matching import fill
 from slidejoin.kernels.candidates.spreading import SIDE
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.sorting import BITS, rough_order
 from slidejoin.kernels.common.words import LANES
 from slidejoin.kernels.sorted_runs.ascending import BOTH, find_ascending, gather_spots
@@ -18,6 +17,7 @@ from slidejoin.kernels.sorted_runs.pairing import find_few, gather
 from slidejoin.kernels.sorted_runs.ranging import count_matches, find_ranges
 from slidejoin.kernels.sorted_runs.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.kernels.sorted_runs.tallying import tally
+from slidejoin.runtime.addresses import address_of
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:

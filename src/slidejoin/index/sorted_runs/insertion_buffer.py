@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, ends_of, step_of, words_pool
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.words import PAD
 from slidejoin.kernels.predicate.shifting import CALM
 from slidejoin.kernels.sorted_runs.buffering import (
@@ -21,6 +20,7 @@ from slidejoin.kernels.sorted_runs.buffering import (
     merge_coming,
     sort_coming,
 )
+from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

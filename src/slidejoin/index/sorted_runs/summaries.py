@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.sorted_runs.summarising import PLACES, SUM, fill_levels, line_up, summarise
+from slidejoin.runtime.addresses import address_of
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:

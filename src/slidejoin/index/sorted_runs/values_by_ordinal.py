@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.sorted_runs.summarising import DOUBLE_SUM, ROWS_SHIFT, SMALLEST, SUM
+from slidejoin.runtime.addresses import address_of
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 
 from slidejoin.index.trees.css_tree import CssTree, nodes_of
 from slidejoin.index.trees.tasks import SMALLEST_SHARED, run_together
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.trees.css_tree import LANES, find_nodes
 from slidejoin.kernels.trees.subindexes import NOTHING, insert_ascending, take_leaves
+from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

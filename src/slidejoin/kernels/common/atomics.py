@@ -21,24 +21,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["address_of", "now", "read_word", "swap_word", "wait_for_byte", "write_word", "yield_thread"]
+__all__ = ["now", "read_word", "swap_word", "wait_for_byte", "write_word", "yield_thread"]
 
 WIDE, WORD, BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 MONOTONIC = 6 if sys.platform == "darwin" else 1
 """The number of the clock that `time.perf_counter` reads."""
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """Return where an array's first value lies; the caller keeps the array.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> words = np.arange(4)
-    >>> address_of(words[1:]) - address_of(words)
-    8
-    """
-    return int(array.__array_interface__["data"][0])
 
 
 def _word(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:  # noqa: ANN401 - LLVM's builder is untyped

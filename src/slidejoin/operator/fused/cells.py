@@ -9,7 +9,6 @@ import numpy as np
 
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.kernels.fused.packing import pack_keys
 from slidejoin.kernels.fused.pushing import UNFINISHED, meet, show
@@ -48,6 +47,7 @@ from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.operator.slices import slice_rows
 from slidejoin.operator.topology.shared import SMALLEST_SPREAD
+from slidejoin.runtime.addresses import address_of
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     BY,
     EXPORTED,
@@ -29,6 +28,7 @@ from slidejoin.kernels.fused.small_push import (
 from slidejoin.kernels.rows.exported import LISTED
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.exported_batch import ExportedBatch
+from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
     from typing import Any

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.packing import (
     COLUMN,
     HIGHS,
@@ -30,6 +29,7 @@ from slidejoin.kernels.fused.packing import (
 from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.predicate.ranges.shifts import CALM
 from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.runtime.addresses import address_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from slidejoin.index.cells.band_cells import MOST_FOUND
 from slidejoin.kernels.cells.probing import MARGIN
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, STRETCHES, TOTAL, VIEWED, WIDE
+from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

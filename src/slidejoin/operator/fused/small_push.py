@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.fused.small_push import (
     GATHERED,
     KEY,
@@ -41,6 +40,7 @@ from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
 from slidejoin.predicate.truth.values import WHOLE
+from slidejoin.runtime.addresses import address_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import ABOVE, BELOW
 from slidejoin.kernels.fused.pushing import meet, show
 from slidejoin.kernels.fused.work import BOUNDS, CHECKED, FURTHER, GAVE_UP, KEPT, LOWER, PROGRAM, SHIFTED, TIMES, UPPER
@@ -29,6 +28,7 @@ from slidejoin.plan.index_terms import alternatives
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.runtime.addresses import address_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.operator.window.distances import Found
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan, Term
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.ranges.ranges import Ranges
@@ -74,9 +75,6 @@ class Probed(NamedTuple):
         Those of the second term's; None without one.
     between
         Whether the second term's keys are to lie within these, or beyond them, as those of `<>`.
-    shifted
-        Keys of both terms, (n,) each, and the shifts by which `find_ranges` writes all these as the rows probe; None
-        where they are written.
     """
 
     lo: NDArray[np.int64]
@@ -84,7 +82,67 @@ class Probed(NamedTuple):
     lows: NDArray[np.int64] | None
     highs: NDArray[np.int64] | None
     between: bool = True
-    shifted: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
+
+
+class Shifted(NamedTuple):
+    """What one side's rows probe, where `find_ranges` writes it as they do.
+
+    Attributes
+    ----------
+    one, two : (n,) int64
+        Keys of both terms.
+    shifts : (SHIFTS,) int64
+    """
+
+    one: NDArray[np.int64]
+    two: NDArray[np.int64]
+    shifts: NDArray[np.int64]
+
+
+class RoomForEnds:
+    """Memory for the ends of one side's ranges, those of both terms: the same until more rows come."""
+
+    def __init__(self) -> None:
+        self._ends = np.empty((ENDS, 0), np.int64)
+        self.addresses: tuple[int, ...] = ()
+        """Where the lower ends of the first term begin, its upper ones, and those of the second term."""
+
+    def grow(self, rows: int) -> None:
+        """Make room for so many rows."""
+        if not self.addresses or self._ends.shape[1] < rows:
+            self._ends = np.empty((ENDS, 2 * rows), np.int64)
+            self.addresses = tuple(map(address_of, self._ends))
+
+    def arrays(self, rows: int) -> list[NDArray[np.int64]]:
+        """Return arrays of so many rows, for which there is room."""
+        return [one[:rows] for one in self._ends]
+
+
+class Served(NamedTuple):
+    """What follows from the terms that are indexed, as long as these are.
+
+    Attributes
+    ----------
+    chosen : tuple of IndexTerms
+        Of both windows.
+    fits : bool
+        Whether cells answer them, with a check.
+    composite : bool
+        Whether cells have composite keys.
+    closing : pair of int, or None
+        Places of the term whose ranges are closed, and of the one that closes them.
+    pair : pair of int
+        The place of the first term, and of the second; None without one.
+    condition : BoundFilter or None
+        What they leave to check.
+    """
+
+    chosen: tuple[IndexTerms, IndexTerms]
+    fits: bool
+    composite: bool
+    closing: tuple[int, int] | None
+    pair: tuple[int, int | None]
+    condition: BoundFilter | None
 
 
 class FusedTerms(FusedCells):
@@ -126,13 +184,14 @@ class FusedTerms(FusedCells):
                 (one, two): np.array([*ends[0], *ends[1], *[0] * (SHIFTS - OF_TERMS)], np.int64),
                 (two, one): np.array([*ends[1], *ends[0], *[0] * (SHIFTS - OF_TERMS)], np.int64),
             }
-        self._ends: dict[Side, NDArray[np.int64]] = dict.fromkeys(SIDES, np.empty((ENDS, 0), np.int64))
+        self._ends: dict[Side, RoomForEnds] = {side: RoomForEnds() for side in SIDES}
+        self._served: Served | None = None
         # Of the batch that was accepted last.
         self._rows: dict[Side, Mapping[str, Any]] = {}
         self._may_match: dict[Side, NDArray[np.bool_] | None] = dict.fromkeys(SIDES)
         self._whole: dict[Side, NDArray[np.int64]] = {}
         self._keys: dict[Side, TermKeys] = {}
-        self._probed: dict[Side, Probed] = {}
+        self._probed: dict[Side, Probed | Shifted] = {}
         self._placed: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self._distances: dict[Side, Found] = {}
         self._closed = False
@@ -173,41 +232,50 @@ class FusedTerms(FusedCells):
         Nothing if no cells are used now, some values are too large, or closed ranges become much wider: then the
         general path takes the push, and other terms may be indexed.
         """
-        windows = self._parts.windows
-        chosen, pair = windows["left"].chosen, windows["left"].chosen.pair
-        composite = len(chosen.key) > 1
-        if chosen.algorithm != "band_cells" or windows["right"].chosen != chosen or (composite and pair is not None):
-            return {}
-        if any(window.index.inexact for window in windows.values()):
+        windows, served = self._parts.windows, self._serving()
+        if not served.fits or windows["left"].index.inexact or windows["right"].index.inexact:
             return {}  # what is found by a clipped key is evaluated on the general path
-        if not all(_served(self._parts.plan.terms[place]) for place in (*chosen.key, *(pair or ()))):
-            return {}
-        self._closed = pair is not None
-        self._pair = chosen.key[0], chosen.closed_by if self._closed else self._checked()
-        self._keys = self._term_keys(columns) if self._look_for_program(composite) else {}
+        self._closed, self._pair = served.closing is not None, served.pair
+        self._keys = self._term_keys(columns) if self._look_for_program(served.condition) else {}
         if not self._keys:
             return {}
         for side, keys in self._keys.items():
             window = windows[side]
             found = window.distances.of(keys)
-            if pair is not None and window.distances.lengthened(pair, found):
+            if served.closing is not None and window.distances.lengthened(served.closing, found):
                 return {}
             self._distances[side] = found
-        return self._packed_places() if composite else self._term_places()
+        return self._packed_places() if served.composite else self._term_places()
+
+    def _serving(self) -> Served:
+        """Return what follows from the terms that are indexed now."""
+        windows, known = self._parts.windows, self._served
+        chosen = windows["left"].chosen, windows["right"].chosen
+        if known is None or known.chosen[0] is not chosen[0] or known.chosen[1] is not chosen[1]:
+            known = self._served = self._serving_terms(chosen)
+        return known
+
+    def _serving_terms(self, chosen: tuple[IndexTerms, IndexTerms]) -> Served:
+        plan, (own, others), closing = self._parts.plan, chosen, chosen[0].pair
+        composite = len(own.key) > 1
+        fits = own.algorithm == "band_cells" and own == others and not (composite and closing is not None)
+        fits = fits and all(_served(plan.terms[place]) for place in (*own.key, *(closing or ())))
+        if not fits:
+            return Served(chosen, fits, composite, closing, (0, None), None)
+        pair = own.key[0], self._checked() if closing is None else own.closed_by
+        left_open = {place for place in self._terms if place not in pair}
+        if composite:  # all that the keys of either side do not say all about
+            dims = {place for side in SIDES for place in self._parts.windows[side].layout.dims}
+            left_open = dims - {self._time, pair[1]}
+        return Served(chosen, fits, composite, closing, pair, _condition(plan, sorted(left_open)))
 
     def _checked(self) -> int | None:
         """Return the term by which what cells find is checked, of those whose keys stand beside both; None of none."""
         terms, (left, right) = self._parts.plan.terms, (self._parts.windows[side].layout.dims for side in SIDES)
         return next((at for at in left if at in right and at != self._time and _served(terms[at])), None)
 
-    def _look_for_program(self, composite: bool) -> bool:
-        """Look for the program of what keys leave open; return False if there is none, or it gave up not long ago."""
-        plan, windows = self._parts.plan, self._parts.windows
-        others = {place for place in self._terms if place not in self._pair}
-        if composite:  # all that the keys of either side do not say all about
-            dims = {place for window in windows.values() for place in window.layout.dims}
-            others = dims - {self._time, self._pair[1]}
-        condition = _condition(plan, sorted(others))
+    def _look_for_program(self, condition: BoundFilter | None) -> bool:
+        """Take the program of what keys leave open; return False if there is none, or it gave up not long ago."""
         self._program = None if condition is None else condition.program
         self.programmed = condition is not None
         self._words[PROGRAM + 1] = self._words[GAVE_UP] = 0
@@ -225,11 +293,13 @@ class FusedTerms(FusedCells):
             own, stored = windows[side].layout.axis, windows[other(side)].layout.axis
             if probed is None or own is None or stored is None:
                 return {}
-            if probed.shifted is not None and stored.place is not None:
-                find_ranges(*probed.shifted, *self._room_for_ends(side, keys.rows))
-                probed = probed._replace(shifted=None)
+            if isinstance(probed, Shifted) and stored.place is not None:
+                lo, hi, lows, highs = self._ends[side].arrays(keys.rows)
+                find_ranges(*probed, lo, hi, lows, highs)
+                probed = Probed(lo, hi, lows, highs)
             self._probed[side], self._whole[side] = probed, keys.values[first]
-            self._placed[side] = stored.places_of(probed.lo, probed.hi)
+            if isinstance(probed, Probed):
+                self._placed[side] = stored.places_of(probed.lo, probed.hi)
             places[side] = own.places(keys.values[first])
         return places
 
@@ -289,7 +359,7 @@ class FusedTerms(FusedCells):
             values = [found.get(place, none) for place in range(len(self._parts.plan.terms))]
         return TermKeys(tuple(values), kept, NOTHING, rows)
 
-    def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | None:
+    def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | Shifted | None:
         """Compute the ranges of both terms that one side's rows probe; None if some values are too large."""
         distances = self._parts.windows[other(side)].distances
         closing = (
@@ -314,14 +384,8 @@ class FusedTerms(FusedCells):
             return None
         shifts = self._shifts[side][first, second]
         shifts[OF_TERMS:] = closing is not None, int(low), int(high)
-        lo, hi, lows, highs = self._room_for_ends(side, keys.rows)
-        return Probed(lo, hi, lows, highs, shifted=(keys.values[first], keys.values[second], shifts))
-
-    def _room_for_ends(self, side: Side, rows: int) -> list[NDArray[np.int64]]:
-        """Return arrays for the ends of so many ranges of both terms, the same ones until more are asked for."""
-        if self._ends[side].shape[1] < rows:
-            self._ends[side] = np.empty((ENDS, 2 * rows), np.int64)
-        return [one[:rows] for one in self._ends[side]]
+        self._ends[side].grow(keys.rows)
+        return Shifted(keys.values[first], keys.values[second], shifts)
 
     # -- run ---------------------------------------------------------------------------------------------------------
 
@@ -381,23 +445,29 @@ class FusedTerms(FusedCells):
     def _look_at_probes(self, role: Side, table: BandCells) -> None:
         """Set the addresses of the ranges that one side's rows probe, and of what is checked."""
         at, words, probed = self.probe_sides[role].at, self._words, self._probed[role]
-        lo, hi = self._placed[role]
-        words[at + LOWER], words[at + UPPER] = address_of(lo), address_of(hi)
-        words[at + CHECKED] = 0
-        if table.wide:
-            words[at + CHECKED], words[at + CHECKED + 1] = address_of(probed.lo), address_of(probed.hi)
-        if probed.lows is None or probed.highs is None or self._answered(other(role)):
-            words[at + FURTHER] = 0
-        else:
-            words[at + FURTHER], words[at + FURTHER + 1] = address_of(probed.lows), address_of(probed.highs)
-            words[at + FURTHER + 2] = probed.between
-            words[at + FURTHER + 3] = self._parts.windows[other(role)].layout.dims.index(self._pair[1])
-        words[at + SHIFTED + 2] = 0
-        if probed.shifted is not None:
-            for number, array in enumerate(probed.shifted):
+        if isinstance(probed, Shifted):
+            # Their places are the keys themselves.
+            ends, between = self._ends[role].addresses, True
+            low, high, *further = ends
+            words[at + LOWER], words[at + UPPER] = low, high
+            for number, array in enumerate(probed):
                 words[at + SHIFTED + number] = address_of(array)
-            for number, ends in enumerate(self._room_for_ends(role, lo.size)):
-                words[at + BOUNDS + number] = address_of(ends)
+            for number, address in enumerate(ends):
+                words[at + BOUNDS + number] = address
+        else:
+            words[at + SHIFTED + 2] = 0
+            words[at + LOWER], words[at + UPPER] = map(address_of, self._placed[role])
+            low, high = address_of(probed.lo), address_of(probed.hi)
+            further = [address_of(one) for one in (probed.lows, probed.highs) if one is not None]
+            between = probed.between
+        words[at + CHECKED] = low if table.wide else 0
+        words[at + CHECKED + 1] = high
+        if further and not self._answered(other(role)):
+            words[at + FURTHER], words[at + FURTHER + 1] = further
+            words[at + FURTHER + 2] = between
+            words[at + FURTHER + 3] = self._parts.windows[other(role)].layout.dims.index(self._pair[1])
+        else:
+            words[at + FURTHER] = 0
         if self._time is not None:
             words[at + TIMES + 1] = self._parts.windows[other(role)].layout.dims.index(self._time)
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.common.atomics import address_of
 from slidejoin.kernels.common.view import view_of
 from slidejoin.kernels.jit.interpreted import INTERPRETER
 from slidejoin.kernels.multiway.chaining import (
@@ -49,6 +48,7 @@ from slidejoin.operator.multiway.chains import Combinations, producing_rows
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.values import WHOLE
+from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
