@@ -182,7 +182,7 @@ def test_candidates_are_tried_within_the_limit(output: str, kind: pa.DataType, m
     words = [skewed(row) for row in range(40)]
     column = pa.array(words) if kind == pa.string() else pa.array(words).dictionary_encode()
     batch = pa.table({"k": [1] * 40, "s": column})
-    on = "l.k = r.k AND (concat(l.s, '') <> r.s OR l.k > r.k)"
+    on = "l.k = r.k AND (coalesce(l.s, r.s) <> r.s OR l.k > r.k)"
     join = sj.StreamJoin(on=on, window=sj.CountWindow(40), output=output)
     parts = list(join.push_iter(left=batch, right=batch))
     expected = sum(left != right for left in words for right in words)
