@@ -153,10 +153,10 @@ class MultiCase:
 def cases(
     draw: st.DrawFn, *, least: int = 2, most: int = 4, order_by: bool | None = None, plain: bool = False
 ) -> MultiCase:
-    """A join of two to four streams; if `plain`, of integers without NULLs in windows of rows."""
+    """A join of two to four streams; if `plain`, of integers without NULLs."""
     names = NAMES[: draw(st.integers(least, most))]
     windows: dict[str, Any]
-    if plain or draw(st.booleans()):
+    if draw(st.booleans()):
         sizes = st.integers(1, 6)
         windows = {}
         for name in names:

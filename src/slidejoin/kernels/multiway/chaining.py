@@ -2,8 +2,9 @@
 
 A block of rows at a time probes one stream after the other, so what a step finds is still in the caches when it probes
 the next one: (1) the keys of the wide rows are read from the records of the stream that has them; (2) the table of the
-stored stream is probed; (3) the wide rows become wider. The parameters of all steps are in one array of addresses and
-numbers, the *work* of a stretch, so a thread needs no interpreter for them.
+stored stream is probed, and in a time window what was found is checked by event times; (3) the wide rows become wider.
+The parameters of all steps are in one array of addresses and numbers, the *work* of a stretch, so a thread needs no
+interpreter for them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from slidejoin.kernels.common.memory import (
     u32_at,
 )
 from slidejoin.kernels.common.view import VIEW
+from slidejoin.kernels.fused.packing import keep_between
 from slidejoin.kernels.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.multiway.widening import rank_probes, widen_found
 from slidejoin.kernels.predicate.closing import NEAR
@@ -45,11 +47,13 @@ __all__ = [
     "FIRST",
     "FIRST_CHAIN",
     "FIRST_STEP",
+    "LENGTH",
     "MATCHED",
     "MOST_STEPS",
     "MOVED",
     "OUT",
     "OWNER",
+    "OWN_TIMES",
     "PROBED",
     "PRODUCERS",
     "RANKS",
@@ -58,8 +62,11 @@ __all__ = [
     "SEEN",
     "STEP",
     "STEPS",
+    "STORED",
     "STREAMS",
     "TABLE",
+    "TIMED",
+    "TIMES",
     "TOOK",
     "TOO_DENSE",
     "TOO_FAR",
@@ -80,21 +87,25 @@ MOST_STEPS = 5
     RECORDS,  # the records of that stream: address of their addresses, how many, shift, stride, the key's offset, bytes
     MOVED,  # how ranges follow from a key: its sign, and the lower and the upper end that are added to it
     SEEN,  # how many stored rows had arrived before each arrival: address, values; and before the slice
+    STORED,  # event times beside the table: address of values, how many, how many of each row, and which of these it is
+    LENGTH,  # of the stored stream's time window, in ticks
     PROBED,  # wide rows that probed, and those of the present block
     MATCHED,  # the wider rows that they became, and those of the present block
     TOOK,  # nanoseconds
     STEP,  # words of a step
-) = offsets(6, VIEW, 1, 6, 3, 3, 2, 2, 1, line=8)
+) = offsets(6, VIEW, 1, 6, 3, 3, 4, 1, 2, 2, 1, line=8)
 
-STEPS, FIRST, RANKS, PRODUCERS, STREAMS, FIRST_STEP, CHAIN = offsets(
-    1, 1, 2, 2, MOST_STEPS + 1, MOST_STEPS * STEP, line=8
+STEPS, FIRST, RANKS, PRODUCERS, OWN_TIMES, STREAMS, FIRST_STEP, CHAIN = offsets(
+    1, 1, 2, 2, 2, MOST_STEPS + 1, MOST_STEPS * STEP, line=8
 )
 """Words of a chain: how many STEPS it has; the ordinal of the FIRST row of its stream in the stretch, the RANKS of all
 of these (address, rows), and which of them may produce anything (PRODUCERS: address of their places, or 0 for all; how
-many); the STREAMS whose rows a combination has, by number, in the order of the chain; and its steps."""
+many); their event times (OWN_TIMES: address, and the length of their stream's time window); the STREAMS whose rows a
+combination has, by number, in the order of the chain; and its steps."""
 
-CHAINS, COUNTING, OUT, SCRATCH, FIRST_CHAIN = offsets(1, 1, 2, 1, line=8)
-"""Words of the work: how many CHAINS it has; whether combinations are only COUNTING; where they go OUT (address of
+CHAINS, COUNTING, TIMED, OUT, SCRATCH, FIRST_CHAIN = offsets(1, 1, 1, 2, 1, line=8)
+"""Words of the work: how many CHAINS it has; whether combinations are only COUNTING; how many lines of event times wide
+rows have (TIMED: TIMES, or 0 in windows of rows); where they go OUT (address of
 (streams + 1, places) int64, places): their ranks, and then the ordinals of each stream, or, if they are counted, of
 (arrivals,) int64 that their numbers are added to; memory of `scratch_of` words; and then the chains."""
 
@@ -114,7 +125,12 @@ AHEAD = 16
 ENDLESS = 1 << 62
 LOW, HIGH, RANK, COUNTS, FOUND, LEVELS = offsets(ROOM, ROOM, ROOM, ROOM // 2, ROOM + MARGIN)
 """Scratch memory, in words: the ends of the ranges of the wide rows of a step, their places, how much they find, what
-that is; and for each number of steps the rows before the next one: their producers, and their ordinals line by line."""
+that is; and for each number of steps the rows before the next one: their producers, and line by line their event times,
+if there are any, and their ordinals."""
+
+NEWEST, UNTIL, TIMES = range(3)
+"""The lines of event times: the largest of a wide row, the smallest of its times plus lengths, and how many these are,
+see `slidejoin.plan.multiway.scope`."""
 
 
 def work_of(chains: int) -> int:
@@ -124,13 +140,13 @@ def work_of(chains: int) -> int:
 
 def scratch_of(steps: int) -> int:
     """Return the words of scratch memory for chains of so many steps."""
-    return LEVELS + sum((level + 2) * ROOM for level in range(steps + 1))
+    return LEVELS + sum((level + 2 + TIMES) * ROOM for level in range(steps + 1))
 
 
 @inlined
 def _level(scratch: int, level: int) -> int:
     """Return the address of the wide rows that so many steps have led to."""
-    before = LEVELS + ROOM * (level * (level - 1) // 2 + 2 * level)
+    before = LEVELS + ROOM * (level * (level - 1) // 2 + (2 + TIMES) * level)
     return scratch + 8 * before
 
 
@@ -144,6 +160,17 @@ def _value(address: int, width: int) -> int:
     if width == 2:  # noqa: PLR2004
         return (I64_OF(load_16(address)) ^ (1 << 15)) - (1 << 15)
     return (I64_OF(load_8(address)) ^ (1 << 7)) - (1 << 7)
+
+
+@inlined
+def _later(time: int, length: int) -> int:
+    """Return a time plus a length, or the end of int64."""
+    return time + length if time <= OPEN_HIGH - length else OPEN_HIGH
+
+
+@inlined
+def _earlier(time: int, length: int) -> int:
+    return time - length if time >= OPEN_LOW + length else OPEN_LOW
 
 
 @inlined
@@ -171,21 +198,48 @@ def _find_ranges(
 
 
 @inlined
+def _keep_in_scope(
+    work: NDArray[np.int64], step: int, values: NDArray[np.int64], counts: NDArray[np.int32],
+    found: NDArray[np.uint32], lo: NDArray[np.int64], hi: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Keep what wide rows found within their scope; return how much that is. lo and hi (n,) int64 are overwritten."""
+    length, n = work[U64(step + LENGTH)], lo.size
+    for i in range(n):
+        lo[U64(i)], hi[U64(i)] = _earlier(values[U64(NEWEST), U64(i)], length), values[U64(UNTIL), U64(i)]
+    stored, columns = i64_at(work[U64(step + STORED)], work[U64(step + STORED + 1)]), work[U64(step + STORED + 2)]
+    column, between = work[U64(step + STORED + 3)], True
+    kept: int = keep_between(found, 0, counts, 0, n, stored, columns, column, lo, hi, between)
+    return kept
+
+
+@inlined
+def _take_times(work: NDArray[np.int64], step: int, values: NDArray[np.int64]) -> None:
+    """Take the event times of the rows in the last line into those of the wide rows."""
+    stored, columns = i64_at(work[U64(step + STORED)], work[U64(step + STORED + 1)]), work[U64(step + STORED + 2)]
+    mask, column, length = stored.size // columns - 1, work[U64(step + STORED + 3)], work[U64(step + LENGTH)]
+    last = values.shape[0] - 1
+    for i in range(values.shape[1]):
+        time = stored[U64(((values[U64(last), U64(i)] + 1) & mask) * columns + column)]
+        values[U64(NEWEST), U64(i)] = max(values[U64(NEWEST), U64(i)], time)
+        values[U64(UNTIL), U64(i)] = min(values[U64(UNTIL), U64(i)], _later(time, length))
+
+
+@inlined
 def _take_step(work: NDArray[np.int64], chain: int, number: int, n: int, counting: int) -> int:
     """Let n wide rows take a step; return how many wider ones they become, or why they do not."""
     began, step, scratch = now(), chain + FIRST_STEP + number * STEP, work[U64(SCRATCH)]
-    own, wider = _level(scratch, number), _level(scratch, number + 1)
-    producers, ordinals = i64_at(own, n), i64_table_at(own + 8 * ROOM, number + 1, n)
+    own, wider, timed = _level(scratch, number), _level(scratch, number + 1), int(work[U64(TIMED)])
+    producers, values = i64_at(own, n), i64_table_at(own + 8 * ROOM, timed + number + 1, n)
     lo, hi, rank = i64_at(scratch + 8 * LOW, n), i64_at(scratch + 8 * HIGH, n), i64_at(scratch + 8 * RANK, n)
     counts, found = i32_at(scratch + 8 * COUNTS, n), u32_at(scratch + 8 * FOUND, 2 * (ROOM + MARGIN))
-    if not _find_ranges(work, step, ordinals[work[U64(step + OWNER)]], lo, hi):
+    if not _find_ranges(work, step, values[timed + work[U64(step + OWNER)]], lo, hi):
         return TOO_FAR
     ranks = i64_at(work[U64(chain + RANKS)], work[U64(chain + RANKS + 1)])
     before = i64_at(work[U64(step + SEEN)], work[U64(step + SEEN + 1)])
     rank_probes(before, ranks, producers, work[U64(step + SEEN + 2)], rank)
     slots, pool = u32_at(work[U64(step)], work[U64(step + 1)]), u32_at(work[U64(step + 2)], work[U64(step + 3)])
     state, view = i64_at(work[U64(step + 4)], work[U64(step + 5)]), work[step + VIEWED : step + VIEWED + VIEW]
-    if counting != 0:
+    if counting != 0 and timed == 0:
         count_cells(slots, pool, state, lo, hi, rank, view, 0, n, found, 0, ENDLESS, counts)
         total = 0
         for i in range(n):
@@ -194,10 +248,13 @@ def _take_step(work: NDArray[np.int64], chain: int, number: int, n: int, countin
         done, total = find_cells(slots, pool, state, lo, hi, rank, view, 0, n, found, 0, ROOM, counts)
         if done < n:
             return TOO_DENSE
-        widen_found(
-            producers, ordinals, counts, found, int(state[FLOOR]), 0, n,
-            i64_at(wider, total), i64_table_at(wider + 8 * ROOM, number + 2, total),
-        )  # fmt: skip
+        if timed != 0 and total > 0:
+            total = _keep_in_scope(work, step, values, counts, found, lo, hi)
+        if counting == 0:
+            widest = i64_table_at(wider + 8 * ROOM, timed + number + 2, total)
+            widen_found(producers, values, counts, found, int(state[FLOOR]), 0, n, i64_at(wider, total), widest)
+            if timed != 0:
+                _take_times(work, step, widest)
     work[U64(step + PROBED + 1)], work[U64(step + MATCHED + 1)] = n, total
     work[U64(step + TOOK)] += now() - began
     return total
@@ -208,7 +265,7 @@ def _put(work: NDArray[np.int64], chain: int, n: int, at: int) -> None:
     """Write the combinations of a block to their places."""
     steps, lines = int(work[U64(chain + STEPS)]), int(work[U64(chain + STEPS)]) + 1
     level = _level(work[U64(SCRATCH)], steps)
-    producers, ordinals = i64_at(level, n), i64_table_at(level + 8 * ROOM, lines, n)
+    producers, ordinals = i64_at(level, n), i64_table_at(level + 8 * (ROOM + work[U64(TIMED)] * n), lines, n)
     ranks = i64_at(work[U64(chain + RANKS)], work[U64(chain + RANKS + 1)])
     out = i64_table_at(work[U64(OUT)], lines + 1, work[U64(OUT + 1)])
     for i in range(n):
@@ -234,14 +291,21 @@ def _add(work: NDArray[np.int64], chain: int, n: int) -> None:
 def _begin(work: NDArray[np.int64], chain: int, begin: int, n: int) -> None:
     """Write the n rows of a block as wide rows of one row each."""
     level, listed, first = _level(work[U64(SCRATCH)], 0), work[U64(chain + PRODUCERS)], work[U64(chain + FIRST)]
-    producers, ordinals = i64_at(level, n), i64_at(level + 8 * ROOM, n)
+    timed = int(work[U64(TIMED)])
+    producers, values = i64_at(level, n), i64_table_at(level + 8 * ROOM, timed + 1, n)
     if listed == 0:
         for i in range(n):
             producers[U64(i)] = begin + i
     else:
         producers[:] = i64_at(listed + 8 * begin, n)
     for i in range(n):
-        ordinals[U64(i)] = first + producers[U64(i)]
+        values[U64(timed), U64(i)] = first + producers[U64(i)]
+    if timed != 0:
+        times = i64_at(work[U64(chain + OWN_TIMES)], work[U64(chain + RANKS + 1)])
+        length = work[U64(chain + OWN_TIMES + 1)]
+        for i in range(n):
+            time = times[U64(producers[U64(i)])]
+            values[U64(NEWEST), U64(i)], values[U64(UNTIL), U64(i)] = time, _later(time, length)
 
 
 @inlined

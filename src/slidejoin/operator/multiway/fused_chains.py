@@ -1,6 +1,6 @@
 """Fused chains: all probes of a stretch in one kernel, where each step compares integers and its index is cells.
 
-That holds for bands, equalities and other single ranges between columns of integers or times, in count windows. A
+That holds for bands, equalities and other single ranges between columns of integers or times. A
 stretch with a row that has more partners than a block holds, or with a key near the ends of int64, takes the general
 path, see `slidejoin.operator.multiway.chains`.
 """
@@ -22,9 +22,11 @@ from slidejoin.kernels.multiway.chaining import (
     FIRST,
     FIRST_CHAIN,
     FIRST_STEP,
+    LENGTH,
     MATCHED,
     MOVED,
     OUT,
+    OWN_TIMES,
     OWNER,
     PROBED,
     PRODUCERS,
@@ -34,8 +36,11 @@ from slidejoin.kernels.multiway.chaining import (
     SEEN,
     STEP,
     STEPS,
+    STORED,
     STREAMS,
     TABLE,
+    TIMED,
+    TIMES,
     TOOK,
     UNFITTING,
     VIEWED,
@@ -45,10 +50,12 @@ from slidejoin.kernels.multiway.chaining import (
 )
 from slidejoin.operator.fused.common import in_reach
 from slidejoin.operator.multiway.chains import Combinations, producing_rows
+from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.values import WHOLE
 from slidejoin.runtime.addresses import address_of
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +69,6 @@ if TYPE_CHECKING:
     from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
     from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.runtime.array_pool import ArrayPool
-    from slidejoin.spec.window import CountWindow
 
 __all__ = ["FusedChains", "Walk"]
 
@@ -129,7 +135,7 @@ class FusedChains:
         self._plan, self._windows, self._memory, self._figures = plan, windows, memory, figures
         self._places: dict[tuple[int, frozenset[int]], KeyPlace | None] = {}
         self._rate = 1.0  # combinations a row of the last stretch
-        self._serves = not plan.scopes and not plan.never
+        self._serves = not plan.never
 
     def prepared(self, stretch: Stretch, orders: Sequence[tuple[int, ...]]) -> Walk | None:
         """Return the work of a stretch whose chains follow these orders; None if the general path has to take it."""
@@ -141,7 +147,7 @@ class FusedChains:
             key=lambda number: int(stretch.streams[number].ranks[0]),
         )
         walk = Walk(np.zeros(work_of(len(streams)), np.int64), [], max(len(orders[one]) for one in streams), [])
-        walk.work[CHAINS] = len(streams)
+        walk.work[CHAINS], walk.work[TIMED] = len(streams), TIMES if self._plan.scopes else 0
         for number, stream in enumerate(streams):
             if not self._set_chain(walk, FIRST_CHAIN + number * CHAIN, stretch, stream, orders[stream]):
                 return None
@@ -192,6 +198,10 @@ class FusedChains:
         work[at + RANKS : at + RANKS + 2] = address_of(ranks), ranks.size
         listed = (0, ranks.size) if producers is None else (address_of(producers), producers.size)
         work[at + PRODUCERS : at + PRODUCERS + 2] = listed
+        if own.times is not None:
+            times = np.ascontiguousarray(own.times)
+            walk.kept.append(times)
+            work[at + OWN_TIMES : at + OWN_TIMES + 2] = address_of(times), self._plan.scopes[stream].right_length
         chain = (stream, *order)
         work[at + STREAMS : at + STREAMS + len(chain)] = chain
         for number, stored in enumerate(order):
@@ -206,7 +216,6 @@ class FusedChains:
         self, walk: Walk, at: int, step: Step, bound: frozenset[int], chain: Sequence[int], stretch: Stretch
     ) -> bool:
         stored, work = step.stored, walk.work
-        window: CountWindow = self._plan.spec.windows[stored]  # type: ignore[assignment]  # not of time
         table, place = self._table(step), self._key_place(step, bound)
         if table is None or place is None:
             return False
@@ -219,7 +228,9 @@ class FusedChains:
         walk.kept.extend((*arrays, before, ring))
         for number, array in enumerate(arrays):
             work[at + TABLE + 2 * number : at + TABLE + 2 * number + 2] = address_of(array), array.size
-        view = view_of(stretch.arrived[stored], window.right, window.slide)
+        window = self._plan.spec.windows[stored]
+        size, slide = (window.right, window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
+        view = view_of(stretch.arrived[stored], size, slide)
         work[at + VIEWED : at + VIEWED + view.size] = view
         work[at + OWNER] = chain.index(place.stream)
         stride = payload.records.dtype.itemsize
@@ -228,15 +239,22 @@ class FusedChains:
         )  # fmt: skip
         work[at + MOVED : at + MOVED + 3] = place.moved
         work[at + SEEN : at + SEEN + 3] = address_of(before), before.size, stretch.arrived[stored]
+        if self._plan.scopes:
+            if table.stored is None:
+                return False
+            walk.kept.append(table.stored)
+            work[at + STORED : at + STORED + 4] = address_of(table.stored), table.stored.size, table.stored.shape[1], 0
+            work[at + LENGTH] = self._plan.scopes[stored].right_length
         return True
 
     def _table(self, step: Step) -> BandCells | None:
         """Return the table that a step probes; None if what it finds would have to be checked."""
         window = self._windows[step.stored].links[step.key].window
         table = cell_table(window.index)
-        if table is None or table.wide or table.dims or step.plan.filter({*step.plan.loose, *window.index.inexact}):
+        if table is None or table.wide or step.plan.filter({*step.plan.loose, *window.index.inexact}):
             return None
-        return table
+        # Beside it are event times, or nothing.
+        return table if window.chosen.key == (0,) and table.dims == len(step.plan.terms) - 1 else None
 
     def _key_place(self, step: Step, bound: frozenset[int]) -> KeyPlace | None:
         """Return where the wide rows of a step have their keys; None if these are no column of integers."""
@@ -264,8 +282,8 @@ def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> 
 def _beside(step: Step) -> Beside | None:
     """Return how the only range of a step's probes follows from a column; None if it does not."""
     plan = step.plan
-    if plan.branches or plan.composite is not None or len(plan.terms) != 1 or plan.bound.never:
+    term, *others = plan.terms
+    if plan.branches or plan.composite is not None or plan.bound.never or any(one.shape != "scope" for one in others):
         return None
-    term = plan.terms[0]
     beside = term.beside("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
     return beside if beside is not None and in_reach(beside) else None
