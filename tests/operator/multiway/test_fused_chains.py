@@ -118,7 +118,7 @@ class General(FusedChains):
 def twins(monkeypatch: pytest.MonkeyPatch, windows: dict[str, Any], on: str, **options: Any) -> list[sj.MultiJoin]:
     """Return the same join twice, first with fused chains."""
     schemas = options.pop("schemas")
-    made = []
+    made: list[sj.MultiJoin] = []
     for kind in (General, FusedChains):  # what is restored later is the latter
         monkeypatch.setattr(multi_operator, "FusedChains", kind)
         made.insert(0, sj.MultiJoin(windows, on=on, schemas=dict.fromkeys(windows, schemas), **options))

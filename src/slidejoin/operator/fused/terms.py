@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.operator.window.distances import Found
-    from slidejoin.plan.index_terms import IndexTerms
+    from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan, Term
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.ranges.ranges import Ranges
@@ -119,12 +119,12 @@ class RoomForEnds:
 
 
 class Served(NamedTuple):
-    """What follows from the terms that are indexed, as long as these are.
+    """What follows from the terms that are indexed, as long as keys are laid out as they are.
 
     Attributes
     ----------
-    chosen : tuple of IndexTerms
-        Of both windows.
+    laid_out : tuple of KeyLayout
+        Of both windows. Of the same terms others follow when values come that had no room.
     fits : bool
         Whether cells answer them, with a check.
     composite : bool
@@ -137,7 +137,7 @@ class Served(NamedTuple):
         What they leave to check.
     """
 
-    chosen: tuple[IndexTerms, IndexTerms]
+    laid_out: tuple[KeyLayout, KeyLayout]
     fits: bool
     composite: bool
     closing: tuple[int, int] | None
@@ -249,25 +249,25 @@ class FusedTerms(FusedCells):
 
     def _serving(self) -> Served:
         """Return what follows from the terms that are indexed now."""
-        windows, known = self._parts.windows, self._served
-        chosen = windows["left"].chosen, windows["right"].chosen
-        if known is None or known.chosen[0] is not chosen[0] or known.chosen[1] is not chosen[1]:
-            known = self._served = self._serving_terms(chosen)
+        left, right, known = *self._parts.windows.values(), self._served
+        if known is None or known.laid_out[0] is not left.layout or known.laid_out[1] is not right.layout:
+            known = self._served = self._serving_terms((left.layout, right.layout))
         return known
 
-    def _serving_terms(self, chosen: tuple[IndexTerms, IndexTerms]) -> Served:
-        plan, (own, others), closing = self._parts.plan, chosen, chosen[0].pair
+    def _serving_terms(self, laid_out: tuple[KeyLayout, KeyLayout]) -> Served:
+        plan, (own, others) = self._parts.plan, (window.chosen for window in self._parts.windows.values())
+        closing = own.pair
         composite = len(own.key) > 1
         fits = own.algorithm == "band_cells" and own == others and not (composite and closing is not None)
         fits = fits and all(_served(plan.terms[place]) for place in (*own.key, *(closing or ())))
         if not fits:
-            return Served(chosen, fits, composite, closing, (0, None), None)
+            return Served(laid_out, fits, composite, closing, (0, None), None)
         pair = own.key[0], self._checked() if closing is None else own.closed_by
         left_open = {place for place in self._terms if place not in pair}
         if composite:  # all that the keys of either side do not say all about
-            dims = {place for side in SIDES for place in self._parts.windows[side].layout.dims}
+            dims = {place for layout in laid_out for place in layout.dims}
             left_open = dims - {self._time, pair[1]}
-        return Served(chosen, fits, composite, closing, pair, _condition(plan, sorted(left_open)))
+        return Served(laid_out, fits, composite, closing, pair, _condition(plan, sorted(left_open)))
 
     def _checked(self) -> int | None:
         """Return the term by which what cells find is checked, of those whose keys stand beside both; None of none."""
