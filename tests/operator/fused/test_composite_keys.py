@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import cells, small_push
+from slidejoin.operator.fused.terms import FusedTerms
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.law.test_composite_keys import BITS, few_bits
 from tests.operator.twins import Twins
@@ -242,3 +243,37 @@ def test_other_joins_go_the_long_way(on: str, options: dict[str, Any]) -> None:
     operator = sj.StreamJoin(on=on, window=sj.CountWindow(5), schemas=(SCHEMA, SCHEMA), **options)._state.operator
     assert operator is not None
     assert operator.fused is None
+
+
+@pytest.mark.parametrize("further", ["", " AND (l.c + r.h > 9 OR l.h < r.c)"])
+def test_what_is_checked_follows_from_how_keys_are_laid_out(further: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that had room lose their lowest bits when far ones come; from then on whole keys are checked beside them."""
+    runs: list[int] = []
+    run = FusedTerms.run
+
+    def watched(self: FusedTerms, *given_: Any) -> pa.Table:
+        runs.append(1)
+        return run(self, *given_)
+
+    monkeypatch.setattr(FusedTerms, "run", watched)
+    rng = np.random.default_rng(1)
+    options: dict[str, Any] = {
+        "on": f"l.a = r.a AND l.b BETWEEN r.b - 3 AND r.b + 3{further}", "window": sj.CountWindow(1000),
+        "output": "positions", "schemas": (SCHEMA, SCHEMA),
+    }  # fmt: skip
+    both = Twins(sj.StreamJoin(**options, algorithm="band_cells"), **options, algorithm="nested_loop")
+    fused = []
+    for number in range(8):
+        far = 1 << 57 if number > 2 else 1
+        push = {}
+        for side in ("left", "right"):
+            columns = {name: rng.integers(0, 50 if name == "a" else 9, 200) for name in "achi"}
+            b = rng.integers(0, 20, 200) * far + rng.integers(0, 30, 200)
+            # A NULL lets the push go the way of any terms.
+            columns["b"] = pa.array(b, mask=np.arange(200) == (number == 1) - 1)
+            push[side] = pa.table([pa.array(columns[name]).cast(kind) for name, kind in KINDS.items()], schema=SCHEMA)
+        runs.clear()
+        both.push(push)
+        fused.append(bool(runs))
+    assert fused[1]
+    assert all(fused[4:])
