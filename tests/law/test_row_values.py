@@ -182,4 +182,16 @@ def test_what_is_a_row_value() -> None:
     assert values("l.k = r.k AND (l.s LIKE 'a%' AND l.x > 3 OR r.x = 1)")["left"] == ["(l.s LIKE 'a%') AND (l.x > 3)"]
     both = values("l.s < concat(r.s, 'x') AND l.k = r.k AND (r.x = 1 OR concat(r.s, 'x') > l.s)")
     assert both == {"left": [], "right": ["concat(r.s, 'x')"]}
-    assert values("l.k = r.k AND CAST(l.x AS DECIMAL(5, 2)) * r.f > 3")["right"] == []
+    assert values("l.k = r.k AND (CAST(l.s AS DOUBLE) > 3 OR r.x = 1)") == nothing  # it takes too long
+
+
+def test_a_column_that_is_named_like_a_row_value() -> None:
+    (name,) = bind(parse(QUERIES[0]), SCHEMA, SCHEMA, coded=True, valued=True).values["left"]
+    schema = SCHEMA.append(pa.field(name, pa.int64()))
+    rng = np.random.default_rng(5)
+    batch = rows(rng, 50).append_column(name, pa.array(range(50)))
+    joins = [sj.StreamJoin(QUERIES[0], sj.CountWindow(60), schemas=(one, one)) for one in (schema, SCHEMA)]
+    got, plain = joins[0].push(batch, batch), joins[1].push(batch.drop_columns([name]), batch.drop_columns([name]))
+    assert got.column(name).null_count == 0
+    assert got.select(plain.column_names).equals(plain)
+    assert got.num_rows > 0

@@ -73,10 +73,9 @@ class AddedColumns:
     def taken(self, tables: Mapping[Side, pa.Table]) -> dict[Side, pa.Table]:
         """Return rows with the codes of their texts, and their row values, after their columns."""
         found: dict[Side, list[list[LookUp]]] = {}
+        values: dict[Side, list[pa.Array[Any]]] = {}
         # Late rows count too: they have texts, but no ordinals.
         self._rows += sum(table.num_rows for table in tables.values())
-
-        values: dict[Side, list[pa.Array[Any]]] = {}
 
         def look_up(side: Side) -> None:
             names = self._columns[side].codes.values()

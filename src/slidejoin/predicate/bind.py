@@ -91,7 +91,7 @@ class BoundPredicate:
     codes: dict[Side, dict[str, str]]
     values: dict[Side, dict[str, Node]]
     _checks: dict[Expr, Node] = field(repr=False, compare=False)
-    """The conditions on pairs that may be left to check, where they differ from `_nodes`."""
+    """The conditions on pairs that may be left to check, as they read columns of `values`."""
     _own: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
     _filters: dict[frozenset[int], BoundFilter | None] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -202,6 +202,7 @@ def bind(
     values: dict[Side, dict[str, Node]] = {"left": {}, "right": {}}
     checks = {}
     if valued:
+        taken = {*left_schema.names, *right_schema.names}
         checked = {part for part, _ in rest}.union(*(term.conjuncts for term in terms if not term.exact))
-        checks = {part: in_row_values(node, values) for part, node in across if part in checked}
+        checks = {part: in_row_values(node, values, taken) for part, node in across if part in checked}
     return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes), codes, values, checks)

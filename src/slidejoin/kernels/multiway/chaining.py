@@ -66,7 +66,7 @@ __all__ = [
     "STREAMS",
     "TABLE",
     "TIMED",
-    "TIMES",
+    "TIME_LINES",
     "TOOK",
     "TOO_DENSE",
     "TOO_FAR",
@@ -105,7 +105,7 @@ combination has, by number, in the order of the chain; and its steps."""
 
 CHAINS, COUNTING, TIMED, OUT, SCRATCH, FIRST_CHAIN = offsets(1, 1, 1, 2, 1, line=8)
 """Words of the work: how many CHAINS it has; whether combinations are only COUNTING; how many lines of event times wide
-rows have (TIMED: TIMES, or 0 in windows of rows); where they go OUT (address of
+rows have (TIMED: TIME_LINES, or 0 in windows of rows); where they go OUT (address of
 (streams + 1, places) int64, places): their ranks, and then the ordinals of each stream, or, if they are counted, of
 (arrivals,) int64 that their numbers are added to; memory of `scratch_of` words; and then the chains."""
 
@@ -128,7 +128,7 @@ LOW, HIGH, RANK, COUNTS, FOUND, LEVELS = offsets(ROOM, ROOM, ROOM, ROOM // 2, RO
 that is; and for each number of steps the rows before the next one: their producers, and line by line their event times,
 if there are any, and their ordinals."""
 
-NEWEST, UNTIL, TIMES = range(3)
+NEWEST, UNTIL, TIME_LINES = range(3)
 """The lines of event times: the largest of a wide row, the smallest of its times plus lengths, and how many these are,
 see `slidejoin.plan.multiway.scope`."""
 
@@ -140,13 +140,13 @@ def work_of(chains: int) -> int:
 
 def scratch_of(steps: int) -> int:
     """Return the words of scratch memory for chains of so many steps."""
-    return LEVELS + sum((level + 2 + TIMES) * ROOM for level in range(steps + 1))
+    return LEVELS + sum((level + 2 + TIME_LINES) * ROOM for level in range(steps + 1))
 
 
 @inlined
 def _level(scratch: int, level: int) -> int:
     """Return the address of the wide rows that so many steps have led to."""
-    before = LEVELS + ROOM * (level * (level - 1) // 2 + (2 + TIMES) * level)
+    before = LEVELS + ROOM * (level * (level - 1) // 2 + (2 + TIME_LINES) * level)
     return scratch + 8 * before
 
 

@@ -1,8 +1,8 @@
 """Fused chains: all probes of a stretch in one kernel, where each step compares integers and its index is cells.
 
-That holds for bands, equalities and other single ranges between columns of integers or times. A
-stretch with a row that has more partners than a block holds, or with a key near the ends of int64, takes the general
-path, see `slidejoin.operator.multiway.chains`.
+That holds for bands, equalities and other single ranges between columns of integers or times. A stretch with a row that
+has more partners than a block holds, with a key near the ends of int64, or with more combinations than a table holds
+takes the general path, see `slidejoin.operator.multiway.chains`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from slidejoin.kernels.multiway.chaining import (
     STORED,
     STREAMS,
     TABLE,
+    TIME_LINES,
     TIMED,
-    TIMES,
     TOOK,
     UNFITTING,
     VIEWED,
@@ -74,6 +74,9 @@ __all__ = ["FusedChains", "Walk"]
 
 FIRST_PLACES = 1 << 10
 """Places for combinations, at the beginning, and besides as many as the last stretch had for each row."""
+
+REST = 16
+"""Stretches that take the general path after one that had more combinations than a table holds."""
 
 NANOSECONDS = 1e-9
 
@@ -135,11 +138,15 @@ class FusedChains:
         self._plan, self._windows, self._memory, self._figures = plan, windows, memory, figures
         self._places: dict[tuple[int, frozenset[int]], KeyPlace | None] = {}
         self._rate = 1.0  # combinations a row of the last stretch
+        self._rest = 0  # stretches that are not looked at
         self._serves = not plan.never
 
     def prepared(self, stretch: Stretch, orders: Sequence[tuple[int, ...]]) -> Walk | None:
         """Return the work of a stretch whose chains follow these orders; None if the general path has to take it."""
         if not self._serves or INTERPRETER.awaits(walk_chains):
+            return None
+        if self._rest:
+            self._rest -= 1
             return None
         # Combinations stand in the order of their producers where streams arrive one after the other.
         streams = sorted(
@@ -147,7 +154,7 @@ class FusedChains:
             key=lambda number: int(stretch.streams[number].ranks[0]),
         )
         walk = Walk(np.zeros(work_of(len(streams)), np.int64), [], max(len(orders[one]) for one in streams), [])
-        walk.work[CHAINS], walk.work[TIMED] = len(streams), TIMES if self._plan.scopes else 0
+        walk.work[CHAINS], walk.work[TIMED] = len(streams), TIME_LINES if self._plan.scopes else 0
         for number, stream in enumerate(streams):
             if not self._set_chain(walk, FIRST_CHAIN + number * CHAIN, stretch, stream, orders[stream]):
                 return None
@@ -164,6 +171,7 @@ class FusedChains:
                 break
             places = min(2 * places, most)
         if total < 0:
+            self._rest = REST if total == UNFITTING else 0
             return None
         self._rate = total / stretch.rows
         return Combinations(out[0, :total], [out[1 + number, :total] for number in self._plan.streams])

@@ -2,8 +2,9 @@
 
 In ``l.name LIKE 'a%' OR r.price > l.low`` the first part says the same of a row in every pair that it is in. A join
 that is embedded computes it once, as the row comes, and holds it beside the row's columns: then what is left to do on
-pairs has an instruction (`slidejoin.predicate.truth.pair_programs`), which functions and casts have not. Parts that
-have one anyway take no column.
+pairs has an instruction (`slidejoin.predicate.truth.pair_programs`), which functions and casts have not. A part all of
+which has instructions takes no column. Nor does a cast of a text: that takes a microsecond or two, which rows that
+never meet a candidate would pay for nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from slidejoin.predicate.truth.types import BYTES, Kind
 from slidejoin.predicate.truth.values import INT64_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from slidejoin.sides import Side
@@ -49,19 +51,21 @@ def row_value_type(node: Node) -> pa.DataType | None:
     return None
 
 
-def in_row_values(node: Node, found: dict[Side, dict[str, Node]]) -> Node:
+def in_row_values(node: Node, found: dict[Side, dict[str, Node]], taken: Collection[str]) -> Node:
     """Return a condition whose parts that read one row, and have no instruction, are columns of their values.
 
-    The columns, by their names, and the parts are added to `found`.
+    The columns, by their names, and the parts are added to `found`; no name is `taken`.
     """
-    if len(node.sides) == 1 and not _instructed(node) and row_value_type(node) is not None:
+    if len(node.sides) == 1 and not _instructed(node) and not _costly(node) and row_value_type(node) is not None:
         (side,) = node.sides
         name = f"value {blake2b(repr(node).encode(), digest_size=8).hexdigest()} of {node.text}"
+        while name in taken:
+            name += "'"
         found[side][name] = node
         return Node("column", node.type, (), (side, name), sides=node.sides, reach=node.reach, text=node.text)
     if not node.sides or not node.args:
         return node
-    return replace(node, args=tuple(in_row_values(arg, found) for arg in node.args))
+    return replace(node, args=tuple(in_row_values(arg, found, taken) for arg in node.args))
 
 
 def row_values(node: Node, table: pa.Table) -> pa.Array[Any]:
@@ -76,6 +80,11 @@ def row_values(node: Node, table: pa.Table) -> pa.Array[Any]:
         return data if valid is None else pc.if_else(pa.array(np.broadcast_to(valid, (rows,))), data, None)
     missing = None if valid is None else ~np.broadcast_to(valid, (rows,))
     return pa.array(np.broadcast_to(data, (rows,)), row_value_type(node), mask=missing)
+
+
+def _costly(node: Node) -> bool:
+    of_text = node.op == "cast" and node.args[0].type.kind in BYTES
+    return of_text or any(map(_costly, node.args))
 
 
 def _instructed(node: Node) -> bool:
