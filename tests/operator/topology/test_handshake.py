@@ -156,3 +156,16 @@ def test_probes_pass_every_core_after_the_rows_are_in(monkeypatch: pytest.Monkey
 def test_wrong_options_are_refused() -> None:
     with pytest.raises(sj.ArgumentError, match="cores of handshake must be a whole number from 1 to 1,024"):
         Handshake(cores=0)
+
+
+def test_a_self_join_on_or_of_different_columns_has_each_pair_once() -> None:
+    rng = np.random.default_rng(6)
+    on = "l.x = r.x AND l.k BETWEEN r.k - 2 AND r.k + 2 OR l.k = r.k AND l.x <= r.x"
+    chain, whole = (
+        sj.StreamJoin(on, sj.CountWindow(60), self_join=True, order="strict", output="positions", topology=one)
+        for one in ("handshake_low_latency", "auto")
+    )
+    for rows in (60, 5, 60, 20):
+        push = {"k": rng.integers(0, 30, rows), "x": rng.integers(0, 5, rows)}
+        assert chain.push(push).equals(whole.push(push))
+    assert chain.stats.pairs > 0
