@@ -84,7 +84,7 @@ class Probed(NamedTuple):
     between: bool = True
 
 
-class Shifted(NamedTuple):
+class ShiftedKeys(NamedTuple):
     """What one side's rows probe, where `find_ranges` writes it as they do.
 
     Attributes
@@ -191,7 +191,7 @@ class FusedTerms(FusedCells):
         self._may_match: dict[Side, NDArray[np.bool_] | None] = dict.fromkeys(SIDES)
         self._whole: dict[Side, NDArray[np.int64]] = {}
         self._keys: dict[Side, TermKeys] = {}
-        self._probed: dict[Side, Probed | Shifted] = {}
+        self._probed: dict[Side, Probed | ShiftedKeys] = {}
         self._placed: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self._distances: dict[Side, Found] = {}
         self._closed = False
@@ -293,7 +293,7 @@ class FusedTerms(FusedCells):
             own, stored = windows[side].layout.axis, windows[other(side)].layout.axis
             if probed is None or own is None or stored is None:
                 return {}
-            if isinstance(probed, Shifted) and stored.place is not None:
+            if isinstance(probed, ShiftedKeys) and stored.place is not None:
                 lo, hi, lows, highs = self._ends[side].arrays(keys.rows)
                 find_ranges(*probed, lo, hi, lows, highs)
                 probed = Probed(lo, hi, lows, highs)
@@ -359,7 +359,7 @@ class FusedTerms(FusedCells):
             values = [found.get(place, none) for place in range(len(self._parts.plan.terms))]
         return TermKeys(tuple(values), kept, NOTHING, rows)
 
-    def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | Shifted | None:
+    def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | ShiftedKeys | None:
         """Compute the ranges of both terms that one side's rows probe; None if some values are too large."""
         distances = self._parts.windows[other(side)].distances
         closing = (
@@ -385,7 +385,7 @@ class FusedTerms(FusedCells):
         shifts = self._shifts[side][first, second]
         shifts[OF_TERMS:] = closing is not None, int(low), int(high)
         self._ends[side].grow(keys.rows)
-        return Shifted(keys.values[first], keys.values[second], shifts)
+        return ShiftedKeys(keys.values[first], keys.values[second], shifts)
 
     # -- run ---------------------------------------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ class FusedTerms(FusedCells):
     def _look_at_probes(self, role: Side, table: BandCells) -> None:
         """Set the addresses of the ranges that one side's rows probe, and of what is checked."""
         at, words, probed = self.probe_sides[role].at, self._words, self._probed[role]
-        if isinstance(probed, Shifted):
+        if isinstance(probed, ShiftedKeys):
             # Their places are the keys themselves.
             ends, between = self._ends[role].addresses, True
             low, high, *further = ends
