@@ -145,7 +145,7 @@ class FusedChains:
         """Return the work of a stretch whose chains follow these orders; None if the general path has to take it."""
         if not self._serves or INTERPRETER.awaits(walk_chains):
             return None
-        if self._rest:
+        if self._rest > 0:  # several threads may count it down at once
             self._rest -= 1
             return None
         # Combinations stand in the order of their producers where streams arrive one after the other.
@@ -174,6 +174,8 @@ class FusedChains:
             self._rest = REST if total == UNFITTING else 0
             return None
         self._rate = total / stretch.rows
+        if 2 * total < places:
+            out = out[:, :total].copy()  # a reference to a table keeps all its memory
         return Combinations(out[0, :total], [out[1 + number, :total] for number in self._plan.streams])
 
     def counted(self, walk: Walk, into: NDArray[np.int64]) -> bool:
