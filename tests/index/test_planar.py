@@ -21,6 +21,7 @@ from slidejoin.index.planar.run import PlanarRun, build_planar
 from slidejoin.index.probe import Probes
 from slidejoin.index.sealed import mapped, sealed
 from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN
+from slidejoin.runtime.threads import Workers
 from tests.index.test_conformance import WINDOWS, cut, stream
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.narrow import set_limits
@@ -97,27 +98,29 @@ def pairs_of(found: FoundInBoxes, first: int, last: int) -> list[list[int]]:
     return [sorted(part.tolist()) for part in np.split(stored, places[first + 1 : last])]
 
 
-def assert_found(run: PlanarRun, rows: Any, probes: Probes) -> None:
+def assert_found(run: PlanarRun, rows: Any, probes: Probes, threads: int = 1) -> None:
+    workers = Workers(threads)
     right = expected(rows, probes, run.base)
     checks = CHECK_SEEN | (CHECK_AUX if rows[1].shape[1] > 1 else 0)
     lines = lines_of([run], rows[1].shape[1])
     seen = Reached(lines, np.arange(len(lines.runs)), np.full(len(lines.runs), checks))
-    found = FoundInBoxes(seen, probes)
+    found = FoundInBoxes(seen, probes, workers=workers)
     assert found.counts.tolist() == [len(one) for one in right]
     n = len(probes)
     assert pairs_of(found, 0, n) == right
     assert pairs_of(found, 7, 11) == right[7:11]
-    assert FoundInBoxes(seen, probes, only_counts=True).counts.tolist() == found.counts.tolist()
+    only_counts = FoundInBoxes(seen, probes, only_counts=True, workers=workers)
+    assert only_counts.counts.tolist() == found.counts.tolist()
     if rows[1].shape[1] < 2:
         every = Probes(
             probes.ordinals, probes.lo, probes.hi, np.full(n, LOW), np.full(n, HIGH), probes.aux_lo, probes.aux_hi,
             probes.aux_dims,
         )  # fmt: skip
         counts = np.zeros(n, np.int64)
-        count_whole(seen, every, counts)
+        count_whole(seen, every, counts, workers)
         assert counts.tolist() == [len(one) for one in expected(rows, every, run.base)]
         none = np.zeros(n, np.int64)
-        count_whole(seen, probes, none)
+        count_whole(seen, probes, none, workers)
         whole = (probes.seen_from <= run.base) & (probes.seen_to >= run.end)
         assert none.tolist() == np.where(whole, counts, 0).tolist()
 
@@ -138,6 +141,20 @@ def test_boxes_are_found_as_a_look_at_every_row_says(
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, KEPT_A_PROBE=kept, LEAST_ROOM=64 * (kept > 0))
         assert_found(build_planar(1000, rows, *content), content, probes)
+
+
+@examples(25)
+@given(
+    st.integers(0, 1 << 20), SIZES, SPREADS, st.integers(0, 3), st.integers(1, 2),
+    st.sampled_from([0, 1, 32]), st.sampled_from([30, 60]), st.integers(2, 3),
+)  # fmt: skip
+def test_threads_that_take_stretches_of_the_probes_find_the_same(
+    seed: int, rows: int, spread: str, dims: int, pieces: int, kept: int, many: int, threads: int
+) -> None:
+    content, probes = rows_and_probes(seed, rows, spread, dims, pieces, base=1000, probes=many)
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, KEPT_A_PROBE=kept, LEAST_ROOM=64 * (kept > 0), LEAST_APART=3, LEAST_STRETCH=7, IN_ORDER=40)
+        assert_found(build_planar(1000, rows, *content), content, probes, threads)
 
 
 @pytest.mark.nojit
@@ -195,7 +212,7 @@ def test_a_sealed_part_is_mapped_again() -> None:
     assert_same(part, build_planar(0, 500, keys, aux, kept))
     index = PlanarIndex(3)
     index.attach(part, 40, 500)
-    found = index.search(probes)
+    found = index.search(probes, Workers(1))
     assert found.counts.tolist() == [len(one) for one in expected((keys, aux, kept), probes, 40)]
 
 

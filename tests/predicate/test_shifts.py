@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.predicate.shifting import CALM, OPEN_HIGH, OPEN_LOW
+from slidejoin.kernels.predicate.piecing import tidy_pieces
+from slidejoin.kernels.predicate.shifting import CALM, OPEN_HIGH, OPEN_LOW, shift_ends, unite_ends
 from slidejoin.predicate import as_predicate
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.ranges import shifts
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Batch
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ FORMS = [
     "l.a - r.b > 4611686018427387905",
     "l.a = r.b OR l.a = r.b + 10",
 ]
+UNIONS = [
+    "l.a + r.b > 3 OR l.a - r.b > 5",
+    "l.a + r.b < -3 OR l.a - r.b > 5",
+    "l.a + r.b BETWEEN -9 AND 3 OR l.a BETWEEN r.b AND r.b + 4",
+    "l.a - r.b BETWEEN -9 AND 3 OR l.a + r.b = 4 OR l.a - r.b = 12",
+    "l.a + r.b NOT IN (0, 4, 11) OR l.a - r.b <> 2",
+]
 NUMBERS = st.one_of(
     st.none(),
     st.integers(-20, 20),
@@ -48,11 +55,12 @@ def term_of(form: str, kind: pa.DataType) -> RangeTerm:
     return term
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, *UNIONS])
 @given(values=st.lists(NUMBERS, max_size=8), cut=st.integers(0, 2))
 def test_ranges_are_those_of_the_general_way(form: str, values: list[int | None], cut: int) -> None:
     fast, plain = term_of(form, pa.int64()), term_of(form, pa.int64())
     plain._shift.clear()
+    plain._unions.clear()
     plain._bare.clear()
     table = pa.table({"a": pa.array(values, pa.int64())}).slice(cut)
     sides: list[tuple[Side, str]] = [("left", "a"), ("right", "b")]
@@ -80,10 +88,38 @@ def test_the_short_way_is_taken(form: str) -> None:
 def test_the_kernel_as_plain_python() -> None:
     lo, hi = np.empty((2, 2), np.int64), np.empty((2, 2), np.int64)
     lows, highs = np.array([OPEN_LOW, 4]), np.array([-4, OPEN_HIGH])
-    assert shifts._kernel()(np.array([10, -1]), -1, lows, highs, lo, hi)
+    assert shift_ends(np.array([10, -1]), -1, lows, highs, lo, hi)
     assert lo.tolist() == [[OPEN_LOW, OPEN_LOW], [-6, 5]]
     assert hi.tolist() == [[-14, -3], [OPEN_HIGH, OPEN_HIGH]]
-    assert not shifts._kernel()(np.array([0, CALM]), 1, lows, highs, lo, hi)
+    assert not shift_ends(np.array([0, CALM]), 1, lows, highs, lo, hi)
+
+
+@pytest.mark.parametrize("form", UNIONS)
+def test_the_short_way_is_taken_for_unions(form: str) -> None:
+    assert set(term_of(form, pa.int64())._unions) == {"left", "right"}
+    assert not term_of(form, pa.uint64())._unions
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("pieces", [1, 2, 3, 7])
+@given(data=st.data())
+def test_pieces_are_united_as_two_by_two(pieces: int, data: st.DataObject) -> None:
+    small, ends = st.integers(-9, 9), st.lists(st.integers(-9, 9), min_size=pieces, max_size=pieces)
+    values = np.array(data.draw(st.lists(small, max_size=6)), np.int64)
+    signs = np.array(data.draw(st.lists(st.sampled_from([-1, 1]), min_size=pieces, max_size=pieces)))
+    lows = np.array(data.draw(ends), np.int64)
+    highs = lows + np.abs(data.draw(ends))
+    lows[data.draw(st.sets(st.integers(0, pieces - 1)).map(sorted))] = OPEN_LOW
+    highs[data.draw(st.sets(st.integers(0, pieces - 1)).map(sorted))] = OPEN_HIGH
+    lo, hi = np.empty((2, pieces, values.size), np.int64)
+    assert unite_ends(values, signs, lows, highs, lo, hi)
+    moved = signs[:, None] * values
+    below = np.where(lows[:, None] == OPEN_LOW, OPEN_LOW, lows[:, None] + moved)
+    above = np.where(highs[:, None] == OPEN_HIGH, OPEN_HIGH, highs[:, None] + moved)
+    tidy_pieces(below, above, True, pieces)
+    assert lo.tolist() == below.tolist()
+    assert hi.tolist() == above.tolist()
+    assert not unite_ends(np.array([0, -CALM]), signs, lows, highs, *np.empty((2, pieces, 2), np.int64))
 
 
 def test_columns_are_loaded_once() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Barrier, Lock, get_ident
+from threading import Barrier, Event, Lock, Thread, get_ident
 from time import sleep
 
 import pytest
@@ -64,3 +65,102 @@ def test_tasks_that_hand_on_tasks_never_wait_for_each_other() -> None:
         for done in [callers.submit(workers.run, [outer] * 4) for _ in range(20)]:
             done.result(timeout=60)
     assert len(ran) == 20 * 4 * 3
+
+
+def test_threads_without_a_task_take_those_of_other_tasks() -> None:
+    """One of two tasks has all the work; it and the thread of the other one meet in pairs."""
+    workers, met, owner = Workers(2), list[int](), list[int]()
+
+    def long() -> None:
+        for _ in range(5):
+            together, ran = Barrier(2, timeout=60), set[int]()
+
+            def meet(together: Barrier = together, ran: set[int] = ran) -> None:
+                met.append(together.wait())
+                ran.add(get_ident())
+
+            workers.run([meet] * 2)
+            assert len(ran) == 2
+        owner.append(get_ident())
+
+    workers.share([long, lambda: None])
+    assert sorted(met) == [0] * 5 + [1] * 5
+    assert len(owner) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_no_more_threads_share_tasks_than_asked_for(threads: int) -> None:
+    workers, lock, running, most, ended = Workers(threads), Lock(), 0, 0, 0
+
+    def inner() -> None:
+        nonlocal running, most, ended
+        with lock:
+            running += 1
+            most = max(most, running)
+        sleep(0.002)
+        with lock:
+            running -= 1
+            ended += 1
+
+    workers.share([lambda: workers.run([inner] * 7), lambda: workers.share([inner] * 5), inner])
+    assert ended == 13
+    assert 1 < most <= threads or threads == 1 == most
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_errors_of_shared_tasks_come_after_all_have_ended(threads: int) -> None:
+    workers, ended = Workers(threads), list[int]()
+
+    def inner(number: int) -> None:
+        sleep(0.001 * (5 - number))
+        ended.append(number)
+        if number in (1, 3):
+            raise ValueError(number)
+
+    def outer(first: int) -> None:
+        with pytest.raises(ValueError, match=r"^1$"):
+            workers.run([partial(inner, number) for number in range(5)])
+        raise KeyError(first)
+
+    with pytest.raises(KeyError, match="7"):
+        workers.share([partial(outer, first) for first in (7, 8)])
+    # One thread runs task after task, until one fails; several run all.
+    assert sorted(ended) == ([0, 1] if threads == 1 else sorted([*range(5), *range(5)]))
+
+
+def test_many_callers_share_tasks_at_once() -> None:
+    workers, ran = Workers(2), list[int]()
+
+    def outer() -> None:
+        sleep(0.005)
+        workers.run([partial(ran.append, number) for number in range(3)])
+
+    with ThreadPoolExecutor(6) as callers:
+        for done in [callers.submit(workers.share, [outer] * 4) for _ in range(20)]:
+            done.result(timeout=60)
+    assert len(ran) == 20 * 4 * 3
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_interrupt_waits_for_the_tasks_of_other_threads(nested: bool) -> None:
+    """It comes while the caller has no task left: nothing runs on behind its back."""
+    begun, ended, caller = Event(), list[int](), get_ident()
+
+    def either() -> None:
+        if get_ident() == caller:
+            begun.wait(60)
+            return
+        begun.set()
+        sleep(0.3)
+        ended.append(1)
+
+    def interrupt() -> None:
+        begun.wait(60)
+        sleep(0.05)
+        signal.raise_signal(signal.SIGINT)
+
+    Thread(target=interrupt, daemon=True).start()
+    workers = Workers(2)
+    with pytest.raises(KeyboardInterrupt):
+        workers.share([either, either] if not nested else [lambda: workers.run([either, either])])
+    assert ended == [1]

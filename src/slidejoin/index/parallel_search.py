@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import Probes
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["search"]
+__all__ = ["by_and_by", "search"]
 
 SMALLEST_PART = 2048
 """Probes from which on a further thread pays: handing over a part costs some 30 µs, as much as 500 probes."""
@@ -99,3 +100,13 @@ def search(index: Searched, probes: Probes, workers: Workers) -> Found:
 
     workers.run([task(number) for number in range(count)])
     return FoundInParts(bounds, [part for part in found if part is not None], workers)
+
+
+def by_and_by(find: Callable[[Probes, Workers], Found], probes: Probes, workers: Workers) -> Found:
+    """Search for all probes, as many after each other as are searched together at most, each time by all threads."""
+    n = len(probes)
+    count = max(1, -(-n // LARGEST_PART))
+    if count == 1:
+        return find(probes, workers)
+    bounds = [n * i // count for i in range(count + 1)]
+    return FoundInParts(bounds, [find(probes.part(*stops), workers) for stops in pairwise(bounds)], workers)

@@ -7,6 +7,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from threading import Condition, local
 from typing import TYPE_CHECKING
 
 from slidejoin.runtime.cores import cores
@@ -41,6 +42,10 @@ class Workers:
             for task in tasks:
                 task()
             return
+        crew = _crew()
+        if crew is not None:
+            crew.run(tasks)
+            return
         waiting, errors = deque(enumerate(tasks)), dict[int, BaseException]()
 
         def drain() -> None:
@@ -64,3 +69,135 @@ class Workers:
                     future.exception()
         if errors:
             raise errors[min(errors)]
+
+    def share(self, tasks: list[Callable[[], None]]) -> None:
+        """Do the same with tasks that `run` tasks themselves: threads that have none left take part in those."""
+        if self.threads == 1 or _crew() is not None:
+            self.run(tasks)
+            return
+        crew = _Crew()
+        whole = _Batch(tasks)
+        crew.add(whole)
+        others = [pool_of(self.threads).submit(crew.work, whole) for _ in range(self.threads - 1)]
+        try:
+            crew.work(whole)
+        finally:
+            crew.leave()
+            for future in others:
+                if not future.cancel() and whole.left:
+                    future.exception()
+        whole.end()
+
+
+_at_work = local()
+
+
+def _crew() -> _Crew | None:
+    """Return the crew of which this thread is at work."""
+    crew: _Crew | None = getattr(_at_work, "crew", None)
+    return crew
+
+
+class _Batch:
+    """Tasks that are run together."""
+
+    def __init__(self, tasks: list[Callable[[], None]]) -> None:
+        self.tasks = tasks
+        self.waiting = deque(range(len(tasks)))
+        """Numbers of the tasks that no thread has begun."""
+        self.left = len(tasks)
+        """How many have not ended."""
+        self.errors: dict[int, BaseException] = {}
+
+    def do(self, number: int) -> None:
+        """Run one of them."""
+        try:
+            self.tasks[number]()
+        except BaseException as error:  # noqa: BLE001 - raised by `end`, when all have ended
+            self.errors[number] = error
+
+    def end(self) -> None:
+        """Raise the first one's error."""
+        if self.errors:
+            raise self.errors[min(self.errors)]
+        if self.left:
+            msg = "interrupted"
+            raise RuntimeError(msg)
+
+
+class _Crew:
+    """Threads that take each other's tasks, until all tasks of the first batch have ended."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._batches: list[_Batch] = []
+        self._over = False
+
+    def add(self, batch: _Batch) -> None:
+        """Add tasks, which threads that wait for some take."""
+        with self._changed:
+            self._batches.append(batch)
+            self._changed.notify_all()
+
+    def run(self, tasks: list[Callable[[], None]]) -> None:
+        """Run tasks of a task: those of others too, as long as some of them have not ended."""
+        batch = _Batch(tasks)
+        self.add(batch)
+        try:
+            self.work(batch)
+        finally:
+            self._withdraw(batch)
+        batch.end()
+
+    def work(self, until: _Batch) -> None:
+        """Run tasks of any batch until that one has ended."""
+        before, _at_work.crew = _crew(), self
+        try:
+            while self._work_on(until):
+                pass
+        finally:
+            _at_work.crew = before
+
+    def _work_on(self, until: _Batch) -> bool:
+        """Run one task, waiting for one if need be; return False if that batch has ended."""
+        batch: _Batch | None = None
+        taken = False
+        try:
+            with self._changed:
+                while until.left and not self._over and (batch := self._begun(until)) is None:
+                    self._changed.wait()
+                if not until.left or self._over or batch is None:
+                    return False
+                number, taken = batch.waiting[0], True
+                del batch.waiting[0]  # no call between the two: an interrupt comes before or after
+            batch.do(number)
+        finally:
+            if taken and batch is not None:
+                self._ended(batch, 1)
+        return True
+
+    def _withdraw(self, batch: _Batch) -> None:
+        """Begin no more of its tasks, after an interrupt, and wait until none of them runs."""
+        with self._changed:
+            if batch.left:
+                self._ended(batch, len(batch.waiting))
+                batch.waiting.clear()
+            while batch.left:
+                self._changed.wait()
+
+    def _ended(self, batch: _Batch, tasks: int) -> None:
+        with self._changed:
+            batch.left -= tasks
+            if not batch.left:
+                self._batches.remove(batch)
+                self._changed.notify_all()
+
+    def _begun(self, first: _Batch) -> _Batch | None:
+        """Return a batch with tasks that no thread has begun, that one if it has some."""
+        return next((batch for batch in (first, *self._batches) if batch.waiting), None)
+
+    def leave(self) -> None:
+        """Run no more tasks: all have ended, or the caller was interrupted between two."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()

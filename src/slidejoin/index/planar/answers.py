@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +34,12 @@ others are found a second time when pairs are asked for, so that memory does not
 
 LEAST_ROOM = 1 << 10
 
-LEAST_APART = 128
-"""Probes from which on a further thread pays: handing over takes as long as searching all runs for half as many."""
+LEAST_APART, LEAST_STRETCH = 128, 1 << 10
+"""Probes from which on a further thread pays: handing over takes as long as searching all runs for half as many. The
+second where they are taken in the order of their keys, which is made first."""
+
+SHARES = 2
+"""Stretches for each thread: one that comes late takes fewer."""
 
 ALONE = Workers(1)
 EVERY = np.arange(IN_ORDER, dtype=np.int32)
@@ -60,7 +65,7 @@ class Boxes:
         "table",
     )  # fmt: skip
 
-    def __init__(self, seen: Reached, probes: Probes) -> None:
+    def __init__(self, seen: Reached, probes: Probes, workers: Workers) -> None:
         self._seen, lines = seen, seen.lines  # keeps the memory that the table points to
         self._x, self._y = lines.x, lines.y
         if len(seen) < len(lines.runs):
@@ -76,11 +81,15 @@ class Boxes:
         self.lo_second, self.hi_second = np.ascontiguousarray(low), np.ascontiguousarray(high)
         self.order = self._by_side = EVERY[: len(probes)]
         if len(probes) > IN_ORDER:
-            runs = seen.runs
-            self.order = order_of(self.lo, self.hi, [run.x for run in runs])
-            self._by_side = order_of(self.lo_second, self.hi_second, [run.y for run in runs])
+            workers.run([self._put_in_order, self._put_sides_in_order])
         self.side_lines = _inverse(self._by_side)
         self.boxes, self.sides = _room(self.lo, len(seen)), _room(self.lo_second, len(seen))
+
+    def _put_in_order(self) -> None:
+        self.order = order_of(self.lo, self.hi, [run.x for run in self._seen.runs])
+
+    def _put_sides_in_order(self) -> None:
+        self._by_side = order_of(self.lo_second, self.hi_second, [run.y for run in self._seen.runs])
 
     def find(self, first: int, last: int) -> None:
         """Write lines first…last-1 of `boxes` and of `sides`."""
@@ -91,12 +100,25 @@ class Boxes:
             find_ranges(table, lo, hi, order[first:last], found[first:last], np.empty(found.shape[1], np.int64))
 
 
+def _stretches(probes: int, workers: Workers) -> list[tuple[int, int]]:
+    """Return the first and the last line, and one more, of each task of so many probes."""
+    parts = 1
+    if workers.threads > 1:
+        least = LEAST_APART if probes <= IN_ORDER else LEAST_STRETCH
+        parts = max(1, min(SHARES * workers.threads, probes // least))
+    return list(pairwise(probes * number // parts for number in range(parts + 1)))
+
+
 def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
     if order.size <= IN_ORDER:  # each is where it was
         return order
     lines = np.empty(order.size, np.int32)
     lines[order] = np.arange(order.size, dtype=np.int32)
     return lines
+
+
+def _every_line(probes: int) -> NDArray[np.int32]:
+    return EVERY[:probes] if probes <= IN_ORDER else np.arange(probes, dtype=np.int32)
 
 
 def _room(lo: NDArray[np.int64], runs: int) -> NDArray[np.int64]:
@@ -119,7 +141,8 @@ class FoundInBoxes:
     only_counts : bool
         Whether no row needs to be kept.
     workers : Workers
-        Threads that answer some of a few probes each; many are parted before.
+        Threads that answer some of the probes each: those that are neighbours by their keys, so that they read the
+        same part of a run.
     """
 
     __slots__ = ("_boxes", "_checked", "_kept", "_places", "_probes", "_young", "counts")
@@ -141,7 +164,7 @@ class FoundInBoxes:
         workers: Workers = ALONE,
     ) -> None:
         n = len(probes)
-        self._probes, self._boxes, self._young = probes, Boxes(seen, probes), young
+        self._probes, self._boxes, self._young = probes, Boxes(seen, probes, workers), young
         rest = probes.aux_dims > 0
         # The arrays of a batch without further dimensions are as they come.
         self._checked = (
@@ -150,23 +173,24 @@ class FoundInBoxes:
         )  # fmt: skip
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
         self._places: NDArray[np.int64] = np.empty(n, np.int64)
-        # Probes in their own order can be answered in parts.
-        parts = max(1, min(workers.threads, n // LEAST_APART)) if n <= IN_ORDER else 1
-        bounds = [n * number // parts for number in range(parts + 1)]
-        rooms = [0 if only_counts else KEPT_A_PROBE * bound + LEAST_ROOM * at for at, bound in enumerate(bounds)]
+        stretches = _stretches(n, workers)
+        rooms = [0] * (1 + len(stretches))
+        if not only_counts:
+            rooms = [0, *(KEPT_A_PROBE * last + LEAST_ROOM * at for at, (_, last) in enumerate(stretches, 1))]
         self._kept: NDArray[np.int64] = kept_pool.take(rooms[-1])
-        mode = COUNT if only_counts else KEEP
+        mode, lines = COUNT if only_counts else KEEP, _every_line(n)
 
         def answer(number: int) -> None:
-            first, last = bounds[number], bounds[number + 1]
-            self._boxes.find(first, last)
-            lines = EVERY[first:last] if n <= IN_ORDER else np.arange(n, dtype=np.int32)
-            self._report(lines, mode, self._places, self._kept[rooms[number] : rooms[number + 1]])
-            if number:
-                own = self._places[first:last]
-                own[own >= 0] += rooms[number]
+            first, last = stretches[number]
+            self._report(lines[first:last], mode, self._places, self._kept[rooms[number] : rooms[number + 1]])
+            if rooms[number]:
+                of = self._boxes.order[first:last]
+                places = self._places[of]
+                self._places[of] = np.where(places < 0, places, places + rooms[number])
 
-        workers.run([partial(answer, number) for number in range(parts)])
+        # A probe's sides may be in another stretch than its boxes: all are found first.
+        workers.run([partial(self._boxes.find, *stretch) for stretch in stretches])
+        workers.run([partial(answer, number) for number in range(len(stretches))])
 
     def _report(self, lines: NDArray[np.int32], mode: int, places: NDArray[np.int64], out: NDArray[np.int64]) -> None:
         boxes, young = self._boxes, self._young
@@ -189,19 +213,26 @@ class FoundInBoxes:
             self._report(lines, FILL, places, stored)
 
 
-def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64]) -> None:
+def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], workers: Workers = ALONE) -> None:
     """Add to `counts` (n,) int64 the rows that probes find in runs each of which they see as a whole or not at all.
 
-    What a probe finds in a run of which it sees a part is not counted.
+    What a probe finds in a run of which it sees a part is not counted. Threads take probes as in `FoundInBoxes`.
     """
     if not len(seen):
         return
-    boxes = Boxes(seen, probes)
-    boxes.find(0, len(probes))
+    boxes, stretches = Boxes(seen, probes, workers), _stretches(len(probes), workers)
+    # What runs are counted by is made by the first that asks for it: the largest first, so that nobody waits long.
+    makes = [run.make_symbols for run in sorted(seen.runs, key=lambda run: -run.size)]
+    workers.run([*makes, *(partial(boxes.find, *stretch) for stretch in stretches)])
     boxes.table[:, SYMBOLS] = [run.symbols() for run in seen.runs]
-    count_boxes(
-        boxes.table, boxes.boxes, boxes.sides, boxes.order, boxes.side_lines, probes.seen_from, probes.seen_to, counts
-    )
+
+    def count(first: int, last: int) -> None:
+        count_boxes(
+            boxes.table, boxes.boxes[first:last], boxes.sides, boxes.order[first:last], boxes.side_lines,
+            probes.seen_from, probes.seen_to, counts,
+        )  # fmt: skip
+
+    workers.run([partial(count, *stretch) for stretch in stretches])
 
 
 class CountedBoxes:

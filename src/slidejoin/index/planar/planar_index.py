@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import Answer
-from slidejoin.index.parallel_search import SMALLEST_PART, search
+from slidejoin.index.parallel_search import by_and_by
 from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, count_whole
 from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
 from slidejoin.index.planar.lines import Lines, Reached, lines_of
@@ -173,7 +173,7 @@ class PlanarIndex(Index):
         if request.only_counts:
             if self._merging and len(probes):
                 self._cut_for(probes)
-            found = search(_Counting(self), probes, request.workers)
+            found = by_and_by(self.tally, probes, request.workers)
         else:
             found = self._found(probes, request.workers)
         return Probing([], lambda: Answer(ranges=found))
@@ -184,29 +184,27 @@ class PlanarIndex(Index):
 
     def _found(self, probes: Probes, workers: Workers) -> Found:
         """Find every probe's rows, by several threads."""
-        if len(probes) < SMALLEST_PART:
-            return FoundInBoxes(self._reached(probes), probes, self._young, workers=workers)
-        return search(self, probes, workers)
+        return by_and_by(self.search, probes, workers)
 
-    def search(self, probes: Probes) -> FoundInBoxes:
-        """Find every probe's rows; several threads may search at once."""
-        return FoundInBoxes(self._reached(probes), probes, self._young)
+    def search(self, probes: Probes, workers: Workers) -> FoundInBoxes:
+        """Find every probe's rows, by several threads; several batches may be searched for at once."""
+        return FoundInBoxes(self._reached(probes), probes, self._young, workers=workers)
 
-    def tally(self, probes: Probes) -> CountedBoxes:
-        """Count every probe's rows; several threads may count at once."""
+    def tally(self, probes: Probes, workers: Workers) -> CountedBoxes:
+        """Count every probe's rows, likewise."""
         reached = self._reached(probes)
         alone = reached.only(reached.checks & CHECK_AUX == 0)
         counts: NDArray[np.int64] = np.zeros(len(probes), np.int64)
         young = self._young
         if len(alone) < len(reached) or young.size:
             looked_at = reached.only(reached.checks & CHECK_AUX != 0)
-            counts += FoundInBoxes(looked_at, probes, young, only_counts=True).counts
-        count_whole(alone, probes, counts)
+            counts += FoundInBoxes(looked_at, probes, young, only_counts=True, workers=workers).counts
+        count_whole(alone, probes, counts, workers)
         for at in np.flatnonzero(alone.checks):
             seen = alone.only(np.arange(len(alone)) == at)
             for first, last in seeing_parts(seen.runs[0], probes):
                 counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
-        return CountedBoxes(counts, lambda: self.search(probes))
+        return CountedBoxes(counts, lambda: self.search(probes, workers))
 
     @property
     def _young(self) -> Young:
@@ -317,14 +315,3 @@ ENOUGH = 1 << 14
 ROW_BYTES, RUN_BYTES = 52, 1 << 13
 """Bytes of a row at most, without the dimensions from the third on: two words, two whole keys, two entries of
 directories of at most 2 bytes each, a rank, its symbols (8) and bounds; and of a run whatever its size."""
-
-
-class _Counting:
-    """The index as what only counts, for `slidejoin.index.parallel_search.search`."""
-
-    def __init__(self, index: PlanarIndex) -> None:
-        self._index = index
-
-    def search(self, probes: Probes) -> CountedBoxes:
-        """Count every probe's rows."""
-        return self._index.tally(probes)

@@ -160,10 +160,15 @@ class PlanarRun:
 
     def symbols(self) -> int:
         """Return the address of what `kernels.planar.counting` reads, made by the first call. O(rows)."""
+        self.make_symbols()
+        assert self._symbols is not None  # noqa: S101 - just made
+        return self._symbols.address
+
+    def make_symbols(self) -> None:
+        """Make what `symbols` returns; several threads may ask for it. O(rows)."""
         with self._making:
             if self._symbols is None:
                 self._symbols = Symbols(self.ranks, self.size)
-            return self._symbols.address
 
     @property
     def nbytes(self) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.kernels.sorted_runs.reaching import find_reach
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -37,16 +39,13 @@ class Reach:
     def of(probes: Probes, dims: int) -> Reach:
         """Compute the bounds of a batch; probes with no range of keys are ignored."""
         ends = np.iinfo(np.int64)
-        low, high = np.full(dims, ends.max), np.full(dims, ends.min)
-        inner_low, inner_high = np.full(dims, ends.min), np.full(dims, ends.max)
-        active = (probes.lo <= probes.hi).any(axis=0)
-        if active.any():
-            for piece, d in enumerate(probes.aux_dims):
-                lows, highs = probes.aux_lo[piece][active], probes.aux_hi[piece][active]
-                low[d], high[d] = min(low[d], lows.min()), max(high[d], highs.max())
-                # Several pieces leave gaps: their intersection is empty, so nothing is covered.
-                inner_low[d], inner_high[d] = max(inner_low[d], lows.max()), min(inner_high[d], highs.min())
-        return Reach(low, high, inner_low, inner_high)
+        reach: NDArray[np.int64] = np.empty((4, dims), np.int64)
+        reach[[0, 3]], reach[[1, 2]] = ends.max, ends.min
+        find_reach(
+            np.ascontiguousarray(probes.lo), np.ascontiguousarray(probes.hi),
+            np.ascontiguousarray(probes.aux_lo), np.ascontiguousarray(probes.aux_hi), probes.aux_dims, reach,
+        )  # fmt: skip
+        return Reach(*reach)
 
     def touches(self, run: Run) -> bool:
         """Tell whether any probe may find a match in the run."""

@@ -368,8 +368,7 @@ class FusedTerms(FusedCells):
             else distances.closing((first, second), self._distances[other(side)])
         )
         if not self._plain or second is None:
-            terms, rows = self._parts.plan.terms, self._rows[side]
-            asked = {place: terms[place].ranges(side, rows) for place in (first, second) if place is not None}
+            asked = {place: self._asked(side, place, keys) for place in (first, second) if place is not None}
             if not all(one.exact for one in asked.values()):
                 return None
             own, kept = asked[first] if closing is None else closing.closed(asked), self._may_match[side]
@@ -386,6 +385,12 @@ class FusedTerms(FusedCells):
         shifts[OF_TERMS:] = closing is not None, int(low), int(high)
         self._ends[side].grow(keys.rows)
         return ShiftedKeys(keys.values[first], keys.values[second], shifts)
+
+    def _asked(self, side: Side, place: int, keys: TermKeys) -> Ranges:
+        """Return the ranges of one term that one side's rows probe; those of NULLs are any."""
+        term = self._parts.plan.terms[place]
+        found = term.ranges_of_keys(side, keys.values[place]) if isinstance(term, RangeTerm) else None
+        return term.ranges(side, self._rows[side]) if found is None else found
 
     # -- run ---------------------------------------------------------------------------------------------------------
 

@@ -83,13 +83,15 @@ class SharedTopology(TopologySteps):
             self._append(stored, part, first, prepared.get(stored))
             ordered = self._takes_order(stored) and ready[role].wait(LONGEST_WAIT)
             batches[role] = self._batch(role, part, first, prepared.get(role) if ordered else None)
-            several = alone and self._windows[stored].index.dear_probes
+            # Who has ended helps the other one, where probes take long.
+            dear_here = self._windows[stored].index.dear_probes
+            several = dear_here or (self._workers.threads > len(SIDES) and not alone)
             answers.update(self._answer({role: batches[role]}, {role: 0}, self._workers if several else self._alone))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
         dear = any(window.index.dear_probes for window in self._windows.values())
         alone = self._workers.threads == 1 or part.rows < (SMALLEST_DEAR_SPREAD if dear else SMALLEST_SPREAD)
-        if self._plan.config.self_join or not (alone or (self._workers.threads == len(SIDES) and many <= EVEN * few)):
+        if self._plan.config.self_join or not (alone or many <= EVEN * few):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or self._plan.config.self_join else self._workers
             spread.run([task(self._append, side, part, first, None) for side in SIDES])
@@ -101,7 +103,7 @@ class SharedTopology(TopologySteps):
             for side in SIDES:
                 own(side)
         else:
-            self._workers.run([task(own, side) for side in SIDES])
+            self._workers.share([task(own, side) for side in SIDES])
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
         return self._candidates(batches, answers, inexact), inexact

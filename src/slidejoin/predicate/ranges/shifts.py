@@ -14,7 +14,7 @@ from slidejoin.predicate.truth.tree import column_of
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
-__all__ = ["Shift", "shift_of"]
+__all__ = ["Shift", "ShiftUnion", "shift_of", "union_of"]
 
 CALM = 1 << 62
 """Ends no farther from 0 than this, and values nearer, add up to an int64."""
@@ -50,25 +50,18 @@ class Shift:
 
     def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
         """Return the ranges of each probe, None if a value is too large for the fast path."""
-        node = self.node
-        if node.op == "column":
-            values = values_of(columns, column_of(node)[1], node.type)
-        else:
-            values = evaluate(node, ColumnsBySide({probe: columns}))
-        if values.data.dtype != np.int64:
-            return None
-        data = values.data if values.data.flags.c_contiguous else np.ascontiguousarray(values.data)
-        ends = self._unmoved(data) if values.valid is None else None
+        found = _integers(self.node, probe, columns)
+        return None if found is None else self.around(*found)
+
+    def around(self, data: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> Ranges | None:
+        """Return the ranges of probes with these values, (n,), as `ranges` does."""
+        ends = self._unmoved(data) if valid is None else None
         if ends is not None:
             return Ranges(*ends, exact=True)
         shape = self.lows.size, data.size
         lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        if not _kernel()(data, self.sign, self.lows, self.highs, lo, hi):
-            return None
-        if values.valid is not None:
-            unknown = ~values.valid
-            lo[:, unknown], hi[:, unknown] = 1, 0
-        return Ranges(lo, hi, exact=True)
+        kept = _kernels()[0](data, self.sign, self.lows, self.highs, lo, hi)
+        return _known(lo, hi, valid) if kept else None
 
     def _unmoved(self, data: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return the ends, (1, n) each, where each is the value itself or open, as of an equality; None elsewhere."""
@@ -81,11 +74,63 @@ class Shift:
         )
 
 
-@cache
-def _kernel() -> Callable[..., bool]:
-    from slidejoin.kernels.predicate.shifting import shift_ends  # noqa: PLC0415 - loads Numba, which planning does not need
+@dataclass(frozen=True, slots=True)
+class ShiftUnion:
+    """The union of ranges ``lows[k] + signs[k] * value <= stored key <= highs[k] + signs[k] * value``.
 
-    return shift_ends
+    Attributes
+    ----------
+    node
+        The expression of a probe's value.
+    signs, lows, highs
+        int64 (k,), see `Shift`; in any order.
+    """
+
+    node: Node
+    signs: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+
+    def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
+        """Return the ranges of each probe, None if a value is too large for the fast path."""
+        found = _integers(self.node, probe, columns)
+        if found is None:
+            return None
+        data, valid = found
+        shape = self.lows.size, data.size
+        lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        kept = _kernels()[1](data, self.signs, self.lows, self.highs, lo, hi)
+        return _known(lo, hi, valid) if kept else None
+
+
+def _integers(
+    node: Node, probe: Side, columns: Mapping[str, Column]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None] | None:
+    """Return the values of a node, (n,), and where they are valid; None if some need more than 64 bits."""
+    if node.op == "column":
+        values = values_of(columns, column_of(node)[1], node.type)
+    else:
+        values = evaluate(node, ColumnsBySide({probe: columns}))
+    if values.data.dtype != np.int64:
+        return None
+    return values.data if values.data.flags.c_contiguous else np.ascontiguousarray(values.data), values.valid
+
+
+def _known(lo: NDArray[np.int64], hi: NDArray[np.int64], valid: NDArray[np.bool_] | None) -> Ranges:
+    """Return ranges, those of unknown probes empty."""
+    if valid is not None:
+        lo[:, ~valid], hi[:, ~valid] = 1, 0
+    return Ranges(lo, hi, exact=True)
+
+
+@cache
+def _kernels() -> tuple[Callable[..., bool], Callable[..., bool]]:
+    from slidejoin.kernels.predicate.shifting import (  # noqa: PLC0415 - loads Numba, which planning does not need
+        shift_ends,
+        unite_ends,
+    )
+
+    return shift_ends, unite_ends
 
 
 def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
@@ -106,6 +151,20 @@ def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
     lows = np.array([reach.min if low is None else low for low, _ in ends], np.int64)
     highs = np.array([reach.max if high is None else high for _, high in ends], np.int64)
     return Shift(mine.parts[0][1], -own * its, lows, highs)
+
+
+def union_of(comparisons: Sequence[Shifted], probe: Side) -> ShiftUnion | None:
+    """Return how probes are answered that any of these comparisons is enough for; None as of `shift_of`."""
+    shifts = [shift_of(one, probe) for one in comparisons]
+    known = [one for one in shifts if one is not None]
+    if len(known) < len(shifts) or len({one.node for one in known}) != 1:
+        return None
+    return ShiftUnion(
+        known[0].node,
+        np.concatenate([np.full(one.lows.size, one.sign, np.int64) for one in known]),
+        np.concatenate([one.lows for one in known]),
+        np.concatenate([one.highs for one in known]),
+    )
 
 
 def _negative(end: int | None) -> int | None:

@@ -14,7 +14,7 @@ from slidejoin.predicate.ranges.formula import Choice, Formula, Group, formula, 
 from slidejoin.predicate.ranges.keys import Keys, plain_keys, stored_keys
 from slidejoin.predicate.ranges.monotone import Monotone, estimated
 from slidejoin.predicate.ranges.programs import Draft, Program
-from slidejoin.predicate.ranges.shifts import CALM, Shift, shift_of
+from slidejoin.predicate.ranges.shifts import CALM, Shift, ShiftUnion, shift_of, union_of
 from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.predicate.truth.floats import from_keys
 from slidejoin.predicate.truth.hashes import mix
@@ -98,6 +98,7 @@ class RangeTerm:
     widths: tuple[float | int, float | int] | None
     _bare: dict[Side, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
     _shift: dict[Side, Shift] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _unions: dict[Side, ShiftUnion] = field(init=False, repr=False, compare=False, default_factory=dict)
     _programs: dict[Side, Program] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -109,9 +110,21 @@ class RangeTerm:
                 shift = shift_of(self.what, key.side) if isinstance(self.what, Shifted) else None
                 if shift is not None:
                     self._shift[key.side] = shift
+                union = self._union(key.side)
+                if union is not None:
+                    self._unions[key.side] = union
             program = self._program(other(key.side)) if key.space == "float" else None
             if program is not None:
                 self._programs[other(key.side)] = program
+
+    def _union(self, probe: Side) -> ShiftUnion | None:
+        """Return how all ranges of a probe are found at once, where any of some comparisons is enough."""
+        what = self.what
+        if not isinstance(what, Group) or not what.union:
+            return None
+        parts = [part for part in what.parts if isinstance(part, Shifted)]
+        union = union_of(parts, probe) if len(parts) == len(what.parts) else None
+        return union if union is not None and union.signs.size <= MOST_PIECES else None
 
     def _program(self, probe: Side) -> Program | None:
         """Return a program that finds a probe's range at once: one range of doubles, limited by every comparison."""
@@ -136,7 +149,7 @@ class RangeTerm:
 
     def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> Ranges:
         """Return for each row of `probe_side` the ranges of the other side's keys that its partners have."""
-        shift = self._shift.get(probe_side)
+        shift = self._shift.get(probe_side) or self._unions.get(probe_side)
         if shift is not None:
             soon = shift.ranges(probe_side, columns)
             if soon is not None:
@@ -147,6 +160,11 @@ class RangeTerm:
                 return program.ranges(ColumnsBySide({probe_side: columns}), n)
             found = self._find(self.what, probe_side, ColumnsBySide({probe_side: columns}), n)
             return ranges.finish(found, n)
+
+    def ranges_of_keys(self, probe_side: Side, keys: NDArray[np.int64]) -> Ranges | None:
+        """Return what `ranges` does from the probes' own keys, (n,), as `key` gave them: None if it takes more."""
+        shift = self._shift.get(probe_side)
+        return None if shift is None else shift.around(keys)
 
     def _find(self, what: Formula, probe: Side, source: ColumnsBySide, n: int) -> Pieces:
         if not isinstance(what, Group):
