@@ -144,6 +144,7 @@ def test_many_callers_share_tasks_at_once() -> None:
 @pytest.mark.parametrize("nested", [False, True])
 def test_an_interrupt_waits_for_the_tasks_of_other_threads(nested: bool) -> None:
     """It comes while the caller has no task left: nothing runs on behind its back."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
     begun, ended, caller = Event(), list[int](), get_ident()
 
     def either() -> None:
@@ -161,6 +162,9 @@ def test_an_interrupt_waits_for_the_tasks_of_other_threads(nested: bool) -> None
 
     Thread(target=interrupt, daemon=True).start()
     workers = Workers(2)
-    with pytest.raises(KeyboardInterrupt):
-        workers.share([either, either] if not nested else [lambda: workers.run([either, either])])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            workers.share([either, either] if not nested else [lambda: workers.run([either, either])])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == [1]
