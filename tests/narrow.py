@@ -148,7 +148,10 @@ def suits(case: Case) -> bool:
 LIMITS = {
     "FIRST_ROWS": [1, 64],  # tables grow
     "SMALLEST_SPREAD": [1, 1 << 13],  # two threads
+    "SMALLEST_DEAR_SPREAD": [1, 1 << 10],
     "SMALLEST_SEARCH": [1, 3, 1 << 11],
+    "LEAST_APART": [1, 128],
+    "LEAST_STRETCH": [1, 3, 1 << 10],
     "SMALLEST_PART": [1, 4, 1 << 17],
     "SMALLEST_SLICE": [1, 2, 1 << 11],  # pushes are cut
     "MOST_FOUND": [1, 9, 1 << 22],  # probes are answered in turns

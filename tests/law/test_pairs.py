@@ -39,7 +39,7 @@ def test_longer_streams(case: Case) -> None:
     assert_pairs(case, "strict")
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 3])
 @examples(40)
 @given(case=cases(most=20))
 def test_threads_change_nothing(threads: int, case: Case) -> None:

@@ -6,10 +6,12 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier, Event, Lock, Thread, get_ident
+from threading import enumerate as threads_alive
 from time import sleep
 
 import pytest
 
+from slidejoin.runtime import threads as threads_module
 from slidejoin.runtime.threads import Workers
 
 
@@ -30,6 +32,26 @@ def test_no_more_threads_run_than_asked_for(threads: int) -> None:
     Workers(threads).run([task] * 30)
     assert most == threads
     assert get_ident() in ran
+
+
+def test_a_join_that_is_not_told_uses_each_core_up_to_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known, expected in ((1, 1), (2, 2), (16, 4)):
+        monkeypatch.setattr(threads_module, "cores", lambda known=known: known)
+        assert Workers(None).threads == expected
+    assert Workers(9).threads == 9
+
+
+def test_no_thread_joins_that_has_no_task() -> None:
+    workers, ran = Workers(7), set[int]()
+
+    def outer() -> None:
+        sleep(0.01)
+        ran.add(get_ident())
+
+    before = {thread.ident for thread in threads_alive()}
+    workers.share([outer] * 2)
+    assert len({thread.ident for thread in threads_alive()} - before) <= 1
+    assert len(ran) <= 2
 
 
 def test_as_many_tasks_as_threads_run_at_once() -> None:

@@ -65,7 +65,7 @@ class MultiJoin:
         Output columns, such as ``["a.id", "c.id"]``. Default: all columns of all streams. A name that an earlier stream
         has too gets ``_`` and the stream's name behind it: ``k``, ``k_b``, ``k_c``.
     threads : int, optional
-        Default: all cores.
+        Default: one for each core, up to four. More seldom make a join faster.
     memory_limit : int, optional
         Refuse a push that would make the windows larger than this many bytes.
     schemas : dict of str to pyarrow.Schema, optional

@@ -89,7 +89,7 @@ class StreamJoin:
         How the work is spread over cores: one of `slidejoin.topologies()`; or an object of `slidejoin.options`, which
         sets what can be set of one.
     threads : int, optional
-        Threads to use; default all cores.
+        Threads to use; default one for each core, up to four. More seldom make a join faster.
     memory_limit : int, optional
         Bytes of rows and index, late rows that are kept included; a push that would pass them is refused.
     late : {"drop", "emit"}

@@ -14,6 +14,7 @@ from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 __all__ = ["Workers", "pool_of"]
 
@@ -30,11 +31,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool_of.cache_clear)
 
 
+MOST = 4
+"""Threads of a join that is not told how many: on sixteen cores more were slower, or hardly faster."""
+
+
 class Workers:
-    """Runs tasks on up to `threads` threads; with one thread, in the caller's."""
+    """Runs tasks on up to `threads` threads; with one thread, in the caller's.
+
+    If that is None, each core has one, up to `MOST`.
+    """
 
     def __init__(self, threads: int | None) -> None:
-        self.threads = threads or cores()
+        self.threads = threads or min(cores(), MOST)
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
         """Run all tasks to their end; the first one's error is raised after that."""
@@ -75,17 +83,13 @@ class Workers:
         if self.threads == 1 or _crew() is not None:
             self.run(tasks)
             return
-        crew = _Crew()
         whole = _Batch(tasks)
-        crew.add(whole)
-        others = [pool_of(self.threads).submit(crew.work, whole) for _ in range(self.threads - 1)]
+        crew = _Crew(whole, self.threads)
         try:
+            crew.add(whole)
             crew.work(whole)
         finally:
             crew.leave()
-            for future in others:
-                if not future.cancel() and whole.left:
-                    future.exception()
         whole.end()
 
 
@@ -128,15 +132,23 @@ class _Batch:
 class _Crew:
     """Threads that take each other's tasks, until all tasks of the first batch have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: _Batch, threads: int) -> None:
+        self._whole, self._threads = whole, threads
         self._changed = Condition()
         self._batches: list[_Batch] = []
+        self._others: list[Future[None]] = []
         self._over = False
 
     def add(self, batch: _Batch) -> None:
-        """Add tasks, which threads that wait for some take."""
+        """Add tasks, which threads that wait for some take, and others that join the crew as long as there are too few.
+
+        The more threads there are, the more wait for Python's lock.
+        """
         with self._changed:
             self._batches.append(batch)
+            waiting = sum(len(one.waiting) for one in self._batches)
+            joining = min(waiting, self._threads) - 1 - len(self._others)
+            self._others += [pool_of(self._threads).submit(self.work, self._whole) for _ in range(joining)]
             self._changed.notify_all()
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
@@ -201,3 +213,6 @@ class _Crew:
         with self._changed:
             self._over = True
             self._changed.notify_all()
+        for future in self._others:
+            if not future.cancel() and self._whole.left:
+                future.exception()

@@ -40,6 +40,10 @@ SMALLEST_DEAR_SPREAD = 1 << 10
 SMALLEST_SEARCH = 1 << 11
 """Probes from which on a further thread pays, once threads are at work."""
 
+SMALLEST_PART = 1 << 14
+"""The same for a third thread and more, where two own an index each: on sixteen cores, four threads take as long as two
+for so many, and longer for fewer."""
+
 EVEN = 3
 """With this many times the other side's rows, a side's probes are divided instead: one owner each would leave one
 idle."""
@@ -86,7 +90,8 @@ class SharedTopology(TopologySteps):
             # Who has ended helps the other one, where probes take long.
             dear_here = self._windows[stored].index.dear_probes
             several = dear_here or (self._workers.threads > len(SIDES) and not alone)
-            answers.update(self._answer({role: batches[role]}, {role: 0}, self._workers if several else self._alone))
+            workers = self._workers if several else self._alone
+            answers.update(self._answer({role: batches[role]}, {role: 0}, workers, least=SMALLEST_PART))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
         dear = any(window.index.dear_probes for window in self._windows.values())
@@ -136,11 +141,12 @@ class SharedTopology(TopologySteps):
         starts: dict[Side, int],
         workers: Workers,
         inexact: Collection[int] = (),
+        least: int = SMALLEST_SEARCH,
     ) -> dict[Side, Answer]:
         """Probe the indexes with batches, from the probe on that `starts` names, with as many threads as pay."""
         start = perf_counter()
         rest = sum(len(batch) - starts[role] for role, batch in batches.items())
-        share = max(-(-rest // workers.threads), SMALLEST_SEARCH)
+        share = max(-(-rest // workers.threads), least)
         probing = {}
         for role, batch in batches.items():
             index = self._windows[other(role)].index
