@@ -17,7 +17,7 @@ from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.operator.topology import shared as meeting
-from slidejoin.runtime.threads import Workers
+from slidejoin.runtime.threads import Workers, pool_of
 
 
 def index_and_probes(n: int) -> tuple[BiSortIndex, Probes]:
@@ -82,8 +82,28 @@ def test_streams_do_not_depend_on_threads(
     monkeypatch.setattr(probing, "SMALLEST_PART", 3)
     monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
     monkeypatch.setattr(meeting, "SMALLEST_SEARCH", 3)
+    monkeypatch.setattr(meeting, "SMALLEST_PART", 3)
     for threads in (2, 5):
         assert stream_results(threads, **options) == expected
+
+
+def test_a_push_needs_no_free_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other joins keep all threads of the process busy: the caller's does what the others would."""
+    expected = stream_results(1, algorithm="bi_sort")
+    monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
+    free, busy = threading.Event(), threading.Barrier(8, timeout=60)
+
+    def work() -> None:
+        busy.wait()
+        free.wait(60)
+
+    others = [pool_of(7).submit(work) for _ in range(7)]
+    busy.wait()
+    try:
+        assert stream_results(7, algorithm="bi_sort") == expected
+        assert not any(one.done() for one in others)
+    finally:
+        free.set()
 
 
 @pytest.mark.parametrize("self_join", [False, True])

@@ -95,13 +95,17 @@ def count_branches(case: Case, **options: Any) -> None:
 
 
 @examples(60)
-@given(case=unions(), algorithm=algorithms, order=orders, at_once=listed, given_limits=limits)
-def test_pairs(case: Case, algorithm: str, order: str, at_once: dict[str, int], given_limits: dict[str, int]) -> None:
+@given(
+    case=unions(), algorithm=algorithms, order=orders, at_once=listed, given_limits=limits, threads=st.integers(1, 3)
+)
+def test_pairs(
+    case: Case, algorithm: str, order: str, at_once: dict[str, int], given_limits: dict[str, int], threads: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits, **at_once)
         algorithm = served(case, algorithm)
         count_branches(case, algorithm=algorithm)
-        assert_pairs(case, order, algorithm=algorithm)
+        assert_pairs(case, order, algorithm=algorithm, threads=threads)
 
 
 @examples(25)

@@ -69,22 +69,28 @@ choices = st.lists(st.integers(0, 60), min_size=1, max_size=6)
 
 
 @examples(70)
-@given(case=several_terms(), order=st.sampled_from(ORDERS), places=choices, given_limits=limits)
+@given(
+    case=several_terms(), order=st.sampled_from(ORDERS), places=choices, given_limits=limits,
+    threads=st.integers(1, 3),
+)  # fmt: skip
 def test_any_choice_gives_the_same_pairs(
-    case: Case, order: str, places: list[int], given_limits: dict[str, int]
+    case: Case, order: str, places: list[int], given_limits: dict[str, int], threads: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         restless(patch, places)
         set_limits(patch, **given_limits)
-        assert_pairs(case, order)
+        assert_pairs(case, order, threads=threads)
 
 
 @examples(40)
-@given(case=several_terms(), places=choices)
-def test_any_choice_gives_the_same_counts(case: Case, places: list[int]) -> None:
+@given(case=several_terms(), places=choices, given_limits=limits, threads=st.integers(1, 3))
+def test_any_choice_gives_the_same_counts(
+    case: Case, places: list[int], given_limits: dict[str, int], threads: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         restless(patch, places)
-        assert_counts(case)
+        set_limits(patch, **given_limits)
+        assert_counts(case, threads=threads)
 
 
 @examples(30)

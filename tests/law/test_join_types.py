@@ -56,7 +56,9 @@ def test_self_joins(how: str, case: Case, order: str, output: str, given_limits:
 
 @pytest.mark.parametrize("window", ["count", "time"])
 @examples(40)
-@given(data=st.data(), how=any_how, order=FAST, output=any_output, given_limits=limits, threads=st.sampled_from([1, 2]))
+@given(
+    data=st.data(), how=any_how, order=FAST, output=any_output, given_limits=limits, threads=st.sampled_from([1, 2, 3])
+)
 def test_cells(
     window: str, data: st.DataObject, how: str, order: str, output: str, given_limits: dict[str, int], threads: int
 ) -> None:
@@ -104,7 +106,7 @@ TOPOLOGIES = [
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda one: one.name)
 @examples(15)
-@given(case=cases(most=16), how=any_how, order=any_order, threads=st.sampled_from([1, 2]))
+@given(case=cases(most=16), how=any_how, order=any_order, threads=st.sampled_from([1, 2, 3]))
 def test_topologies(topology: Topology, case: Case, how: str, order: str, threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, UNIT_BLOCK=1, FEWEST_ROWS=1)

@@ -46,7 +46,7 @@ def groups(steps: list[MultiStep]) -> list[list[tuple[str, ...]]]:
     return [[line(*rows) for rows in step.rows] for step in steps]
 
 
-@given(case=cases(), order=st.sampled_from(ORDERS), threads=st.sampled_from([1, 2]))
+@given(case=cases(), order=st.sampled_from(ORDERS), threads=st.sampled_from([1, 2, 3]))
 @examples(130)
 def test_combinations_are_those_of_the_law(case: MultiCase, order: str, threads: int) -> None:
     join, oracle = case.join(order=order, threads=threads), case.oracle()

@@ -6,7 +6,7 @@ other thread does the same for the right index. Ordinals decide which rows see e
 
 from __future__ import annotations
 
-from threading import Event
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -48,10 +48,6 @@ EVEN = 3
 """With this many times the other side's rows, a side's probes are divided instead: one owner each would leave one
 idle."""
 
-LONGEST_WAIT = 1.0
-"""Seconds after which an owner takes its probes in arrival order, if the other one has not prepared them: that thread
-has failed then."""
-
 
 class SharedTopology(TopologySteps):
     """Takes one slice of arrivals after the other into both windows, and finds candidates: the shared topology."""
@@ -69,23 +65,23 @@ class SharedTopology(TopologySteps):
         answers: dict[Side, Answer] = {}
         # Each side's rows are prepared by its owner, and may probe the other index in the order that this gave.
         prepared: dict[Side, Prepared] = {}
-        ready = {side: Event() for side in SIDES}
+        preparing = {side: Lock() for side in SIDES}
 
         def prepare(side: Side) -> None:
-            try:
-                if part.tables[side].num_rows:
+            with preparing[side]:
+                if side not in prepared and part.tables[side].num_rows:
                     start = perf_counter()
                     prepared[side] = self._windows[side].prepare(part.tables[side], first[side])
                     self._stats.since("insert", start)
-            finally:
-                ready[side].set()
 
         def own(stored: Side) -> None:
             role = other(stored)
-            if not ready[stored].is_set():
-                prepare(stored)
+            prepare(stored)
             self._append(stored, part, first, prepared.get(stored))
-            ordered = self._takes_order(stored) and ready[role].wait(LONGEST_WAIT)
+            ordered = self._takes_order(stored)
+            if ordered:
+                # Mostly the other owner has done so, or is at it; it may not have begun, where threads are few.
+                prepare(role)
             batches[role] = self._batch(role, part, first, prepared.get(role) if ordered else None)
             # Who has ended helps the other one, where probes take long.
             dear_here = self._windows[stored].index.dear_probes
