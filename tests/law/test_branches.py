@@ -126,6 +126,19 @@ def test_counts(case: Case, algorithm: str, at_once: dict[str, int], bits: int, 
         assert_counts(case, algorithm=served(case, algorithm))
 
 
+@examples(60)
+@given(
+    case=st.one_of(unions(), unions(self_join=True)), topology=st.sampled_from(sj.topologies()),
+    threads=st.integers(1, 4), given_limits=limits,
+)  # fmt: skip
+def test_every_topology(case: Case, topology: str, threads: int, given_limits: dict[str, int]) -> None:
+    """A core's view of a window may show rows that its probes do not see."""
+    with pytest.MonkeyPatch.context() as patch:
+        set_limits(patch, **given_limits)
+        assert_pairs(case, "strict", topology=topology, threads=threads)
+        assert_counts(case, topology=topology, threads=threads)
+
+
 @examples(25)
 @given(case=unions(most=12), order=orders, at_once=listed)
 def test_positions(case: Case, order: str, at_once: dict[str, int]) -> None:

@@ -112,6 +112,9 @@ class Index(ABC):
     dear_probes: bool = False
     """Whether a probe takes so long that several threads pay for a hundred of them."""
 
+    ranges_by_view: bool = False
+    """Whether answers by ranges may hold rows that the view of a batch shows, but its probes do not see."""
+
     # -- insert ------------------------------------------------------------------------------------------------------
 
     def prepare(self, rows: RowKeys, first: int) -> Prepared:  # noqa: ARG002 - for those that begin a part there

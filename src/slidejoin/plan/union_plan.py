@@ -20,7 +20,6 @@ from slidejoin.plan.key_layout import BranchLayout
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.truth.resolve import conjuncts
-from slidejoin.spec.topologies import HandshakeLowLatency
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -250,9 +249,7 @@ def plan_join(
             config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule, everything=everything
         )
 
-    # Along that chain rows of one stream go both ways, and a pair that several branches find would come out twice.
-    one_index = config.self_join and isinstance(config.topology, HandshakeLowLatency)
-    found = () if one_index else branches_of(config.on, left, right)
+    found = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
             parts = tuple(made(replace(config, on=on)) for on in found)

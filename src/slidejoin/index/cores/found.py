@@ -102,7 +102,7 @@ def found_in_core(
         task()
     answer: Answer = probing.answer()
     positions = answer.positions
-    if positions is None and answer.ranges is not None:
+    if positions is None and answer.ranges is not None and (exact or not index.ranges_by_view):
         return FoundInCore(answer.ranges, core, cores)
     if exact and positions is not None and positions.begin == 0 and positions.done == len(batch):
         return PositionsInCore(positions, batch, index.floor, core, cores)

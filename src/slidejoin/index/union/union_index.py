@@ -101,6 +101,9 @@ class UnionIndex(Index):
         Of an index that takes over branches of another one: what is kept of its rows.
     """
 
+    ranges_by_view = True
+    """A branch in cells goes by the view, and its rows are listed as ranges with those of the others."""
+
     def __init__(self, name: str, branches: Sequence[Branch], first: int, values: RowValues | None = None) -> None:
         self.name = name
         self._branches = list(branches)
