@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from threading import Barrier, Event, Lock, Thread, get_ident
 from threading import enumerate as threads_alive
 from time import sleep
+from typing import TYPE_CHECKING
 
 import pytest
 
 from slidejoin.runtime import threads as threads_module
 from slidejoin.runtime.threads import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -163,11 +168,28 @@ def test_many_callers_share_tasks_at_once() -> None:
     assert len(ran) == 20 * 4 * 3
 
 
+@contextmanager
+def interrupted(begun: Event) -> Iterator[None]:
+    """Expect an interrupt, which comes a moment after something has begun."""
+
+    def interrupt() -> None:
+        begun.wait(60)
+        sleep(0.05)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
+    Thread(target=interrupt, daemon=True).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_an_interrupt_waits_for_the_tasks_of_other_threads(nested: bool) -> None:
     """It comes while the caller has no task left: nothing runs on behind its back."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
-    begun, ended, caller = Event(), list[int](), get_ident()
+    begun, ended, caller, workers = Event(), list[int](), get_ident(), Workers(2)
 
     def either() -> None:
         if get_ident() == caller:
@@ -177,16 +199,30 @@ def test_an_interrupt_waits_for_the_tasks_of_other_threads(nested: bool) -> None
         sleep(0.3)
         ended.append(1)
 
-    def interrupt() -> None:
-        begun.wait(60)
-        sleep(0.05)
-        signal.raise_signal(signal.SIGINT)
-
-    Thread(target=interrupt, daemon=True).start()
-    workers = Workers(2)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            workers.share([either, either] if not nested else [lambda: workers.run([either, either])])
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with interrupted(begun):
+        workers.share([either, either] if not nested else [lambda: workers.run([either, either])])
     assert ended == [1]
+
+
+def test_tasks_that_run_tasks_raise_after_an_interrupt() -> None:
+    """What they wait for has not been done."""
+    begun, ran, said, caller, workers = Event(), list[int](), list[str](), get_ident(), Workers(2)
+
+    def either() -> None:
+        if get_ident() == caller:
+            begun.wait(60)
+            return
+        begun.set()
+        sleep(0.3)
+        try:
+            workers.run([lambda: ran.append(1)] * 3)
+        except RuntimeError as error:
+            said.append(str(error))
+            raise
+
+    with interrupted(begun):
+        workers.share([either, either])
+    assert ran == []
+    assert said == ["interrupted: the thread that pushes stopped waiting for the others"]
+    workers.share([lambda: workers.run([lambda: ran.append(1)] * 3)])
+    assert ran == [1, 1, 1]

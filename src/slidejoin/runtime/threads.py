@@ -7,7 +7,8 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from threading import Condition, local
+from queue import SimpleQueue
+from threading import Lock, get_ident, local
 from typing import TYPE_CHECKING
 
 from slidejoin.runtime.cores import cores
@@ -66,31 +67,34 @@ class Workers:
                     except BaseException as error:  # noqa: BLE001 - raised below, when nothing runs any more
                         errors[number] = error
 
-        others = [pool_of(self.threads).submit(drain) for _ in range(min(self.threads, len(tasks)) - 1)]
+        self._beside(drain, min(self.threads, len(tasks)) - 1)
+        if errors:
+            raise errors[min(errors)]
+
+    def _beside(self, work: Callable[[], None], others: int) -> None:
+        """Do some work in the caller's thread and in others, and wait for these."""
+        futures: list[Future[None]] = []
         try:
-            drain()
+            for _ in range(others):
+                futures.append(pool_of(self.threads).submit(work))  # noqa: PERF401 - an interrupt may come in between
+            work()
         finally:
             # Also if the caller is interrupted between two tasks: nothing runs on behind its back.
-            for future in others:
+            for future in futures:
                 # One that has not begun finds nothing to do; and its thread may itself be waiting for others.
                 if not future.cancel():
                     future.exception()
-        if errors:
-            raise errors[min(errors)]
 
     def share(self, tasks: list[Callable[[], None]]) -> None:
         """Do the same with tasks that `run` tasks themselves: threads that have none left take part in those."""
         if self.threads == 1 or _crew() is not None:
             self.run(tasks)
             return
-        whole = _Batch(tasks)
-        crew = _Crew(whole, self.threads)
+        crew = _Crew(self.threads)
         try:
-            crew.add(whole)
-            crew.work(whole)
+            crew.run(tasks)
         finally:
             crew.leave()
-        whole.end()
 
 
 _at_work = local()
@@ -106,113 +110,124 @@ class _Batch:
     """Tasks that are run together."""
 
     def __init__(self, tasks: list[Callable[[], None]]) -> None:
-        self.tasks = tasks
+        self._tasks = tasks
         self.waiting = deque(range(len(tasks)))
         """Numbers of the tasks that no thread has begun."""
-        self.left = len(tasks)
-        """How many have not ended."""
-        self.errors: dict[int, BaseException] = {}
+        self._done: list[int] = []
+        self._errors: dict[int, BaseException] = {}
 
-    def do(self, number: int) -> None:
-        """Run one of them."""
+    @property
+    def ended(self) -> bool:
+        """Whether all tasks have."""
+        return len(self._done) == len(self._tasks)
+
+    def run_one(self) -> None:
+        """Run the next task, unless another thread has taken it."""
         try:
-            self.tasks[number]()
+            number = self.waiting.popleft()
+        except IndexError:
+            return
+        try:
+            self._tasks[number]()
         except BaseException as error:  # noqa: BLE001 - raised by `end`, when all have ended
-            self.errors[number] = error
+            self._errors[number] = error
+        finally:
+            self._done.append(number)
 
     def end(self) -> None:
-        """Raise the first one's error."""
-        if self.errors:
-            raise self.errors[min(self.errors)]
-        if self.left:
-            msg = "interrupted"
+        """Raise the first one's error, or that the crew was interrupted before all had ended."""
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        if not self.ended:
+            msg = "interrupted: the thread that pushes stopped waiting for the others"
             raise RuntimeError(msg)
 
 
 class _Crew:
-    """Threads that take each other's tasks, until all tasks of the first batch have ended."""
+    """Threads that take each other's tasks, until all tasks of the first batch have ended.
 
-    def __init__(self, whole: _Batch, threads: int) -> None:
-        self._whole, self._threads = whole, threads
-        self._changed = Condition()
+    An interrupt may come to the caller's thread wherever that runs Python code. In a task it is that task's error.
+    Anywhere else nobody knows what is lost: then the crew is over, tasks that wait for others raise, and the caller
+    waits for the other threads. So what is shared changes by calls of C alone, which no interrupt comes into.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._asking = Lock()
+        self._asked = 1
+        """Threads that are here or have been asked for, the caller's among them."""
+        self._first: _Batch | None = None
         self._batches: list[_Batch] = []
-        self._others: list[Future[None]] = []
+        self._inboxes: list[SimpleQueue[None]] = []
+        """Of each thread that may wait: it looks again at what there is to do after each message."""
+        self._others: list[int] = []
+        """A number for each thread but the caller's that is here."""
         self._over = False
 
-    def add(self, batch: _Batch) -> None:
-        """Add tasks, which threads that wait for some take, and others that join the crew as long as there are too few.
-
-        The more threads there are, the more wait for Python's lock.
-        """
-        with self._changed:
-            self._batches.append(batch)
-            waiting = sum(len(one.waiting) for one in self._batches)
-            joining = min(waiting, self._threads) - 1 - len(self._others)
-            self._others += [pool_of(self._threads).submit(self.work, self._whole) for _ in range(joining)]
-            self._changed.notify_all()
-
     def run(self, tasks: list[Callable[[], None]]) -> None:
-        """Run tasks of a task: those of others too, as long as some of them have not ended."""
+        """Run tasks to their end, and others' while some of them have not ended; the first error is raised then."""
         batch = _Batch(tasks)
-        self.add(batch)
         try:
-            self.work(batch)
+            self._first = self._first or batch
+            self._batches.append(batch)
+            self._ask()
+            self._wake()
+            self._work(batch)
+        except BaseException:
+            self._over = True
+            self._wake()
+            raise
         finally:
-            self._withdraw(batch)
+            with suppress(ValueError):
+                self._batches.remove(batch)
         batch.end()
 
-    def work(self, until: _Batch) -> None:
-        """Run tasks of any batch until that one has ended."""
-        before, _at_work.crew = _crew(), self
+    def leave(self) -> None:
+        """Run no more tasks; if some have not ended, wait until no other thread is here."""
+        self._over = True
+        inbox: SimpleQueue[None] = SimpleQueue()
+        self._inboxes.append(inbox)
+        self._wake()
+        while self._others and not (self._first is not None and self._first.ended):
+            inbox.get()
+
+    def _ask(self) -> None:
+        """Ask for threads while there are fewer than tasks: the more there are, the more wait for Python's lock."""
+        with self._asking:
+            waiting = sum(len(batch.waiting) for batch in list(self._batches))
+            while self._asked < min(waiting, self._threads):
+                self._asked += 1
+                pool_of(self._threads).submit(self._help)
+
+    def _help(self) -> None:
+        """Run tasks until those of the first batch have ended."""
+        me = get_ident()
+        self._others.append(me)
         try:
-            while self._work_on(until):
-                pass
+            if self._first is not None:
+                self._work(self._first)
+        finally:
+            self._others.remove(me)
+            self._wake()
+
+    def _work(self, until: _Batch) -> None:
+        """Run tasks of any batch until that one has ended, or the crew is over."""
+        before, inbox = _crew(), SimpleQueue[None]()
+        self._inboxes.append(inbox)
+        _at_work.crew = self
+        try:
+            while not until.ended and not self._over:
+                batch = next((one for one in (until, *self._batches) if one.waiting), None)
+                if batch is None:
+                    inbox.get()
+                    continue
+                batch.run_one()
+                if batch.ended:
+                    self._wake()
         finally:
             _at_work.crew = before
+            self._inboxes.remove(inbox)
 
-    def _work_on(self, until: _Batch) -> bool:
-        """Run one task, waiting for one if need be; return False if that batch has ended."""
-        batch: _Batch | None = None
-        taken = False
-        try:
-            with self._changed:
-                while until.left and not self._over and (batch := self._begun(until)) is None:
-                    self._changed.wait()
-                if not until.left or self._over or batch is None:
-                    return False
-                number, taken = batch.waiting[0], True
-                del batch.waiting[0]  # no call between the two: an interrupt comes before or after
-            batch.do(number)
-        finally:
-            if taken and batch is not None:
-                self._ended(batch, 1)
-        return True
-
-    def _withdraw(self, batch: _Batch) -> None:
-        """Begin no more of its tasks, after an interrupt, and wait until none of them runs."""
-        with self._changed:
-            if batch.left:
-                self._ended(batch, len(batch.waiting))
-                batch.waiting.clear()
-            while batch.left:
-                self._changed.wait()
-
-    def _ended(self, batch: _Batch, tasks: int) -> None:
-        with self._changed:
-            batch.left -= tasks
-            if not batch.left:
-                self._batches.remove(batch)
-                self._changed.notify_all()
-
-    def _begun(self, first: _Batch) -> _Batch | None:
-        """Return a batch with tasks that no thread has begun, that one if it has some."""
-        return next((batch for batch in (first, *self._batches) if batch.waiting), None)
-
-    def leave(self) -> None:
-        """Run no more tasks: all have ended, or the caller was interrupted between two."""
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
-        for future in self._others:
-            if not future.cancel() and self._whole.left:
-                future.exception()
+    def _wake(self) -> None:
+        for inbox in list(self._inboxes):
+            inbox.put(None)
