@@ -170,12 +170,13 @@ def test_many_callers_share_tasks_at_once() -> None:
 
 @contextmanager
 def interrupted(begun: Event) -> Iterator[None]:
-    """Expect an interrupt, which comes a moment after something has begun."""
+    """Expect an interrupt of this thread, which comes a moment after something has begun."""
+    caller = get_ident()
 
     def interrupt() -> None:
         begun.wait(60)
         sleep(0.05)
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(caller, signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell runs in the background
     Thread(target=interrupt, daemon=True).start()
