@@ -184,11 +184,12 @@ class _Crew:
 
     def leave(self) -> None:
         """Run no more tasks; if some have not ended, wait until no other thread is here."""
+        ended = self._first is not None and self._first.ended and not self._over
         self._over = True
         inbox: SimpleQueue[None] = SimpleQueue()
         self._inboxes.append(inbox)
         self._wake()
-        while self._others and not (self._first is not None and self._first.ended):
+        while self._others and not ended:
             inbox.get()
 
     def _ask(self) -> None:
