@@ -54,7 +54,7 @@ def test_no_thread_joins_that_has_no_task() -> None:
         ran.add(get_ident())
 
     before = {thread.ident for thread in threads_alive()}
-    workers.share([outer] * 2)
+    workers.run([outer] * 2)
     assert len({thread.ident for thread in threads_alive()} - before) <= 1
     assert len(ran) <= 2
 
@@ -110,13 +110,13 @@ def test_threads_without_a_task_take_those_of_other_tasks() -> None:
             assert len(ran) == 2
         owner.append(get_ident())
 
-    workers.share([long, lambda: None])
+    workers.run([long, lambda: None])
     assert sorted(met) == [0] * 5 + [1] * 5
     assert len(owner) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_no_more_threads_share_tasks_than_asked_for(threads: int) -> None:
+def test_no_more_threads_run_tasks_of_tasks_than_asked_for(threads: int) -> None:
     workers, lock, running, most, ended = Workers(threads), Lock(), 0, 0, 0
 
     def inner() -> None:
@@ -129,13 +129,13 @@ def test_no_more_threads_share_tasks_than_asked_for(threads: int) -> None:
             running -= 1
             ended += 1
 
-    workers.share([lambda: workers.run([inner] * 7), lambda: workers.share([inner] * 5), inner])
+    workers.run([lambda: workers.run([inner] * 7), lambda: workers.run([inner] * 5), inner])
     assert ended == 13
     assert 1 < most <= threads or threads == 1 == most
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_errors_of_shared_tasks_come_after_all_have_ended(threads: int) -> None:
+def test_errors_of_tasks_of_tasks_come_after_all_have_ended(threads: int) -> None:
     workers, ended = Workers(threads), list[int]()
 
     def inner(number: int) -> None:
@@ -150,22 +150,9 @@ def test_errors_of_shared_tasks_come_after_all_have_ended(threads: int) -> None:
         raise KeyError(first)
 
     with pytest.raises(KeyError, match="7"):
-        workers.share([partial(outer, first) for first in (7, 8)])
+        workers.run([partial(outer, first) for first in (7, 8)])
     # One thread runs task after task, until one fails; several run all.
     assert sorted(ended) == ([0, 1] if threads == 1 else sorted([*range(5), *range(5)]))
-
-
-def test_many_callers_share_tasks_at_once() -> None:
-    workers, ran = Workers(2), list[int]()
-
-    def outer() -> None:
-        sleep(0.005)
-        workers.run([partial(ran.append, number) for number in range(3)])
-
-    with ThreadPoolExecutor(6) as callers:
-        for done in [callers.submit(workers.share, [outer] * 4) for _ in range(20)]:
-            done.result(timeout=60)
-    assert len(ran) == 20 * 4 * 3
 
 
 @contextmanager
@@ -201,7 +188,7 @@ def test_an_interrupt_waits_for_the_tasks_of_other_threads(nested: bool) -> None
         ended.append(1)
 
     with interrupted(begun):
-        workers.share([either, either] if not nested else [lambda: workers.run([either, either])])
+        workers.run([either, either] if not nested else [lambda: workers.run([either, either])])
     assert ended == [1]
 
 
@@ -222,8 +209,8 @@ def test_tasks_that_run_tasks_raise_after_an_interrupt() -> None:
             raise
 
     with interrupted(begun):
-        workers.share([either, either])
+        workers.run([either, either])
     assert ran == []
     assert said == ["interrupted: the thread that pushes stopped waiting for the others"]
-    workers.share([lambda: workers.run([lambda: ran.append(1)] * 3)])
+    workers.run([lambda: workers.run([lambda: ran.append(1)] * 3)])
     assert ran == [1, 1, 1]

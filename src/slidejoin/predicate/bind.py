@@ -205,6 +205,7 @@ def bind(
         taken = {*left_schema.names, *right_schema.names}
         checked = {part for part, _ in rest}.union(*(term.conjuncts for term in terms if not term.exact))
         checks = {part: in_row_values(node, values, taken) for part, node in across if part in checked}
+    if any(values.values()):
         # Ranges read the same columns, so that nothing is computed once more for them.
         terms, rest = make_terms([(part, checks.get(part, node)) for part, node in across])
     return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes), codes, values, checks)

@@ -15,7 +15,6 @@ from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
 __all__ = ["Workers", "pool_of"]
 
@@ -46,49 +45,17 @@ class Workers:
         self.threads = threads or min(cores(), MOST)
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
-        """Run all tasks to their end; the first one's error is raised after that."""
+        """Run all tasks to their end; the first one's error is raised after that.
+
+        A task may itself run tasks: threads that have none left take part in those.
+        """
         if self.threads == 1 or len(tasks) < 2:  # noqa: PLR2004 - one task needs no second thread
             for task in tasks:
                 task()
             return
-        crew = _crew()
+        crew: _Crew | None = getattr(_at_work, "crew", None)
         if crew is not None:
             crew.run(tasks)
-            return
-        waiting, errors = deque(enumerate(tasks)), dict[int, BaseException]()
-
-        def drain() -> None:
-            # The caller's thread takes tasks like the others, so that no more run than are asked for.
-            while waiting:
-                with suppress(IndexError):
-                    number, task = waiting.popleft()
-                    try:
-                        task()
-                    except BaseException as error:  # noqa: BLE001 - raised below, when nothing runs any more
-                        errors[number] = error
-
-        self._beside(drain, min(self.threads, len(tasks)) - 1)
-        if errors:
-            raise errors[min(errors)]
-
-    def _beside(self, work: Callable[[], None], others: int) -> None:
-        """Do some work in the caller's thread and in others, and wait for these."""
-        futures: list[Future[None]] = []
-        try:
-            for _ in range(others):
-                futures.append(pool_of(self.threads).submit(work))  # noqa: PERF401 - an interrupt may come in between
-            work()
-        finally:
-            # Also if the caller is interrupted between two tasks: nothing runs on behind its back.
-            for future in futures:
-                # One that has not begun finds nothing to do; and its thread may itself be waiting for others.
-                if not future.cancel():
-                    future.exception()
-
-    def share(self, tasks: list[Callable[[], None]]) -> None:
-        """Do the same with tasks that `run` tasks themselves: threads that have none left take part in those."""
-        if self.threads == 1 or _crew() is not None:
-            self.run(tasks)
             return
         crew = _Crew(self.threads)
         try:
@@ -98,12 +65,7 @@ class Workers:
 
 
 _at_work = local()
-
-
-def _crew() -> _Crew | None:
-    """Return the crew of which this thread is at work."""
-    crew: _Crew | None = getattr(_at_work, "crew", None)
-    return crew
+"""Its `crew` is the one of which this thread is at work, if any."""
 
 
 class _Batch:
@@ -213,7 +175,8 @@ class _Crew:
 
     def _work(self, until: _Batch) -> None:
         """Run tasks of any batch until that one has ended, or the crew is over."""
-        before, inbox = _crew(), SimpleQueue[None]()
+        inbox: SimpleQueue[None] = SimpleQueue()
+        before: _Crew | None = getattr(_at_work, "crew", None)
         self._inboxes.append(inbox)
         _at_work.crew = self
         try:

@@ -174,9 +174,8 @@ class FoundInBoxes:
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
         self._places: NDArray[np.int64] = np.empty(n, np.int64)
         stretches = _stretches(n, workers)
-        rooms = [0] * (1 + len(stretches))
-        if not only_counts:
-            rooms = [0, *(KEPT_A_PROBE * last + LEAST_ROOM * at for at, (_, last) in enumerate(stretches, 1))]
+        each = (0, 0) if only_counts else (KEPT_A_PROBE, LEAST_ROOM)
+        rooms = [0, *(each[0] * last + each[1] * at for at, (_, last) in enumerate(stretches, 1))]
         self._kept: NDArray[np.int64] = kept_pool.take(rooms[-1])
         mode, lines = COUNT if only_counts else KEEP, _every_line(n)
 

@@ -104,7 +104,7 @@ class SharedTopology(TopologySteps):
             for side in SIDES:
                 own(side)
         else:
-            self._workers.share([task(own, side) for side in SIDES])
+            self._workers.run([task(own, side) for side in SIDES])
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
         return self._candidates(batches, answers, inexact), inexact

@@ -14,7 +14,8 @@ from slidejoin.predicate.truth.tree import column_of
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
@@ -60,7 +61,7 @@ class Shift:
             return Ranges(*ends, exact=True)
         shape = self.lows.size, data.size
         lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        kept = _kernels()[0](data, self.sign, self.lows, self.highs, lo, hi)
+        kept = _shifting().shift_ends(data, self.sign, self.lows, self.highs, lo, hi)
         return _known(lo, hi, valid) if kept else None
 
     def _unmoved(self, data: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -99,7 +100,7 @@ class ShiftUnion:
         data, valid = found
         shape = self.lows.size, data.size
         lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        kept = _kernels()[1](data, self.signs, self.lows, self.highs, lo, hi)
+        kept = _shifting().unite_ends(data, self.signs, self.lows, self.highs, lo, hi)
         return _known(lo, hi, valid) if kept else None
 
 
@@ -124,13 +125,10 @@ def _known(lo: NDArray[np.int64], hi: NDArray[np.int64], valid: NDArray[np.bool_
 
 
 @cache
-def _kernels() -> tuple[Callable[..., bool], Callable[..., bool]]:
-    from slidejoin.kernels.predicate.shifting import (  # noqa: PLC0415 - loads Numba, which planning does not need
-        shift_ends,
-        unite_ends,
-    )
+def _shifting() -> ModuleType:
+    from slidejoin.kernels.predicate import shifting  # noqa: PLC0415 - loads Numba, which planning does not need
 
-    return shift_ends, unite_ends
+    return shifting
 
 
 def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
