@@ -61,6 +61,9 @@ class Reporter(Protocol):
     def starting(self, name: str, batches: int | None) -> None:
         """Spark is about to start; `batches` if the number of micro-batches is known beforehand."""
 
+    def note(self, message: str) -> None:
+        """Say something that the user should know and that does not end the job."""
+
     def batch(self, batch: BatchProgress) -> None:
         """Report a finished micro-batch."""
 
@@ -88,10 +91,13 @@ def _sentence(name: str, totals: RunTotals) -> str:
 
 
 class JsonReporter:
-    """One JSON object a line: ``event`` is ``start``, ``batch``, ``done`` or ``failed``."""
+    """One JSON object a line: ``event`` is ``start``, ``note``, ``batch``, ``done`` or ``failed``."""
 
     def starting(self, name: str, batches: int | None) -> None:  # noqa: D102 - see Reporter
         self._write("start", {"job": name, "batches": batches})
+
+    def note(self, message: str) -> None:  # noqa: D102 - see Reporter
+        self._write("note", {"message": message})
 
     def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         self._write("batch", asdict(batch))
@@ -117,6 +123,9 @@ class PlainReporter:
     def starting(self, name: str, batches: int | None) -> None:  # noqa: ARG002, D102 - see Reporter
         self._name = name
         self._write(f"{name}: starting Spark")
+
+    def note(self, message: str) -> None:  # noqa: D102 - see Reporter
+        self._write(f"{self._name}: {message}")
 
     def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         at = f", up to {batch.event_time}" if batch.event_time else ""
@@ -162,6 +171,9 @@ class TerminalReporter:
         self._name = name
         self._task = self._progress.add_task(name, total=batches, counts="starting Spark")
         self._progress.start()
+
+    def note(self, message: str) -> None:  # noqa: D102 - see Reporter
+        self._console.print(f"{self._name}: {message}", highlight=False, markup=False, soft_wrap=True)
 
     def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         self._rows_in += batch.rows_in

@@ -10,9 +10,11 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.cli.locking import locked
 from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.progress import BatchProgress, RunTotals
 from slidejoin.cli.session import spark_session
+from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
 from slidejoin.errors import SlideJoinError
 from slidejoin.spec.window import Span, TimeWindow
 
@@ -46,6 +48,7 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> R
     """
     reporter.starting(name, planned_batches(job))
     with (
+        _only_one(job, reporter),
         _compiling(job.session),
         spark_session(job.session, f"slidejoin {name}", json=json) as spark,
         _workers_starting(spark, job.session),
@@ -54,6 +57,23 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> R
         totals = _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, json=json)
     reporter.done(totals)
     return totals
+
+
+@contextmanager
+def _only_one(job: Job, reporter: Reporter) -> Iterator[None]:
+    """Keep other runs from the job's checkpoint, and move aside what runs that were killed left beside its results."""
+    if not job.stream:
+        yield
+        return
+    with locked(job.sink.checkpoint):
+        check_sink_log(job.sink)
+        moved = move_unlisted(job.sink)
+        if moved:
+            reporter.note(
+                f"moved {moved:,} {'file' if moved == 1 else 'files'} of an earlier run that was killed from "
+                f"{job.sink.path} to its folder {ASIDE}: their rows come again in other files"
+            )
+        yield
 
 
 @contextmanager

@@ -1,0 +1,85 @@
+"""``slidejoin run`` in a process of its own, killed with its Java process amid a micro-batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.killing import descendants
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.spark]
+
+ROWS = 400
+JOB = """
+sources.a = { format = "parquet", path = "a" }
+join = { self_join = "a", on = "l.k = r.k", select = ["l.id", "r.id"], window = { length = "1 hour", on = "ts" } }
+sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
+spark = { master = "local[1]", conf = { "spark.sql.shuffle.partitions" = "8" } }
+"""
+
+
+def unlisted(folder: Path) -> list[str]:
+    log = folder / "out" / "_spark_metadata"
+    lines = [line for file in log.glob("[0-9]*") for line in file.read_text().splitlines()[1:]]
+    listed = {json.loads(line)["path"].rpartition("/")[2] for line in lines}
+    return [file.name for file in (folder / "out").glob("part-*") if file.name not in listed]
+
+
+def run(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from slidejoin.cli import main; main()", "run", str(folder / "job.toml")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    for pid in (process.pid, *descendants(process.pid)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_other_readers_find_each_pair_once_after_a_kill(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "job.toml").write_text(JOB)
+    table = pa.table(
+        {"id": range(ROWS), "k": [n // 4 for n in range(ROWS)], "ts": [pd.Timestamp("2026-01-01", tz="UTC")] * ROWS}
+    )
+    pq.write_table(table, tmp_path / "a" / "1.parquet")
+    with run(tmp_path) as first:
+        deadline = time.monotonic() + 600
+        while not (left := unlisted(tmp_path)):
+            assert first.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        kill(first)
+    left = unlisted(tmp_path)
+    assert left
+    with run(tmp_path) as second:
+        told = second.communicate(timeout=600)[0]
+    assert second.returncode == 0, told
+    assert f"job: moved {len(left)} file" in told, told
+    files = f"{tmp_path}/out/*.parquet"
+    expected = sorted((a, b) for a in range(ROWS) for b in range(a + 1, a // 4 * 4 + 4))
+    found = {
+        "pandas": pd.read_parquet(tmp_path / "out"),
+        "polars": pl.read_parquet(files).to_pandas(),
+        "duckdb": duckdb.sql(f"FROM read_parquet('{tmp_path}/out/**/*.parquet')").df(),
+    }
+    for reader, frame in found.items():
+        pairs = sorted((min(pair), max(pair)) for pair in zip(frame["id"], frame["id_right"], strict=True))
+        assert pairs == expected, reader

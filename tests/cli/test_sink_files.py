@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slidejoin.cli.job import Sink
+from slidejoin.cli.locking import locked
+from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
+from slidejoin.errors import ConfigError, SlideJoinError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOG = "_spark_metadata"
+
+
+def name(ending: str = "-c000.snappy.parquet") -> str:
+    return f"part-00003-{uuid.uuid4()}{ending}"
+
+
+def sink_of(folder: Path, planned: int = 9, partition_by: tuple[str, ...] = (), **options: str) -> Sink:
+    """A sink in ``out`` whose checkpoint has planned micro-batches up to that one."""
+    (folder / "out" / LOG).mkdir(parents=True)
+    (folder / "checkpoint" / "offsets").mkdir(parents=True)
+    (folder / "checkpoint" / "metadata").write_text("{}")
+    for number in range(planned + 1):
+        (folder / "checkpoint" / "offsets" / str(number)).touch()
+    return Sink("parquet", f"{folder}/out", f"{folder}/checkpoint", options=options, partition_by=partition_by)
+
+
+def write(file: Path, age: float = 0) -> Path:
+    """Write a file that is so many seconds old."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"PAR1")
+    os.utime(file, (time.time() - age,) * 2)
+    return file
+
+
+def enlist(out: Path, log: str, *files: Path, age: float = 0) -> None:
+    lines = [json.dumps({"path": file.as_uri(), "size": 4, "isDir": False, "action": "add"}) for file in files]
+    write(out / LOG / log, age).write_text("\n".join(["v1", *lines]))
+    os.utime(out / LOG / log, (time.time() - age,) * 2)
+
+
+def aside(out: Path) -> set[str]:
+    folder = out / ASIDE
+    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+
+
+def test_files_that_no_log_lists_are_moved_aside(tmp_path: Path):
+    out, sink = tmp_path / "out", sink_of(tmp_path)
+    compacted, plain, left, empty = (write(out / name()) for _ in range(4))
+    empty.write_bytes(b"")
+    write(out / f".{left.name}.crc")
+    enlist(out, "9.compact", compacted)
+    enlist(out, "10", plain)
+    (out / LOG / ".11.1234.tmp").write_text("v1\n")
+    assert move_unlisted(sink) == 2
+    assert {file.name for file in out.iterdir()} == {compacted.name, plain.name, LOG, ASIDE}
+    assert aside(out) == {f"{left.name}.aside", f".{left.name}.crc.aside", f"{empty.name}.aside"}
+    assert move_unlisted(sink) == 0
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+def test_files_of_others_are_left_alone(form: str, tmp_path: Path):
+    out, sink = tmp_path / "out", sink_of(tmp_path)
+    sink = Sink(form, sink.path, sink.checkpoint)
+    outside = write(tmp_path / "elsewhere" / name())
+    for other in (
+        "data.parquet",
+        "part-0.parquet",
+        "part-00000.parquet",
+        f"{uuid.uuid4()}-0.parquet",
+        f"mine-{name()}",
+        f"{name()}.bak",
+        "_SUCCESS",
+        ".hidden.parquet",
+    ):
+        write(out / other)
+    endings = {"parquet": "-c000.snappy.parquet", "csv": "-c000.csv.gz", "json": "-c000.json"}
+    for ending in endings.values():
+        write(out / "folder" / name(ending))
+    for other_form, ending in endings.items():
+        if other_form != form:
+            write(out / name(ending))
+    write(out / name(endings[form]), age=3600)  # older than the checkpoint
+    (out / name(endings[form])).symlink_to(outside)
+    (out / name(endings[form])).mkdir()
+    (out / "k=1").symlink_to(outside.parent)
+    before = sorted(out.rglob("*"))
+    assert move_unlisted(sink) == 0
+    assert sorted(out.rglob("*")) == before
+    write(out / name(endings[form]))
+    assert move_unlisted(sink) == 1
+
+
+def test_folders_of_partitions_are_looked_through(tmp_path: Path):
+    out, sink = tmp_path / "out", sink_of(tmp_path, partition_by=("a b", "k"))
+    good = write(out / "a b=x%3Ay" / "k=1" / name(".c000.snappy.parquet"))
+    left = write(out / "a b=x%3Ay" / "k=2" / name(".c000.snappy.parquet"))
+    elsewhere = write(tmp_path / "elsewhere" / name(".c000.snappy.parquet"))
+    (out / "a b=x%3Ay" / "k=3").symlink_to(elsewhere.parent)
+    above = write(out / "a b=x%3Ay" / name(".c000.snappy.parquet"))
+    enlist(out, "0", good)
+    assert move_unlisted(sink) == 1
+    assert aside(out) == {f"{left.name}.aside"}
+    assert good.exists()
+    assert above.exists()
+    assert elsewhere.exists()
+
+
+def test_results_that_have_left_the_log_are_no_leftovers(tmp_path: Path):
+    out, sink = tmp_path / "out", sink_of(tmp_path, Retention="1 hour")
+    os.utime(tmp_path / "checkpoint" / "metadata", (time.time() - 10_000,) * 2)
+    write(out / name(), age=7200)
+    good, left = write(out / name(), age=100), write(out / name())
+    enlist(out, "5", good, age=50)
+    assert move_unlisted(sink) == 1
+    assert aside(out) == {f"{left.name}.aside"}
+
+
+def test_nothing_is_moved_before_the_query_has_begun(tmp_path: Path):
+    write(tmp_path / "out" / name())
+    for sink in (
+        Sink("parquet", f"{tmp_path}/out", f"{tmp_path}/checkpoint"),
+        Sink("parquet", "s3a://bucket/out", "s3a://bucket/checkpoint"),
+        Sink("noop", None, None),
+        Sink("parquet", f"{tmp_path}/none", f"{tmp_path}/checkpoint"),
+    ):
+        check_sink_log(sink)
+        assert move_unlisted(sink) == 0
+
+
+def test_the_first_micro_batch_was_killed(tmp_path: Path):
+    sink = sink_of(tmp_path, 0)
+    (tmp_path / "out" / LOG).rmdir()
+    write(tmp_path / "out" / name())
+    assert move_unlisted(sink) == 1
+
+
+@pytest.mark.parametrize("text", ["", "v2\n{}", "v1\n{", 'v1\n{"file": 3}', "v1\n[]"])
+def test_a_log_that_cannot_be_read_is_an_error(text: str, tmp_path: Path):
+    sink = sink_of(tmp_path)
+    left = write(tmp_path / "out" / name())
+    (tmp_path / "out" / LOG / "3").write_text(text)
+    for function in (move_unlisted, check_sink_log):
+        with pytest.raises(SlideJoinError, match=r"list of the results in .*_spark_metadata cannot be read: .* copy"):
+            function(sink)
+    assert left.exists()
+
+
+def test_a_folder_for_them_that_is_a_link_is_an_error(tmp_path: Path):
+    sink = sink_of(tmp_path)
+    left = write(tmp_path / "out" / name())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / ASIDE).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SlideJoinError, match=r"cannot be moved to .*Remove it"):
+        move_unlisted(sink)
+    assert left.exists()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_results_of_another_checkpoint_are_refused(tmp_path: Path):
+    """Spark would not write micro-batches 0 to 2 again, and say nothing."""
+    out, sink = tmp_path / "out", sink_of(tmp_path, 1)
+    enlist(out, "1", write(out / name()))
+    check_sink_log(sink)
+    enlist(out, "2", write(out / name()))
+    with pytest.raises(ConfigError, match=r"up to micro-batch 2 of another checkpoint, and .*/checkpoint ends at 1: "):
+        check_sink_log(sink)
+    fresh = Sink("parquet", sink.path, f"{tmp_path}/new")
+    with pytest.raises(ConfigError, match=r"/new has none yet: .* Give a new folder for the results, or"):
+        check_sink_log(fresh)
+
+
+HOLD = """
+import sys, subprocess
+from slidejoin.cli.locking import locked
+with locked(sys.argv[1]) as handle:
+    # A Java process that outlives the command.
+    child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[handle], stdout=subprocess.DEVNULL)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_run_at_a_time(tmp_path: Path):
+    checkpoint = str(tmp_path / "checkpoint")
+    with locked(checkpoint), pytest.raises(SlideJoinError, match=rf"another run .*\(process {os.getpid()}\); stop"):
+        locked(checkpoint, 0.2).__enter__()
+    assert not (tmp_path / "checkpoint").exists()  # nothing has begun
+    (tmp_path / "checkpoint").mkdir()
+    command = [sys.executable, "-c", HOLD, checkpoint, "3"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        holder.kill()
+        holder.wait()
+        with pytest.raises(SlideJoinError, match=rf"another run .*\(process {holder.pid}\)"):
+            locked(checkpoint, 0.2).__enter__()
+        with locked(checkpoint) as handle:  # once that has ended as well
+            assert handle is not None
+    with locked("s3a://bucket/checkpoint") as handle:
+        assert handle is None
