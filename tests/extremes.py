@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -48,6 +48,8 @@ NUMBERS: tuple[pa.DataType, ...] = (
     *(pa.uint64(), pa.float32()) * 2,
     pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32(), pa.float16(),
     pa.decimal128(18, 0), pa.decimal128(18, 6), pa.decimal128(5, 2), pa.decimal128(3, -2), pa.decimal256(18, 18),
+    pa.decimal128(38, 0), pa.decimal128(38, 18), pa.decimal128(20, 2), pa.decimal128(38, 38), pa.decimal256(38, 4),
+    pa.decimal128(19, -3),
     pa.dictionary(pa.int8(), pa.int64()), pa.dictionary(pa.int8(), pa.float64()),
 )  # fmt: skip
 NAIVE: tuple[pa.DataType, ...] = (*(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")), pa.date32(), pa.date64())
@@ -101,10 +103,16 @@ def unit_of(kind: pa.DataType) -> Fraction:
     return Fraction(NANOSECONDS[kind.unit]) if hasattr(kind, "unit") else Fraction(1)
 
 
+def decimal_of(unscaled: int, scale: int) -> Decimal:
+    """An unscaled number as a decimal, of any number of digits."""
+    with localcontext(prec=100):
+        return Decimal(unscaled).scaleb(-scale) if scale >= 0 else Decimal(unscaled * 10**-scale)
+
+
 def raw_of(kind: pa.DataType, whole: int) -> Raw:
     """A whole number of units as Arrow takes it."""
     if pa.types.is_decimal(kind):
-        return Decimal(whole).scaleb(-kind.scale) if kind.scale >= 0 else Decimal(whole * 10**-kind.scale)
+        return decimal_of(whole, kind.scale)
     return whole * 86_400_000 if pa.types.is_date64(kind) else whole
 
 
@@ -146,7 +154,8 @@ def near(kind: pa.DataType, content: Fraction | float, steps: int = 1) -> list[R
 WHOLE = (0, 1, -1, 2, 3, 5, 7, 100, 127, -128, 255, 1000, 10**6, 2**31, 2**31 - 1, -(2**31), 2**32, 10**15,
          2**53, 2**53 + 1, 2**53 - 1, -(2**53) - 1, 2**54 + 3, 9_007_199_254_740_995, 2**62, 2**62 + 1, -(2**62),
          10**18, 1_700_000_000_000_000_000, 1_700_000_000_000_000_001, -1_700_000_000_000_000_127,
-         2**63 - 1, 2**63 - 1000, -(2**63), 2**63, 2**64 - 1, 2**64)  # fmt: skip
+         2**63 - 1, 2**63 - 1000, -(2**63), 2**63, 2**64 - 1, 2**64, 2**61, 2**62 - 1, 2**70 + 1, -(2**70), 2**126,
+        10**19, 12_500_000_000_000_000_000, 10**20 + 10**17, 10**37, -(10**37), 10**37 - 1)  # fmt: skip
 """Whole numbers where something changes: ends of types, of what a double tells apart, of 64 bits."""
 
 REAL = (0.0, -0.0, 0.1, 0.3, 0.1 + 0.2, 0.5, 1.0, -1.0, 1.5, 2.5, 1e-3, 5e-324, 2.0**-1022, 1e15 + 0.5, 2.0**52 + 0.5,
@@ -459,7 +468,8 @@ def moved(kind: pa.DataType, content: Fraction) -> Any:
     if pa.types.is_floating(plain):
         return nearest_double(content)
     if pa.types.is_decimal(plain):
-        return Decimal(content.numerator) / Decimal(content.denominator)
+        with localcontext(prec=100):
+            return Decimal(content.numerator) / Decimal(content.denominator)
     return int(content)
 
 

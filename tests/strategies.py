@@ -77,6 +77,11 @@ DECIMALS: dict[pa.DataType, list[Any]] = {
     pa.decimal128(18, 0): [Decimal(v) for v in (0, 1, 2, 10**18 - 1, -(10**18) + 1, 2**53 + 1)],
     pa.decimal128(3, -2): [Decimal(v) for v in (0, 100, 200, -100, 99900)],
     pa.decimal256(4, 1): [Decimal(v) for v in ("0.0", "0.1", "0.5", "1.0", "2.0", "-1.0")],
+    pa.decimal128(38, 0): [Decimal(v) for v in (0, 1, 2, -1, 2**61, 2**63, 2**64, 2**64 + 1, -(10**37), "9" * 38)],
+    pa.decimal128(38, 18): [
+        Decimal(v) for v in ("0", "1", "1.01", "12.5", "-12.5", "12.500000000000000001", "2", "1E19")
+    ],
+    pa.decimal256(38, 4): [Decimal(v) for v in ("0", "0.1", "0.5", "1", "1E33", "1E33", "-1E33")],
 }
 
 

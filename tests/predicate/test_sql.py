@@ -224,7 +224,7 @@ CAN = "A predicate is made of columns, constants, + - * / // % ||, functions, CA
         ("l.a BETWEEN SYMMETRIC 1 AND 2", ["only plain BETWEEN low AND high is supported"]),
         ("CAST(l.a AS UTINYINT) = 1", ["there is no cast to UTINYINT", "values can be cast to BOOLEAN, TINYINT"]),
         ("l.a::INT[] = r.a", ["there is no cast to", "Cast the column in its stream before the join"]),
-        ("CAST(l.a AS DECIMAL(20, 2)) = 1", ["decimals have 1 to 18 digits"]),
+        ("CAST(l.a AS DECIMAL(39, 2)) = 1", ["decimals have 1 to 38 digits"]),
         ("l.a = CAST('1.5' AS DOUBLE)", ["the text '1.5' cannot be cast to DOUBLE: write the number itself"]),
         ("l.t = INTERVAL '1 month'", ["'month', which has no fixed length; use weeks, days or smaller units"]),
         ("l.t = INTERVAL 1 YEAR", ["'year', which has no fixed length"]),

@@ -151,8 +151,34 @@ def test_decimals_of_negative_scale():
     assert matches("l.a = r.a", hundreds, pa.array([1200, 12])) == [(0, 0)]
 
 
-def test_wide_decimals_are_payload_only():
-    refused("l.a = r.a", pa.decimal128(19, 2), pa.int64(), "decimals to 18 digits")
+WIDE = [pa.decimal128(38, 18), pa.decimal128(19, 2), pa.decimal256(38, 2), pa.decimal128(38, 0)]
+
+
+@pytest.mark.parametrize("kind", WIDE, ids=str)
+def test_decimals_of_two_words(kind):
+    one, far = Decimal(12), Decimal(10) ** (kind.precision - kind.scale - 1)
+    amounts = pa.array([one, far, -far, None, Decimal(int(far) - 1)], kind)
+    assert matches("l.a = r.a", amounts, amounts) == [(0, 0), (1, 1), (2, 2), (4, 4)]
+    assert matches("l.a < r.a", amounts, amounts) == [(0, 1), (0, 4), (2, 0), (2, 1), (2, 4), (4, 1)]
+    assert matches("l.a BETWEEN r.a - 0.5 AND r.a + 1", amounts, amounts) == [(0, 0), (1, 1), (1, 4), (2, 2), (4, 4)]
+    assert matches("l.a = r.a", amounts, pa.array([12, 13])) == [(0, 0)]
+    assert matches("l.a * l.a + r.a > 1", amounts, pa.array([0])) == [(0, 0), (1, 0), (2, 0), (4, 0)]
+    assert matches("l.a IS NOT DISTINCT FROM r.a", amounts, amounts)[3] == (3, 3)
+    assert matches("l.a IN (12, 13) AND r.a = 1", amounts, pa.array([1])) == [(0, 0)]
+
+
+def test_decimals_whose_doubles_are_equal_are_not():
+    near = pa.array([Decimal(10**37), Decimal(10**37 + 1)], pa.decimal128(38, 0))
+    assert matches("l.a = r.a", near, near) == [(0, 0), (1, 1)]
+    assert matches("l.a < r.a", near, near) == [(0, 1)]
+    assert matches("CAST(l.a AS DECIMAL(38, 0)) - 1 = r.a", near, near) == [(1, 0)]
+
+
+def test_decimals_beyond_38_digits_are_payload_only():
+    said = "column 'a' of the left batch is decimal256(60, 2), which can be selected and tested with IS NULL"
+    refused("l.a = r.a", pa.decimal256(60, 2), pa.int64(), said)
+    refused("l.a = r.a", pa.int64(), pa.decimal256(39, 2), "column 'a' of the right batch is decimal256(39, 2)")
+    refused("l.a = r.a", pa.decimal256(39, 2), pa.int64(), "numbers (decimals to 38 digits)")
 
 
 def test_literals_beyond_every_column():

@@ -177,7 +177,7 @@ def _nearest(config: JoinSpec, schemas: Mapping[Side, pa.Schema]) -> NearestRule
         distance = resolve(Abs(Arithmetic("-", left, right)), schemas)
     except PredicateError as error:
         msg = (
-            f"keep={keep!r} needs two columns with a distance: numbers (decimals to 18 digits), timestamps, dates or "
+            f"keep={keep!r} needs two columns with a distance: numbers (decimals to 38 digits), timestamps, dates or "
             f"durations; {error}"
         )
         raise PredicateError(msg) from error

@@ -164,7 +164,7 @@ class FusedCells(FusedPush):
         if not tables:
             return False
         helper = self._helper(batch.rows)
-        keys = self.keys(batch.columns)
+        keys = {} if self._squeezed else self.keys(batch.columns)
         if not keys:
             self.unfit = True
             return False

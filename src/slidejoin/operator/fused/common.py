@@ -76,10 +76,18 @@ class FusedPush:
         self._counted_columns = bool(plan.layout.columns)
         self._join_type = parts.join_type
         self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit)
+        compared = [term for term in plan.terms if isinstance(term, RangeTerm)]
+        self._may_squeeze = any(key.may_squeeze for term in compared for key in term.pair)
         held = {side: parts.windows[side].payload.plain for side in SIDES}
         self._places = ColumnPlaces(plan, keys, held)
         # Reused for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+    @property
+    def _squeezed(self) -> bool:
+        """Whether some stored key is not its number, so that what it matches is checked on the general path."""
+        windows = self._parts.windows
+        return self._may_squeeze and bool(windows["left"].index.inexact or windows["right"].index.inexact)
 
     def _rising(self, batch: PushBatch) -> tuple[bool, SortValues]:
         """Tell whether both sides are sorted, and return the values that they are sorted by; None without."""

@@ -140,7 +140,7 @@ class FusedRuns(FusedPush):
             if buffer is None:
                 return False
             buffers[side] = buffer
-        keys = self._places.keys(batch.columns)
+        keys = {} if self._squeezed else self._places.keys(batch.columns)
         if not keys or not all(buffer.fits(keys[side]) for side, buffer in buffers.items()):
             return False
         rising, by = self._rising(batch)

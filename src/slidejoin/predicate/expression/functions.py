@@ -133,7 +133,7 @@ NAMES = tuple(name for name in FUNCTIONS if name not in {"case", "list", "like",
 """Those that are called by their name; the others have a form of their own in SQL."""
 
 _CAST = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
-_MOST_DIGITS = 18
+_MOST_DIGITS, _USUAL_DIGITS = 38, 18
 
 
 def cast_target(text: str) -> str:
@@ -160,7 +160,7 @@ def cast_target(text: str) -> str:
         raise PredicateError(msg)
     if name != "DECIMAL":
         return name
-    digits, scale = int(found[2] or _MOST_DIGITS), int(found[3] or (0 if found[2] else 3))
+    digits, scale = int(found[2] or _USUAL_DIGITS), int(found[3] or (0 if found[2] else 3))
     if not 1 <= digits <= _MOST_DIGITS or scale > digits:
         msg = f"{text} cannot be cast to: decimals have 1 to {_MOST_DIGITS} digits, and no more of them after the point"
         raise PredicateError(msg)

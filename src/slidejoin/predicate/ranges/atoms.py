@@ -50,7 +50,7 @@ class Shifted:
             (None if low is None else low - bias, None if high is None else high - bias) for low, high in what.intervals
         )
         values = key_values(mine, source)
-        found = ranges.between(values, own, moved, ranges.Scale(its, may_clip=stored.may_clip))
+        found = ranges.between(values, own, moved, ranges.Scale(its, may_squeeze=stored.may_squeeze))
         return ranges.restrict(found, values.valid, n)
 
 
@@ -105,4 +105,4 @@ def node_scale(side: Side, node: Node) -> tuple[Key, ranges.Scale]:
     form = linear_form(node)
     assert form is not None  # noqa: S101 - integers alone have one, and constants that are unknown give no comparison
     key, unit = key_of(side, form[0])
-    return key, ranges.Scale(int(unit), int(form[1]), key.bias, key.may_clip)
+    return key, ranges.Scale(int(unit), int(form[1]), key.bias, key.may_squeeze)

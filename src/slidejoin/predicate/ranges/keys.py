@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from slidejoin.predicate.truth import exact
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
-from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, WHOLE, Column, Values, both_valid, load
+from slidejoin.predicate.truth.values import CALM, INT64_MAX, INT64_MIN, WHOLE, Column, Values, both_valid, load
 from slidejoin.rows.arrow_buffers import values_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -32,11 +33,15 @@ __all__ = [
     "keys_of_doubles",
     "node_key",
     "plain_keys",
+    "squeeze",
     "stored_keys",
 ]
 
 _UINT64_REACH = (1 << 64) - 1
 _HALF = 1 << 63
+SQUEEZED = 1 << 62
+"""Numbers nearer to 0 are their own keys."""
+_FIRST_PLACE, _BITS, _FARTHEST = 62, 55, (1 << 190) - 1
 
 
 @dataclass(slots=True)
@@ -50,7 +55,7 @@ class Keys:
     valid
         bool (n,), False for rows that match nothing (NULL, NaN); None if all may match.
     exact
-        False if a value did not fit and was moved to an end of int64: then pairs must be rechecked.
+        False if a value did not fit and was squeezed, see `squeeze`: then pairs must be rechecked.
     """
 
     values: NDArray[np.int64]
@@ -90,12 +95,18 @@ class Key:
         return self.space == "hash" or any(node.op == "prefix" for _, node in self.parts)
 
     @property
-    def may_clip(self) -> bool:
-        """Whether there can be values that do not fit int64."""
+    def may_squeeze(self) -> bool:
+        """Whether there can be values that do not fit int64: then keys are what `squeeze` returns."""
         reach = sum(abs(factor) * node.reach for factor, node in self.parts)
         if self.bias or self.space != "exact":
             return False
         return reach > _HALF or (reach == _HALF and not self._bare)
+
+    @property
+    def calm(self) -> bool:
+        """Whether all values that are int64 are nearer to 0 than `CALM`, by their type or as they are loaded."""
+        reach = sum(abs(factor) * node.reach for factor, node in self.parts)
+        return reach <= CALM or (self._bare and self.may_squeeze)
 
     @property
     def _bare(self) -> bool:
@@ -194,10 +205,41 @@ def clip(data: NDArray[np.object_]) -> NDArray[np.int64]:
     return np.minimum(np.maximum(data, INT64_MIN), INT64_MAX).astype(np.int64)
 
 
+def squeeze(data: NDArray[Any]) -> tuple[NDArray[np.int64], bool]:
+    """Return integers of any size as int64 that never fall where these rise, and whether all are as they were.
+
+    Numbers nearer to 0 than 2**62 stay. Of others 56 bits count, the first of which is 1, and where it is::
+
+        2**62 + (its place - 62) * 2**55 + the other 55 bits
+
+    So the keys of numbers that are far apart differ, and keys are no farther apart than their numbers.
+
+    Examples
+    --------
+    >>> keys, same = squeeze(np.array([5, -(10**30), 10**30, 10**30 + 10**20], object))
+    >>> bool((np.diff(keys[[1, 0, 2, 3]]) > 0).all()), same
+    (True, False)
+    """
+    far = np.flatnonzero((data >= SQUEEZED) | (data <= -SQUEEZED))
+    if not far.size:
+        return data.astype(np.int64, copy=False), True
+    keys = np.array(data)
+    keys[far] = [_squeezed(number) for number in data[far].tolist()]
+    return keys.astype(np.int64, copy=False), False
+
+
+def _squeezed(number: int) -> int:
+    size = min(abs(number), _FARTHEST)
+    place = size.bit_length() - 1
+    key = SQUEEZED + ((place - _FIRST_PLACE - 1) << _BITS) + (size >> (place - _BITS))
+    return key if number > 0 else -key
+
+
 def stored_keys(key: Key, source: ColumnsBySide) -> Keys:
     """Return the keys of stored rows."""
     with np.errstate(all="ignore"):
         values = key_values(key, source)
-    if values.data.dtype == object:
-        return Keys(clip(values.data), values.valid, exact=False)
+    if key.may_squeeze:
+        keys, same = squeeze(values.data)
+        return Keys(keys, values.valid, exact=same)
     return Keys(values.data, values.valid, exact=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.predicate.ranges.keys import Keys, clip
+from slidejoin.predicate.ranges.keys import Keys, clip, squeeze
 from slidejoin.predicate.ranges.pieces import Piece, Pieces, Ranges, apart, finish, intersect, restrict, unite
 from slidejoin.predicate.truth import exact, floats
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Values
@@ -47,7 +47,7 @@ class Scale:
     factor: int = 1
     constant: int = 0
     bias: int = 0
-    may_clip: bool = False
+    may_squeeze: bool = False
 
 
 def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Pieces:
@@ -113,7 +113,7 @@ def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale:
             low, high = (None if high is None else -high), (None if low is None else -low)
         lower = None if low is None else _shift(base, low)
         upper = None if high is None else _shift(base, high)
-        piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
+        piece, kept = _quotient(lower, upper, abs(scale.factor), may_squeeze=scale.may_squeeze)
         pieces.append(piece)
         all_exact &= kept
     return apart(Pieces(pieces, all_exact), len(probe.data))
@@ -127,7 +127,7 @@ def _empty(n: int) -> Piece:
     return np.ones(n, np.int64), np.zeros(n, np.int64)
 
 
-def _quotient(lower: Values | None, upper: Values | None, factor: int, *, may_clip: bool) -> tuple[Piece, bool]:
+def _quotient(lower: Values | None, upper: Values | None, factor: int, *, may_squeeze: bool) -> tuple[Piece, bool]:
     """Return the keys with ``lower <= factor * key <= upper``, factor > 0, as int64."""
     lo, hi = (None if end is None else end.data for end in (lower, upper))
     if factor > INT64_MAX:
@@ -135,23 +135,23 @@ def _quotient(lower: Values | None, upper: Values | None, factor: int, *, may_cl
     if factor != 1:
         lo = None if lo is None else lo // factor + (lo % factor != 0)
         hi = None if hi is None else hi // factor
+    if may_squeeze:
+        (low, one), (high, two) = ((None, True) if end is None else squeeze(end) for end in (lo, hi))
+        return (low, high), one and two
     if all(end is None or end.dtype != object for end in (lo, hi)):
         return (lo, hi), True
-    # A lower end above int64, or an upper one below, leaves nothing - unless keys were clipped to that end.
+    # A lower end above int64, or an upper one below, leaves nothing.
     nothing = np.zeros(max(len(end) for end in (lo, hi) if end is not None), np.bool_)
-    kept = True
     if lo is not None:
         nothing |= (lo > INT64_MAX).astype(np.bool_)
         lo = clip(lo.astype(object))
     if hi is not None:
         nothing |= (hi < INT64_MIN).astype(np.bool_)
         hi = clip(hi.astype(object))
-    if may_clip:
-        kept = not nothing.any()
-    elif nothing.any():
+    if nothing.any():
         lo = np.where(nothing, 1, INT64_MIN if lo is None else lo)
         hi = np.where(nothing, 0, INT64_MAX if hi is None else hi)
-    return (lo, hi), kept
+    return (lo, hi), True
 
 
 def around(op: str, below: NDArray[np.int64], above: NDArray[np.int64]) -> list[Piece]:
@@ -215,7 +215,7 @@ def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Sca
         upper = None if high is None else _shift(Values(high), shift)
         if scale.factor < 0:
             lower, upper = (None if end is None else exact.negate(end) for end in (upper, lower))
-        piece, kept = _quotient(lower, upper, abs(scale.factor), may_clip=scale.may_clip)
+        piece, kept = _quotient(lower, upper, abs(scale.factor), may_squeeze=scale.may_squeeze)
         pieces.append(piece)
         all_exact &= kept
     return apart(Pieces(pieces, all_exact), len(below))

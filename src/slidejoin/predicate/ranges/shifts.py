@@ -140,10 +140,13 @@ def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
         own, its = its, own
     if abs(own) != 1 or abs(its) != 1 or stored.bias or not what.intervals:
         return None
+    if stored.may_squeeze and not mine.calm:
+        return None  # ends may be where keys are squeezed
     ends = [(low, high) if its > 0 else (_negative(high), _negative(low)) for low, high in what.intervals]
     if its < 0:
         ends.reverse()
-    if any(end is not None and abs(end) > CALM for pair in ends for end in pair):
+    near = CALM >> stored.may_squeeze
+    if any(end is not None and abs(end) > near for pair in ends for end in pair):
         return None
     reach = np.iinfo(np.int64)
     lows = np.array([reach.min if low is None else low for low, _ in ends], np.int64)

@@ -22,7 +22,7 @@ from slidejoin.predicate.truth.functions import (
     values_of_choice,
 )
 from slidejoin.predicate.truth.functions.casts import check_cast
-from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, literal
+from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, column_of, literal
 from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
 
 if TYPE_CHECKING:
@@ -227,12 +227,21 @@ def _compare(expr: ex.Compare, schemas: Mapping[Side, pa.Schema]) -> Node:
     if distinct and (one.is_null or two.is_null):
         same = _node("isnull", BOOLEAN, (two if one.is_null else one,), text)
     else:
-        check_comparable(expr.op, one.type, two.type, text)
+        check_comparable(expr.op, one.type, two.type, text, *_payload(schemas, one, two))
         if one.is_null or two.is_null:
             return literal(None, BOOLEAN, text)
         one, two = _comparable(one, two)
         same = _node("same" if distinct else expr.op, BOOLEAN, (one, two), text)
     return _node("not", BOOLEAN, (same,), text) if expr.op == "IS DISTINCT FROM" else same
+
+
+def _payload(schemas: Mapping[Side, pa.Schema], *nodes: Node) -> list[str]:
+    """Return how an error calls the first column that is payload only; nothing if there is none."""
+    for node in nodes:
+        if node.type.kind is Kind.OTHER and node.op == "column":
+            side, name = column_of(node)
+            return [f"column '{name}' of the {side} batch is {schemas[side].field(name).type}, which"]
+    return []
 
 
 def _comparable(one: Node, two: Node) -> tuple[Node, Node]:

@@ -45,7 +45,9 @@ EXACT = frozenset(
 )
 UNIT_SCALE = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 SECONDS_A_DAY = 86_400
-MAX_DECIMAL_DIGITS = 18
+MAX_DECIMAL_DIGITS = 38
+ONE_WORD_DIGITS = 18
+"""Decimals of so many digits fit into 64 bits, whatever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,8 @@ def reach_of(arrow: pa.DataType) -> int:
     return (1 << bits) - 1 if pat.is_unsigned_integer(arrow) else 1 << (bits - 1)
 
 
-def check_comparable(op: str, left: Type, right: Type, text: str) -> None:
-    """Raise unless values of the two types may stand on both sides of a comparator.
+def check_comparable(op: str, left: Type, right: Type, text: str, what: str = "a value of this type") -> None:
+    """Raise unless values of the two types may stand on both sides of a comparator; `what` names one that may not.
 
     Raises
     ------
@@ -140,8 +142,8 @@ def check_comparable(op: str, left: Type, right: Type, text: str) -> None:
         return
     if Kind.OTHER in kinds:
         raise PredicateError(
-            f"cannot compare in {text}: a column of this type can be selected and tested with IS NULL, but not "
-            "compared; compare numbers (decimals to 18 digits), times, booleans, strings, binary or lists of these"
+            f"cannot compare in {text}: {what} can be selected and tested with IS NULL, but not compared; compare "
+            "numbers (decimals to 38 digits), times, booleans, strings, binary or lists of these"
         )
     if kinds == {Kind.LIST}:
         _check_lists(op, left, right, text)

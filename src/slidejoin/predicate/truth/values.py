@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pat
 
-from slidejoin.predicate.truth.types import SECONDS_A_DAY, Kind, Type
+from slidejoin.predicate.truth.types import ONE_WORD_DIGITS, SECONDS_A_DAY, Kind, Type
 from slidejoin.rows.arrow_buffers import from_buffer, values_in
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "CALM",
     "INT64_MAX",
     "INT64_MIN",
     "Batch",
@@ -38,6 +39,8 @@ Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
+CALM = 1 << 61
+"""Decimals of more than 18 digits are int64 if all of a column are nearer to 0: sums of two of them fit as well."""
 _SIGN_BIT = np.uint64(1 << 63)
 
 
@@ -165,15 +168,15 @@ def validity(array: pa.Array[Any]) -> NDArray[np.bool_] | None:
     return valid
 
 
-def _words(array: pa.Array[Any], dtype: str, words: int = 1) -> NDArray[Any]:
-    """Values buffer of a fixed-width array without a copy; of several words for each value the lowest."""
+def _words(array: pa.Array[Any], dtype: str, words: int = 1, word: int = 0) -> NDArray[Any]:
+    """Values buffer of a fixed-width array without a copy; of several words for each value one, 0 for the lowest."""
     buffer = array.buffers()[1]
     count = len(array)
     if count == 0 or buffer is None:
         return np.zeros(count, dtype)
     size = np.dtype(dtype).itemsize * words
     raw = from_buffer(buffer, dtype, count * words, array.offset * size)
-    return raw if words == 1 else raw.reshape(count, words)[:, 0]
+    return raw if words == 1 else raw.reshape(count, words)[:, word]
 
 
 def bytes_array(array: pa.Array[Any]) -> pa.Array[Any]:
@@ -254,6 +257,8 @@ def _load_exact(array: pa.Array[Any], valid: NDArray[np.bool_] | None, *, biased
     factor, divisor = 1, 1
     if pat.is_decimal(arrow):
         factor = 10 ** -min(arrow.scale, 0)
+        if arrow.precision > ONE_WORD_DIGITS:
+            return _wide_decimals(array, valid, factor)
         raw = _words(array, f"int{min(arrow.bit_width, 64)}", max(arrow.bit_width // 64, 1))
     elif pat.is_unsigned_integer(arrow):
         raw = _words(array, f"uint{arrow.bit_width}")
@@ -274,6 +279,17 @@ def _load_exact(array: pa.Array[Any], valid: NDArray[np.bool_] | None, *, biased
     if low >= INT64_MIN and high <= INT64_MAX:
         return Values(values.data * factor, valid, low, high)
     return fit(values.data.astype(object) * factor, valid)
+
+
+def _wide_decimals(array: pa.Array[Any], valid: NDArray[np.bool_] | None, factor: int) -> Values:
+    """Return decimals of 19 to 38 digits: int64 if all are calm, else Python ints."""
+    low, high = (_words(array, "int64", array.type.bit_width // 64, word) for word in (0, 1))
+    if valid is not None:
+        low, high = np.where(valid, low, 0), np.where(valid, high, 0)
+    if np.array_equal(high, low >> 63) and (not low.size or max(int(low.max()), -int(low.min())) * factor < CALM):
+        return Values(low * factor if factor > 1 else np.ascontiguousarray(low), valid)
+    data = (high.astype(object) << 64) + np.ascontiguousarray(low).view(np.uint64).astype(object)
+    return Values(data * factor, valid)
 
 
 def _signed(raw: NDArray[Any], valid: NDArray[np.bool_] | None) -> Values:

@@ -153,12 +153,21 @@ def _to_decimal(one: Values, of: Type, node: Node) -> Values:
         whole = half_away(one.data * 10.0**scale)
         inside = np.abs(whole) < float(most + 1)
         valid = one.valid if inside.all() else both_valid(one.valid, inside)
-        return exact_values(np.where(inside, whole, 0.0).astype(np.int64), valid)
+        return exact_values(_whole_numbers(np.where(inside, whole, 0.0)), valid)
     values = _integers(one)
     if of.scale > scale:
         return _within(rounded_quotient(values, of.scale - scale), values.valid, -most, most)
     wider = exact.rescale(values, scale - of.scale)
     return _within(wider.data, wider.valid, -most, most)
+
+
+def _whole_numbers(data: NDArray[np.float64]) -> NDArray[Any]:
+    """Return whole doubles as integers, Python's where some do not fit int64."""
+    if not data.size or np.abs(data).max() < 2.0**63:
+        return data.astype(np.int64)
+    found = np.empty(data.size, object)
+    found[:] = [int(number) for number in data.tolist()]
+    return found
 
 
 def _decimal_digits(node: Node) -> str:
