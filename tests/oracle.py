@@ -152,6 +152,12 @@ def order_of(a: tuple[str, Any], b: tuple[str, Any]) -> int | None:
     return int(x > y) - int(x < y)
 
 
+def comparable(a: tuple[str, Any], beside: tuple[str, Any]) -> Any:
+    """What is compared of a number or time: its exact value, but beside a double that of a decimal's nearest double."""
+    value = nearest_double(a[1]) if (a[0], beside[0]) == ("decimal", "float") else a[1]
+    return Fraction(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
 def compare(op: str, a: tuple[str, Any] | None, b: tuple[str, Any] | None) -> bool | None:
     """One comparison in three-valued logic."""
     if a is None or b is None:
@@ -462,20 +468,17 @@ class Nearest:
         if value is None:
             return []
 
-        def distance(kept: Kept) -> tuple[str, Any]:
-            other_value = tagged(kept.row[self.right])
-            assert other_value is not None
-            if order_of(value, other_value) == 0:
-                return "int", 0  # an infinity is at no distance from itself
-            found = arithmetic("-", value, other_value)
-            assert found is not None
-            return "int", abs(found[1])
+        def order(kept: Kept) -> tuple[Any, bool, Any, int]:
+            other = tagged(kept.row[self.right])
+            assert other is not None
+            one, two = (comparable(number, beside) for number, beside in ((value, other), (other, value)))
+            above = two > one
+            # An infinity is at no distance from itself. Of values at an infinite distance on one side the one between
+            # is nearer.
+            apart = 0 if one == two else math.inf if math.inf in (abs(one), abs(two)) else abs(Fraction(one) - two)
+            return apart, above, two if above else -two, -kept.ordinal
 
-        def above(kept: Kept) -> bool:
-            return compare(">", tagged(kept.row[self.right]), value) is True
-
-        by_distance = cmp_to_key(lambda a, b: int(a > b) - int(a < b))
-        return sorted(partners, key=lambda kept: (by_distance(distance(kept)[1]), above(kept), -kept.ordinal))[: self.k]
+        return sorted(partners, key=order)[: self.k]
 
 
 @dataclass(frozen=True)

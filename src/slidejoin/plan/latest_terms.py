@@ -60,7 +60,7 @@ class LatestTerms(NamedTuple):
         """Return the terms of a plan; None if a table cannot answer, or sorted runs may be asked for by name.
 
         A table answers one nearest row, backward, by equalities, conditions on the two values, and filters of single
-        sides. Not those by doubles: their distances are rounded, so the nearest row need not be the last one.
+        sides. Not those by doubles, some of which have no order.
         """
         rule, config = plan.rule, plan.config
         if not isinstance(rule, NearestRule) or rule.direction != "backward" or rule.k > 1 or rule.split is None:

@@ -48,7 +48,7 @@ def nearest_rows(asked: NearestProbes, runs: list[Run], checks: list[int], worke
     bounds = [run.values_within(asked.place) for run in runs]
     turns = _nearest_first(bounds, int(np.median(asked.values)))
     order = order_of(asked.probes.lo, np.minimum(asked.split, asked.probes.hi)[:1], runs)
-    far, over = np.empty((n, asked.k), np.uint64), np.empty((n, asked.k), np.int64)
+    far, held = np.empty((n, asked.k), np.uint64), np.empty((n, asked.k), np.int64)
     parts = max(1, min(workers.threads, n // SMALLEST_PART))
 
     def take(part: int) -> None:
@@ -65,7 +65,7 @@ def nearest_rows(asked: NearestProbes, runs: list[Run], checks: list[int], worke
                 some = room[:many]
                 choose_nearest(
                     line, _places(line, below, some), _places(line, above, some), some, *asked.probes.checks[:2],
-                    asked.own, *asked.probes.checks[2:], asked.values, shape, found.counts, far, over, found.ordinals,
+                    asked.own, *asked.probes.checks[2:], asked.values, shape, found.counts, far, held, found.ordinals,
                 )  # fmt: skip
 
     workers.run([partial(take, part) for part in range(parts)])

@@ -53,6 +53,38 @@ def distance_of(one: Any, two: Any, doubles: Any) -> Any:  # noqa: ANN401 - int6
 
 
 @inlined
+def lacking(one: Any, two: Any) -> Any:  # noqa: ANN401 - float64
+    """Return ``abs(one - two)`` less the double nearest to it: 0 unless that is rounded."""
+    apart = one - two
+    other = one - apart
+    rest = (one - (apart + other)) + (other - two)
+    return -rest if apart < 0 else rest
+
+
+@inlined
+def farther_than(value: Any, one: Any, two: Any, doubles: Any) -> Any:  # noqa: ANN401
+    """Return whether `one` is farther from a value than `two` by 1, as far by 0, and nearer by -1: exactly.
+
+    Only for values at equal `distance_of`. Of two on one side the one between is nearer; of doubles on both sides the
+    rounded distance may hide which is, and one beyond the largest double is halved first.
+    """
+    found = np.int64(0)
+    if doubles != 0 and one != two:
+        if (one > value) == (two > value):
+            found = np.int64(1) if (one > two) == (one > value) else np.int64(-1)
+        else:
+            v, a, b = value_of(value), value_of(one), value_of(two)
+            if np.isinf(v - a):
+                v, a, b = 0.5 * v, 0.5 * a, 0.5 * b
+            far, beside = abs(v - a), abs(v - b)
+            if far == beside:
+                far, beside = lacking(v, a), lacking(v, b)
+            # Beside infinities these are NaN, and two of them are as far.
+            found = np.int64(far > beside) - np.int64(far < beside)
+    return found
+
+
+@inlined
 def value_at(table: Any, r: Any, place: Any, word: Any, shape: Any) -> Any:  # noqa: ANN401
     """Return the value of the row at a place of a run."""
     if shape[DIMENSION] >= 0:
@@ -72,26 +104,43 @@ def group_at(table: Any, r: Any, place: Any, word: Any) -> Any:  # noqa: ANN401
 
 
 @inlined
-def place_in(far: Any, over: Any, found: Any, i: Any, size: Any, apart: Any, above: Any, ordinal: Any) -> Any:  # noqa: ANN401
+def place_in(
+    far: NDArray[np.uint64],
+    held: NDArray[np.int64],
+    found: NDArray[np.int64],
+    i: np.uint64,
+    size: int,
+    value: int,
+    apart: np.uint64,
+    other: int,
+    ordinal: int,
+    doubles: int,
+) -> int:
     """Put a row among the k best of probe i, nearest first; return how many there are.
 
-    `far` (n, k) uint64 are their distances, `over` (n, k) int64 whether they are above the probe's value, and `found`
-    (n, k) int64 their ordinals.
+    `far` (n, k) uint64 are their distances, `held` (n, k) int64 their values, and `found` (n, k) int64 their ordinals.
     """
     k, at = far.shape[1], size
     while at > 0:
         last = U64(at - 1)
-        closer = apart < far[i, last] or (
-            apart == far[i, last] and (above < over[i, last] or (above == over[i, last] and ordinal > found[i, last]))
-        )
-        if not closer:
+        if apart > far[i, last]:
             break
+        if apart == far[i, last]:
+            beside = held[i, last]
+            farther = farther_than(value, other, beside, doubles)
+            if farther == 0:
+                # Up to the value before above it, then the later one.
+                above, over = other > value, beside > value
+                if (above and not over) or (above == over and ordinal <= found[i, last]):
+                    break
+            elif farther > 0:
+                break
         if at < k:
-            far[i, U64(at)], over[i, U64(at)], found[i, U64(at)] = far[i, last], over[i, last], found[i, last]
+            far[i, U64(at)], held[i, U64(at)], found[i, U64(at)] = far[i, last], held[i, last], found[i, last]
         at -= 1
     if at < k:
-        far[i, U64(at)], over[i, U64(at)], found[i, U64(at)] = apart, above, ordinal
-    return min(size + 1, k)
+        far[i, U64(at)], held[i, U64(at)], found[i, U64(at)] = apart, other, ordinal
+    return int(min(size + 1, k))
 
 
 @kernel(
@@ -114,7 +163,7 @@ def walk(
     shape: NDArray[np.int64],
     counts: NDArray[np.int64],
     far: NDArray[np.uint64],
-    over: NDArray[np.int64],
+    held: NDArray[np.int64],
     found: NDArray[np.int64],
 ) -> None:
     """Walk from place `start` to before `end` of a run by `step` (1 or -1) and choose rows for a probe.
@@ -134,7 +183,13 @@ def walk(
             break
         above = np.int64(other > value)
         apart = distance_of(value, other, shape[DOUBLES])
-        if size == k and apart > far[i, U64(k - 1)]:
+        beyond = False
+        if size == k:
+            last = U64(k - 1)
+            beyond = apart > far[i, last]
+            if apart == far[i, last]:
+                beyond = farther_than(value, other, held[i, last], shape[DOUBLES]) > 0
+        if beyond:
             if whole:
                 break
             # Behind the first key, all rows of a key are farther than those of the key before.
@@ -145,7 +200,7 @@ def walk(
         ordinal = np.int64(word & U64(0xFFFFFFFF))
         seen = low <= ordinal < high and ordinal != own
         if seen and (checks < CHECK_AUX or passes(table[r, AUX], table[r, DIMENSIONS], place, i, lows, highs, dims)):
-            size = place_in(far, over, found, i, size, apart, above, base + ordinal)
+            size = place_in(far, held, found, i, size, value, apart, other, base + ordinal, shape[DOUBLES])
         place += step
     counts[i] = size
 
@@ -211,7 +266,7 @@ def choose_nearest(
     shape: NDArray[np.int64],
     counts: NDArray[np.int64],
     far: NDArray[np.uint64],
-    over: NDArray[np.int64],
+    held: NDArray[np.int64],
     found: NDArray[np.int64],
 ) -> None:
     """Choose among the rows of one run the k nearest of each probe, beside those that are chosen already.
@@ -232,7 +287,7 @@ def choose_nearest(
         The probes' own values, as the rows' ones.
     shape : (SHAPE,) int64
         How values lie in keys, see `MASK`.
-    counts, far, over, found : (m,) int64, (m, k) uint64, (m, k) int64 twice
+    counts, far, held, found : (m,) int64, (m, k) uint64, (m, k) int64 twice
         How many rows each probe has, and these, see `place_in`.
 
     At equal distance rows up to the probe's value come before others, then those with higher ordinals. Expected O(k) a
@@ -248,12 +303,12 @@ def choose_nearest(
             if start < end:
                 walk(
                     table, end - 1, start - 1, -1, probe, lows, highs, dims, low, high, mine, value, shape, counts, far,
-                    over, found,
+                    held, found,
                 )  # fmt: skip
         if above.shape[0] > 0:
             start, end = above[U64(t), 0] >> 32, above[U64(t), 0] & 0xFFFFFFFF
             if start < end:
                 walk(
-                    table, start, end, 1, probe, lows, highs, dims, low, high, mine, value, shape, counts, far, over,
+                    table, start, end, 1, probe, lows, highs, dims, low, high, mine, value, shape, counts, far, held,
                     found,
                 )  # fmt: skip

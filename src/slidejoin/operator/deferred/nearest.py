@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.operator.deferred.nearest_search import NearestSearch
+from slidejoin.operator.deferred.nearness import nearness
 from slidejoin.operator.deferred.right_rows import NOBODY, FoldedRows
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate, truth
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
 
 if TYPE_CHECKING:
@@ -266,20 +267,13 @@ def nearest_first(
         The two columns for each pair.
     """
     n = places.size
-    with np.errstate(all="ignore"):
-        distance = evaluate(rule.distance, columns)
     below, equal = truth(rule.below, columns, n), truth(rule.equal, columns, n)
-    data: NDArray[Any] = np.broadcast_to(distance.data, (n,))
-    if data.dtype == object:
-        data = np.unique(data, return_inverse=True)[1].reshape(n)
-    known = np.ones(n, np.bool_) if distance.valid is None else np.broadcast_to(distance.valid, (n,)).copy()
-    if data.dtype.kind == "f":
-        # Of equal infinities the difference is NaN, and the distance 0.
-        data = np.where(equal, 0.0, data)
-        known &= ~np.isnan(data)
+    with np.errstate(all="ignore"):
+        distances, known = nearness(rule, columns, equal)
     if not known.all():
-        places, right, data, below = places[known], right[known], data[known], below[known]
-    order = np.lexsort((-right, ~below, data, places))
+        places, right, below = places[known], right[known], below[known]
+        distances = [one[known] for one in distances]
+    order = np.lexsort((-right, ~below, *reversed(distances), places))
     places, right = places[order], right[order]
     starts = (
         np.flatnonzero(np.concatenate([np.ones(1, np.bool_), places[1:] != places[:-1]])) if places.size else NO_ROWS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, across
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def restrict(found: Pieces, valid: NDArray[np.bool_] | None, n: int) -> Pieces:
     for lo, hi in found.pieces:
         low = np.where(valid, INT64_MIN if lo is None else lo, 1)
         high = np.where(valid, INT64_MAX if hi is None else hi, 0)
-        pieces.append((np.broadcast_to(low, (n,)), np.broadcast_to(high, (n,))))
+        pieces.append((across(low, (n,)), across(high, (n,))))
     return Pieces(pieces, found.exact)
 
 

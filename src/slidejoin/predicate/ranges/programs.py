@@ -18,7 +18,7 @@ from slidejoin.predicate.ranges import ranges
 from slidejoin.predicate.truth import floats
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.types import Kind
-from slidejoin.predicate.truth.values import both_valid
+from slidejoin.predicate.truth.values import across, both_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class Program:
             row[:] = values.data
             every = every and exact
             valid = both_valid(valid, values.valid)
-        return rows, None if valid is None else np.broadcast_to(valid, (n,)), every
+        return rows, None if valid is None else across(valid, (n,)), every
 
 
 @cache

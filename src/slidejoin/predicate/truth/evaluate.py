@@ -19,7 +19,16 @@ from slidejoin.predicate.truth.hashes import hash_values, hashed
 from slidejoin.predicate.truth.orders import PREFIX_REACH, codes, prefixes
 from slidejoin.predicate.truth.tree import COMPARATORS, Node, column_of
 from slidejoin.predicate.truth.types import BYTES, Kind, Type
-from slidejoin.predicate.truth.values import Column, Values, both_valid, literal_values, load, values_of
+from slidejoin.predicate.truth.values import (
+    Column,
+    Values,
+    across,
+    aligned,
+    both_valid,
+    literal_values,
+    load,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,13 +99,15 @@ def truth(node: Node, source: ColumnsBySide, n: int) -> NDArray[np.bool_]:
     with np.errstate(all="ignore"):
         values = evaluate(node, source)
     known = values.data if values.valid is None else values.data & values.valid
-    return np.broadcast_to(known, (n,)) if known.shape != (n,) else known
+    return across(known, (n,))
 
 
-def evaluate(node: Node, source: ColumnsBySide) -> Values:  # noqa: PLR0911  one line for each kind of node
+def evaluate(node: Node, source: ColumnsBySide) -> Values:
     """Return the values of a node; shape (1,) or that of the columns."""
-    if node.op == "column":
-        return source.column(node)
+    return source.column(node) if node.op == "column" else aligned(_computed(node, source))
+
+
+def _computed(node: Node, source: ColumnsBySide) -> Values:  # noqa: PLR0911  one line for each kind of node
     if node.op == "literal":
         return literal_values(node.value, node.type.kind)
     if node.op in {"and", "or"}:

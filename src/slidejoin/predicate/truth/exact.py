@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Values, both_valid, fit
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Values, across, both_valid, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,9 +102,7 @@ def remainder(one: Values, two: Values) -> Values:
             (abs(a) % abs(b)) * (-1 if a < 0 else 1) for a, b in zip(top.tolist(), bottom.tolist(), strict=True)
         ]
         values = fit(result, valid)
-    if np.any(zero):  # a constant 0 makes all rows unknown
-        values.valid = both_valid(valid, np.broadcast_to(~zero.astype(np.bool_), values.data.shape))
-    return values
+    return _known_where(values, ~zero.astype(np.bool_))
 
 
 def quotient(one: Values, two: Values) -> Values:
@@ -117,8 +115,15 @@ def quotient(one: Values, two: Values) -> Values:
     below = np.abs(top) // np.abs(bottom)
     data = np.where((top < 0) != (bottom < 0), -below, below)
     values = fit(data, valid) if data.dtype == object else Values(data, valid)
-    if np.any(zero):
-        values.valid = both_valid(valid, np.broadcast_to(~zero.astype(np.bool_), values.data.shape))
+    return _known_where(values, ~zero.astype(np.bool_))
+
+
+def _known_where(values: Values, divided: NDArray[np.bool_]) -> Values:
+    """Return quotients that are NULL where nothing was divided; a constant 0 makes all rows unknown."""
+    if not divided.all():
+        known = across(divided, values.data.shape)
+        values.valid = both_valid(values.valid, known)
+        values.data = np.where(known, values.data, 0)
     return values
 
 

@@ -26,6 +26,8 @@ __all__ = [
     "Batch",
     "Column",
     "Values",
+    "across",
+    "aligned",
     "bytes_array",
     "fit",
     "literal_values",
@@ -55,7 +57,7 @@ class Values:
         `pyarrow.LargeBinaryArray` for strings and binary, or the array itself for lists; shape (n,), or (1,) for a
         constant.
     valid
-        False where the value is NULL; None if there is no NULL. Exact data is 0 there.
+        False where the value is NULL; None if there is no NULL; of the shape of the data. Exact data is 0 there.
     low, high
         Bounds of exact data, not always tight, None until `limits` computes them.
     """
@@ -119,6 +121,31 @@ def both_valid(one: NDArray[np.bool_] | None, two: NDArray[np.bool_] | None) -> 
     if one is None:
         return two
     return one if two is None else one & two
+
+
+def across(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return an array in that shape, one value repeated; kernels take no array whose rows share memory.
+
+    Examples
+    --------
+    >>> across(np.zeros(1, np.bool_), (3,)).flags.c_contiguous
+    True
+    """
+    return array if array.shape == shape else np.ascontiguousarray(np.broadcast_to(array, shape))
+
+
+def aligned(values: Values) -> Values:
+    """Return values with as many validities, of which a constant beside columns has but one, and the reverse."""
+    valid = values.valid
+    if valid is None or len(valid) == len(values.data):
+        return values
+    rows = max(len(valid), len(values.data))
+    data: Any
+    if isinstance(values.data, pa.Array):
+        data = values.data if len(values.data) == rows else pa.repeat(values.data[0], rows)
+    else:
+        data = across(values.data, (rows,))
+    return Values(data, across(valid, (rows,)), values.low, values.high)
 
 
 def fit(data: NDArray[Any], valid: NDArray[np.bool_] | None) -> Values:

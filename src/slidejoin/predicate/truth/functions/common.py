@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from slidejoin.errors import PredicateError
 from slidejoin.predicate.truth.tree import Node, literal
 from slidejoin.predicate.truth.types import BYTES, NAIVE_TIMES, NUMBERS, Kind, Type
-from slidejoin.predicate.truth.values import Values, fit, validity
+from slidejoin.predicate.truth.values import Values, across, fit, validity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,7 +181,7 @@ def choose(first: NDArray[np.bool_], one: Values, two: Values, kind: Kind) -> Va
     valid = None
     if one.valid is not None or two.valid is not None:
         known = [np.ones(1, np.bool_) if values.valid is None else values.valid for values in (one, two)]
-        valid = np.broadcast_to(np.where(first, *known), data.shape)
+        valid = across(np.where(first, *known), data.shape)
     if data.dtype == object:
         return fit(data, valid)
     return Values(data, valid)

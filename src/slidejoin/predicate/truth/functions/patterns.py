@@ -13,7 +13,7 @@ from slidejoin.errors import PredicateError
 from slidejoin.predicate.truth.functions.common import Function, Typed, refuse, rows_of_all, text_of
 from slidejoin.predicate.truth.tree import BOOLEAN
 from slidejoin.predicate.truth.types import Kind
-from slidejoin.predicate.truth.values import Values, both_valid
+from slidejoin.predicate.truth.values import Values, across, both_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ def against_each(
             if patterns[0].as_py() is None
             else _filled(test(strings, patterns[0].as_py()), dtype)
         )
-        return np.broadcast_to(found, (n,))
+        return across(found, (n,))
     if len(strings) == 1:
         strings = pa.repeat(strings[0], n)
     encoded = patterns.dictionary_encode()
@@ -117,7 +117,7 @@ def _test(test: Callable[[Any, str], Any]) -> Function:
 def _result(data: NDArray[Any], values: Sequence[Values]) -> Values:
     valid = both_valid(values[0].valid, values[1].valid)
     n = rows_of_all(values[:2])
-    return Values(np.broadcast_to(data, (n,)), None if valid is None else np.broadcast_to(valid, (n,)))
+    return Values(across(data, (n,)), None if valid is None else across(valid, (n,)))
 
 
 def _check_like(args: Sequence[Node], text: str) -> Typed:

@@ -26,7 +26,7 @@ from slidejoin.predicate.truth.functions.common import (
 )
 from slidejoin.predicate.truth.functions.patterns import against_each, check_strings, place_in
 from slidejoin.predicate.truth.types import BYTES, Kind, Type
-from slidejoin.predicate.truth.values import Values, both_valid
+from slidejoin.predicate.truth.values import Values, across, both_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +133,7 @@ def _check_place(args: Sequence[Node], text: str) -> Typed:
 def _find(_node: Node, values: Sequence[Values]) -> Values:
     found = against_each(text_of(values[0]), text_of(values[1]), place_in, np.int64)
     valid = both_valid(values[0].valid, values[1].valid)
-    return exact_values(found, None if valid is None else np.broadcast_to(valid, found.shape))
+    return exact_values(found, None if valid is None else across(valid, found.shape))
 
 
 def _check_joined(args: Sequence[Node], text: str) -> Typed:
