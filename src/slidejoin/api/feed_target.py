@@ -38,8 +38,7 @@ class FeedTarget:
     """
 
     def __init__(self, join: StreamJoin) -> None:
-        join._check_open()  # noqa: SLF001 - the feed stands in front of the join, and shares its state
-        join._fed_by = 0  # noqa: SLF001
+        join._feed_begins()  # noqa: SLF001 - the feed stands in front of the join, and shares its state
         self._join = join
         self._state = join._state  # noqa: SLF001
         self.spec: JoinSpec = self._state.config
@@ -89,7 +88,7 @@ class FeedTarget:
             if INTERPRETER.cold:
                 INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
             try:
-                out = join._take(operator, tables, order_by)  # noqa: SLF001
+                out = join._fed(operator, tables, order_by)  # noqa: SLF001
             except Exception:
                 if join._broken is not None:  # noqa: SLF001
                     raise

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Self
-from weakref import ref
 
 import pyarrow as pa
 
 from slidejoin.api.multi_pending import MultiPending
 from slidejoin.api.multi_snapshot import MultiState, load, operator_of, save
+from slidejoin.api.one_call import OneCall, OpenIterator, one_call
 from slidejoin.api.push_iterator import PushIterator
 from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
@@ -41,7 +42,7 @@ LINE = 12
 """Bytes of a row that waits besides its own, at most."""
 
 
-class MultiJoin:
+class MultiJoin(OneCall):
     """Joins two to six streams, row by row as they arrive, on any predicate over their rows.
 
     A combination is one row of each stream. It is produced by the row of it that arrives last.
@@ -105,10 +106,8 @@ class MultiJoin:
         spec = make_multi_spec(
             windows, on=on, output=output, order=order, select=select, threads=threads, memory_limit=memory_limit
         )
+        self._begin()
         self._state = MultiState(spec)
-        self._broken: str | None = None
-        # A weak reference: an abandoned iterator is garbage collected, and takes the rest of its rows then.
-        self._running: ref[PushIterator] | None = None
         if schemas is not None:
             self._state.schemas = _schemas(schemas, spec.streams)
             self._state.operator = operator_of(spec, self._state.schemas)
@@ -149,7 +148,17 @@ class MultiJoin:
         JoinClosedError
             After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
-        out = list(self.push_iter(batches, order_by=order_by, **named))
+        return self._push({**(batches or {}), **named}, order_by)
+
+    @one_call
+    def _push(self, batches: Mapping[str, object], order_by: str | None) -> pa.Table:
+        work = self._push_iter(batches, order_by)
+        try:
+            out = list(work)
+        except BaseException as error:
+            if self._open is not None:  # it has not begun, and what it produces would be lost
+                self._broken = repr(error)
+            raise
         return together(out, out[0].schema) if out else self._empty()
 
     def push_iter(
@@ -161,9 +170,18 @@ class MultiJoin:
         before this returns, and taken as the iterator advances; closing it early takes the rest and discards what they
         produce. Until then the join takes no other rows. See `push`.
         """
+        return self._opened({**(batches or {}), **named}, order_by)
+
+    @one_call
+    def _opened(self, batches: Mapping[str, object], order_by: str | None) -> Iterator[pa.Table]:
+        tables = self._push_iter(batches, order_by)
+        return OpenIterator(self, tables) if isinstance(tables, PushIterator) else tables
+
+    def _push_iter(self, batches: Mapping[str, object], order_by: str | None) -> Iterator[pa.Table]:
+        """Check the batches, and return an iterator over what they produce."""
         name = None if order_by is None else column_name("order_by", order_by)
         self._check_open()
-        tables = self._read({**(batches or {}), **named})
+        tables = self._read(batches)
         by = None if name is None else sort_values_of(tables, name)
         state = self._state
         schemas = state.schemas | {stream: table.schema for stream, table in tables.items()}
@@ -184,8 +202,8 @@ class MultiJoin:
         sorting = None if by is None else {number[stream]: values for stream, values in by.items()}
         work = PushIterator(self._work(operator, operator.prepare(given, sorting)))
         # Nothing can be refused from here on.
-        state.schemas, state.operator, self._running = schemas, operator, ref(work)
-        state.waiting = MultiPending(state.spec)
+        state.schemas, state.operator, state.waiting = schemas, operator, MultiPending(state.spec)
+        self._open = work
         return work
 
     def _work(self, operator: MultiOperator, push: MultiPush) -> Generator[pa.Table]:
@@ -197,8 +215,9 @@ class MultiJoin:
             self._broken = repr(error)
             raise
         finally:
-            self._running = None
+            self._open = None
 
+    @one_call
     def finish(self) -> pa.Table:
         """End all streams and return the rows that were still pending, of which there are none.
 
@@ -215,16 +234,22 @@ class MultiJoin:
 
     @property
     def stats(self) -> MultiStats:
-        """Counters of rows, combinations, late rows, window sizes, bytes, and seconds by step."""
+        """Counters of rows, combinations, late rows, window sizes, bytes, and seconds by step, as they are now."""
+        return self._measured()
+
+    @one_call
+    def _measured(self) -> MultiStats:
         state = self._state
         if state.operator is not None:
-            return state.operator.measured()
+            stats = state.operator.measured()
+            return replace(stats, rows=dict(stats.rows), seconds=dict(stats.seconds))
         waiting = state.waiting
         rows = {stream: held + waiting.dropped.get(stream, 0) for stream, held in waiting.rows.items()}
         return MultiStats(
             rows=rows, null_time_rows=waiting.null_time_rows, window_rows=waiting.rows, window_bytes=waiting.nbytes
         )
 
+    @one_call
     def explain(self) -> Explanation:
         """Return the orders of probing in words, what each step finds, and why they were chosen."""
         state = self._state
@@ -244,6 +269,7 @@ class MultiJoin:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
+    @one_call
     def snapshot(self) -> bytes:
         """Return the whole state as bytes: versioned, checksummed, without pickled objects.
 
@@ -266,7 +292,8 @@ class MultiJoin:
         """
         INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
-        join._state, join._running, join._broken = load(state, threads=threads), None, None  # noqa: SLF001 - its own
+        join._begin()  # noqa: SLF001 - its own
+        join._state = load(state, threads=threads)  # noqa: SLF001 - its own
         return join
 
     # -- checks --------------------------------------------------------------------------------------------------
@@ -294,13 +321,15 @@ class MultiJoin:
             raise JoinClosedError(msg)
 
     def _check_idle(self) -> None:
+        if self._abandoned:
+            self._take_abandoned()
         if self._broken is not None:
             msg = (
                 f"a push was interrupted by {self._broken} and the windows may lack some of its rows; "
                 "restore the last snapshot, or create a new MultiJoin"
             )
             raise JoinClosedError(msg)
-        if self._running is not None and self._running() is not None:
+        if self._open is not None:
             msg = "an iterator of push_iter() is still open; read it to its end or close it first"
             raise JoinClosedError(msg)
 

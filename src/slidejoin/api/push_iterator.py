@@ -36,9 +36,6 @@ class PushIterator:
             next(self, None)
         self._generator.close()
 
-    def __del__(self) -> None:
-        self.close()
-
 
 def both_schemas(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
     """Check ``schemas=``.

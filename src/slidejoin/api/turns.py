@@ -27,18 +27,19 @@ class Turns:
 
     def __init__(self) -> None:
         self._thread = 0
-        self._pending: set[Future[Any]] = set()
+        self._pending: dict[Future[Any], int] = {}
+        """The calls, and the thread of the event loop of each."""
         # The endless loop of the thread must not reference this object: the thread ends when the object is collected.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="slidejoin-turns")
 
     @property
     def busy(self) -> bool:
-        """Whether a call is running or waiting; always false in the worker thread."""
-        return bool(self._pending) and get_ident() != self._thread
+        """Whether a call of this thread is running or waiting."""
+        return bool(self._pending) and get_ident() in tuple(self._pending.values())
 
     def settle(self) -> None:
         """Wait for all calls made so far; do nothing in the worker thread."""
-        if self.busy:
+        if get_ident() != self._thread:
             wait(tuple(self._pending))
 
     def _call(self, function: Callable[[], T]) -> T:
@@ -52,8 +53,8 @@ class Turns:
         it ends as cancelled once the function has returned: nobody finds the object half changed.
         """
         call = self._executor.submit(self._call, function)
-        self._pending.add(call)
-        call.add_done_callback(self._pending.discard)
+        self._pending[call] = get_ident()
+        call.add_done_callback(lambda done: self._pending.pop(done, None))
         answer = asyncio.wrap_future(call)
         try:
             return await asyncio.shield(answer)

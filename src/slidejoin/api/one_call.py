@@ -1,0 +1,145 @@
+"""One call of a join at a time: calls from several threads are done one after the other, whole.
+
+The lock is reentrant so that it is of C and takes 40 ns, and a flag tells a call that comes from within another one of
+the same thread: it would have to wait for itself. No interrupt comes between taking the lock and the block that gives
+it back: Python looks for signals neither there nor between two assignments.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+from weakref import WeakSet
+
+from slidejoin.errors import JoinClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from slidejoin.api.push_iterator import PushIterator
+
+__all__ = ["OneCall", "OpenIterator", "from_within", "one_call"]
+
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
+Join = TypeVar("Join", bound="OneCall")
+
+
+class OneCall:
+    """What a join is based on.
+
+    Attributes
+    ----------
+    _lock : threading.RLock
+        Held by the call that runs.
+    _busy : bool
+        Whether a call runs. Who has the lock and finds it true was called from within that call.
+    _broken : str or None
+        Why the windows may lack rows.
+    _open : PushIterator or None
+        What still takes rows of a `push_iter`. The join holds it, so that it is never collected while the join is used.
+    _abandoned : bool
+        Whether nobody else has it any more: the next call takes the rest of its rows. What collects its iterator may be
+        within a call, also of this join.
+    """
+
+    def _begin(self) -> None:
+        """Begin without a call, with windows that are whole."""
+        self._lock = RLock()
+        self._busy = self._abandoned = False
+        self._broken: str | None = None
+        self._open: PushIterator | None = None
+        _joins.add(self)
+
+    def _take_abandoned(self) -> None:
+        """Take the rest of the rows of an iterator that nobody has any more."""
+        self._abandoned, tables = False, self._open
+        if tables is not None:
+            try:
+                tables.close()
+            except Exception as error:  # noqa: BLE001 - the next push says so
+                self._broken = self._broken or repr(error)
+
+
+_joins: WeakSet[OneCall] = WeakSet()
+
+
+def one_call(function: Callable[Concatenate[Join, Given], Returned]) -> Callable[Concatenate[Join, Given], Returned]:
+    """Let a method of a join wait for calls of other threads, and others for it."""
+
+    @wraps(function)
+    def call(join: Join, /, *args: Given.args, **options: Given.kwargs) -> Returned:
+        with join._lock:  # noqa: SLF001 - of its own kind
+            if join._busy:  # noqa: SLF001
+                raise from_within()
+            join._busy = True  # noqa: SLF001
+            try:
+                if join._abandoned:  # noqa: SLF001
+                    join._take_abandoned()  # noqa: SLF001
+                return function(join, *args, **options)
+            finally:
+                join._busy = False  # noqa: SLF001
+
+    return call
+
+
+def from_within() -> JoinClosedError:
+    """Return the error of a call that would have to wait for itself."""
+    return JoinClosedError(
+        "the join was called from within another call of it in the same thread, by its wall_clock=, a batch that is "
+        "being read, or a signal handler; call it when that call has returned"
+    )
+
+
+class OpenIterator:
+    """The iterator of `push_iter`: each advance is a call of its own.
+
+    Parameters
+    ----------
+    join : OneCall
+    tables : PushIterator
+        Takes the rows.
+    """
+
+    def __init__(self, join: OneCall, tables: PushIterator) -> None:
+        self._join, self._tables = join, tables
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        return _advance(self._join, self._tables)
+
+    def close(self) -> None:
+        """Take the remaining rows and discard what they produce."""
+        _close(self._join, self._tables)
+
+    def __del__(self) -> None:
+        if self._join._open is self._tables:  # noqa: SLF001 - see there
+            self._join._abandoned = True  # noqa: SLF001
+
+
+@one_call
+def _advance(join: OneCall, tables: PushIterator) -> pa.Table:  # noqa: ARG001 - its lock
+    return next(tables)
+
+
+@one_call
+def _close(join: OneCall, tables: PushIterator) -> None:  # noqa: ARG001 - its lock
+    tables.close()
+
+
+def _after_fork() -> None:
+    """Free joins that another thread was calling: it does not live on in the forked process."""
+    for join in list(_joins):
+        if join._busy:  # noqa: SLF001 - of its own kind
+            join._lock, join._busy = RLock(), False  # noqa: SLF001
+            join._broken = "a fork of the process while another thread called the join"  # noqa: SLF001
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
