@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from slidejoin import __version__
 from slidejoin.cli.compiling import compile_in_words
+from slidejoin.cli.stopping import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from threading import Event
 
 __all__ = ["main"]
 
@@ -28,6 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         What follows the program's name; that of this process by default.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["run"]:
+        # From the first moment on: loading what follows takes a second.
+        with stop_signals(leaving=arguments is None) as stop:
+            _main(given, stop, leaving=arguments is None)
+    _main(given, None, leaving=arguments is None)
+
+
+def _main(given: list[str], stop: Event | None, *, leaving: bool) -> NoReturn:
     if given == ["--version"]:
         sys.stdout.write(f"slidejoin {__version__}\n")
         sys.exit(0)
@@ -42,4 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(0)
         sys.stderr.write(MISSING.format(name=name))
         sys.exit(1)
-    app(given, prog_name="slidejoin")
+    try:
+        app(given, prog_name="slidejoin", obj=stop)
+    finally:
+        if leaving and "slidejoin.cli.java" in sys.modules:
+            from slidejoin.cli.java import java  # noqa: PLC0415 - only where it was needed
+
+            java.close()
+    sys.exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.compiling import compile_in_words, compiled_kernels
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.progress import PlainReporter, reporter
+from slidejoin.cli.secrets import SECRETS
 from slidejoin.cli.stating import state
 
 __all__ = ["app"]
@@ -54,7 +56,7 @@ def options(
 
 
 @app.command(short_help="Run a job file on Spark.")
-def run(file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
+def run(context: typer.Context, file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
     """Run the job of a TOML file on Spark: its sources, the join between them, its sink."""
     listener = reporter(as_json=json)
     with errors_told(debug=debug, listener=listener):
@@ -63,7 +65,7 @@ def run(file: File, *, base: Base = None, json: Json = False, debug: Debug = Fal
             listener = PlainReporter()  # Spark prints rows meanwhile, which would tear a live line
         from slidejoin.cli.running import run_job  # noqa: PLC0415 - job files are checked without loading Spark
 
-        run_job(job, file.stem, listener, json=json)
+        run_job(job, file.stem, listener, json=json, stop=context.ensure_object(Event))
 
 
 @app.command(short_help="Show how a job would run, and why.")
@@ -73,7 +75,7 @@ def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug =
         job = read_job(file, base)
         from slidejoin.cli.explaining import explain_job  # noqa: PLC0415 - see run
 
-        text = explain_job(job, file.stem)
+        text = SECRETS.out_of(explain_job(job, file.stem))
         typer.echo(document({"job": file.stem, "plan": text}) if json else text)
 
 

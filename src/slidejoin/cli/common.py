@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slidejoin.cli.secrets import SECRETS
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
@@ -37,10 +38,11 @@ def errors_told(*, debug: bool, listener: Reporter | None = None) -> Iterator[No
         message = str(error)
         if not isinstance(error, (SlideJoinError, OSError)):
             message = f"unexpected {type(error).__name__}: {message} (--debug shows where)"
+        message = SECRETS.out_of(message)
         if listener is not None:
             listener.failed(message)
         if debug:
-            traceback.print_exc()
+            sys.stderr.write(SECRETS.out_of(traceback.format_exc()))
         sys.stdout.flush()
         typer.echo("\n".join([f"slidejoin: {message}", *getattr(error, "__notes__", [])]), err=True)
         raise typer.Exit(BAD_USAGE if isinstance(error, ConfigError) else FAILED) from error

@@ -16,9 +16,25 @@ if TYPE_CHECKING:
 
     from slidejoin.cli.job import Job, Source
 
-__all__ = ["brief", "explained", "load", "load_all", "planned_batches", "result_of", "writer_of"]
+__all__ = [
+    "BAD_ROWS",
+    "brief",
+    "counts_bad_rows",
+    "explained",
+    "load",
+    "load_all",
+    "planned_batches",
+    "result_of",
+    "writer_of",
+]
 
 T = TypeVar("T")
+
+BAD = "__slidejoin_bad"
+"""The column in which Spark keeps a row that does not fit the schema; it is dropped again."""
+
+BAD_ROWS = "slidejoin bad rows of "
+"""Prefix of the names by which Spark observes their number."""
 
 GLOB = re.compile(r"[*?\[{]")
 SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
@@ -75,10 +91,31 @@ def _files(spark: SparkSession, source: Source) -> DataFrame:
         return (reader.schema(source.schema) if source.schema else reader).load(source.path)
     # A stream over Parquet takes the schema of the files that are there already: they all have the same one.
     schema = source.schema or spark.read.format(source.format).options(**source.options).load(source.path).schema
-    stream = spark.readStream.format(source.format).options(**source.options).schema(schema)
+    counted = counts_bad_rows(source)
+    stream = spark.readStream.format(source.format).options(**source.options)
+    if counted:
+        stream = stream.schema(f"{schema}, {BAD} STRING").option("columnNameOfCorruptRecord", BAD)
+    else:
+        stream = stream.schema(schema)
     if source.max_files_per_trigger is not None:
         stream = stream.option("maxFilesPerTrigger", source.max_files_per_trigger)
-    return stream.load(source.path)
+    frame = stream.load(source.path)
+    if not counted:
+        return frame
+    from pyspark.sql import functions  # noqa: PLC0415 - slow to load
+
+    return frame.observe(f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
+
+
+def counts_bad_rows(source: Source) -> bool:
+    """Tell whether Spark reads a row that does not fit the schema as NULLs, with nothing said otherwise."""
+    names = {name.lower(): value.lower() for name, value in source.options.items()}
+    return (
+        source.format in {"csv", "json"}
+        and "columnnameofcorruptrecord" not in names
+        and names.get("mode", "permissive") == "permissive"
+        and not str(source.schema).lower().lstrip().startswith("struct")
+    )
 
 
 def load_all(spark: SparkSession, job: Job) -> dict[str, DataFrame]:

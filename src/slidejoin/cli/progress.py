@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from slidejoin.cli.secrets import SECRETS
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
+
+MINUTE = 60.0
+LINES = 10.0
+"""Seconds between two lines about compiling."""
+
+ENOUGH = 3
+"""Kernels after which the speed of compiling is known."""
 
 __all__ = ["BatchProgress", "JsonReporter", "PlainReporter", "Reporter", "RunTotals", "TerminalReporter", "reporter"]
 
@@ -30,6 +40,12 @@ class BatchProgress:
         How long it took.
     event_time : str or None
         The largest event time in it, ISO 8601; None without rows.
+    late_rows : int
+        Rows below the watermark.
+    null_time_rows : int
+        Rows without event time.
+    bad_rows : int
+        Rows of CSV or JSON that are not what the schema of their source says.
     """
 
     number: int
@@ -37,6 +53,9 @@ class BatchProgress:
     rows_out: int
     seconds: float
     event_time: str | None = None
+    late_rows: int = 0
+    null_time_rows: int = 0
+    bad_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +67,9 @@ class RunTotals:
     rows_out: int
     seconds: float
     stopped: bool = False
+    late_rows: int = 0
+    null_time_rows: int = 0
+    bad_rows: int = 0
 
     @property
     def rows_per_second(self) -> float:
@@ -58,11 +80,19 @@ class RunTotals:
 class Reporter(Protocol):
     """Receives the progress of a job."""
 
+    idle_seconds: float
+
     def starting(self, name: str, batches: int | None) -> None:
         """Spark is about to start; `batches` if the number of micro-batches is known beforehand."""
 
     def note(self, message: str) -> None:
         """Say something that the user should know and that does not end the job."""
+
+    def compiling(self, done: int, total: int) -> None:
+        """Say how many of the kernels that were missing are compiled."""
+
+    def idle(self, seconds: float) -> None:
+        """Say that the job waits for rows, since so many seconds; called every `idle_seconds`."""
 
     def batch(self, batch: BatchProgress) -> None:
         """Report a finished micro-batch."""
@@ -82,22 +112,75 @@ def reporter(*, as_json: bool) -> Reporter:
     return TerminalReporter(console) if console.is_terminal else PlainReporter()
 
 
+class _Compiling:
+    """How far compiling is, and how long the rest takes at the speed so far."""
+
+    def __init__(self) -> None:
+        self._start: float | None = None
+        self._first = 0
+        self.seconds = 0.0
+        self._said = -LINES
+        self.left: float | None = None
+
+    def at(self, done: int, total: int) -> str:
+        """Return it in words."""
+        if self._start is None:
+            self._start, self._first = perf_counter(), done
+        self.seconds = perf_counter() - self._start
+        made = done - self._first
+        self.left = self.seconds / made * (total - done) if made >= ENOUGH else None
+        rest = "" if self.left is None or done == total else f", about {self.left:.0f} s more"
+        return f"compiling kernels, once per installation: {done} of {total}, {self.seconds:.0f} s{rest}"
+
+    def due(self, done: int, total: int) -> bool:
+        """Tell whether another line is due."""
+        if self.seconds - self._said < LINES and done != total:
+            return False
+        self._said = self.seconds
+        return True
+
+
+def _lost(counted: BatchProgress | RunTotals) -> str:
+    """Return the rows that match nothing because of what they are, in words; empty if there are none."""
+    counts = {
+        "late": counted.late_rows, "without event time": counted.null_time_rows, "bad": counted.bad_rows,
+    }  # fmt: skip
+    return "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
+
+
 def _sentence(name: str, totals: RunTotals) -> str:
     end = "stopped" if totals.stopped else "done"
     return (
-        f"{name}: {end}, {totals.rows_in:,} rows in, {totals.rows_out:,} rows out, {totals.batches:,} micro-batches, "
+        f"{name}: {end}, {totals.rows_in:,} rows in, {totals.rows_out:,} rows out{_lost(totals)}, "
+        f"{totals.batches:,} micro-batches, "
         f"{totals.seconds:.1f} s, {totals.rows_per_second:,.0f} rows/s"
     )
 
 
 class JsonReporter:
-    """One JSON object a line: ``event`` is ``start``, ``note``, ``batch``, ``done`` or ``failed``."""
+    """One JSON object a line; ``event`` is the method's name, or ``start``."""
+
+    idle_seconds = MINUTE
+
+    def __init__(self) -> None:
+        self._compiling = _Compiling()
 
     def starting(self, name: str, batches: int | None) -> None:  # noqa: D102 - see Reporter
         self._write("start", {"job": name, "batches": batches})
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter
-        self._write("note", {"message": message})
+        self._write("note", {"message": SECRETS.out_of(message)})
+
+    def compiling(self, done: int, total: int) -> None:  # noqa: D102 - see Reporter
+        self._compiling.at(done, total)
+        if not self._compiling.due(done, total):
+            return
+        told = {"done": done, "total": total, "seconds": round(self._compiling.seconds, 1)}
+        left = self._compiling.left
+        self._write("compiling", told | {"seconds_left": None if left is None else round(left, 1)})
+
+    def idle(self, seconds: float) -> None:  # noqa: D102 - see Reporter
+        self._write("idle", {"seconds": round(seconds, 1)})
 
     def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         self._write("batch", asdict(batch))
@@ -115,24 +198,35 @@ class JsonReporter:
 
 
 class PlainReporter:
-    """One line for each micro-batch."""
+    """One line for each micro-batch, and while there are none."""
+
+    idle_seconds = MINUTE
 
     def __init__(self) -> None:
         self._name = ""
+        self._compiling = _Compiling()
 
     def starting(self, name: str, batches: int | None) -> None:  # noqa: ARG002, D102 - see Reporter
         self._name = name
         self._write(f"{name}: starting Spark")
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter
-        self._write(f"{self._name}: {message}")
+        self._write(SECRETS.out_of(f"{self._name}: {message}"))
+
+    def compiling(self, done: int, total: int) -> None:  # noqa: D102 - see Reporter
+        text = self._compiling.at(done, total)
+        if self._compiling.due(done, total):
+            self._write(f"{self._name}: {text}")
+
+    def idle(self, seconds: float) -> None:  # noqa: D102 - see Reporter
+        self._write(f"{self._name}: waiting for rows, none for {seconds:.0f} s")
 
     def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         at = f", up to {batch.event_time}" if batch.event_time else ""
         rate = batch.rows_in / batch.seconds if batch.seconds else 0.0
         self._write(
-            f"{self._name}: batch {batch.number}: {batch.rows_in:,} rows in, {batch.rows_out:,} out, "
-            f"{batch.seconds:.1f} s, {rate:,.0f} rows/s{at}"
+            f"{self._name}: batch {batch.number}: {batch.rows_in:,} rows in, {batch.rows_out:,} out"
+            f"{_lost(batch)}, {batch.seconds:.1f} s, {rate:,.0f} rows/s{at}"
         )
 
     def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
@@ -150,8 +244,12 @@ class PlainReporter:
 class TerminalReporter:
     """A live line: a bar where the number of micro-batches is known, counts, and the event time reached."""
 
+    idle_seconds = 1.0
+
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._compiling = _Compiling()
+        self._counts = ""
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
@@ -164,7 +262,7 @@ class TerminalReporter:
         )
         self._name = ""
         self._task: TaskID | None = None
-        self._rows_in = self._rows_out = 0
+        self._rows_in = self._rows_out = self._lost = 0
         self._seconds = 0.0
 
     def starting(self, name: str, batches: int | None) -> None:  # noqa: D102 - see Reporter
@@ -173,17 +271,28 @@ class TerminalReporter:
         self._progress.start()
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter
-        self._console.print(f"{self._name}: {message}", highlight=False, markup=False, soft_wrap=True)
+        self._console.print(SECRETS.out_of(f"{self._name}: {message}"), highlight=False, markup=False, soft_wrap=True)
 
     def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
         self._rows_in += batch.rows_in
         self._rows_out += batch.rows_out
+        self._lost += batch.late_rows + batch.null_time_rows + batch.bad_rows
         self._seconds += batch.seconds
         rate = self._rows_in / self._seconds if self._seconds else 0.0
-        at = f"  [dim]{batch.event_time[:10]}[/]" if batch.event_time else ""
-        counts = f"{self._rows_in:,} in  [green]{self._rows_out:,} out[/]  {rate:,.0f} rows/s{at}"
+        at = f"  [dim]{batch.event_time[:19].replace('T', ' ')}[/]" if batch.event_time else ""
+        lost = f"  [yellow]{self._lost:,} late or bad[/]" if self._lost else ""
+        self._counts = f"{self._rows_in:,} in  [green]{self._rows_out:,} out[/]{lost}  {rate:,.0f} rows/s{at}"
+        self._show(self._counts, advance=1)
+
+    def compiling(self, done: int, total: int) -> None:  # noqa: D102 - see Reporter
+        self._show(self._compiling.at(done, total))
+
+    def idle(self, seconds: float) -> None:  # noqa: D102 - see Reporter
+        self._show(f"{self._counts}  [dim]waiting for rows, none for {seconds:.0f} s[/]".strip())
+
+    def _show(self, text: str, advance: int = 0) -> None:
         if self._task is not None:
-            self._progress.update(self._task, advance=1, counts=counts)
+            self._progress.update(self._task, advance=advance, counts=text)
 
     def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
         self._progress.stop()

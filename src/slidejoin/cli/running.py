@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib.util import find_spec
+from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.locking import locked
+from slidejoin.cli.lost_rows import LostRows
 from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.progress import BatchProgress, RunTotals
+from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session
-from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
+from slidejoin.cli.sink_files import ASIDE, check_sink_log, local_path, move_unlisted
+from slidejoin.cli.stopping import GRACE, Stopped, interruptible
 from slidejoin.errors import SlideJoinError
 from slidejoin.spec.window import Span, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slidejoin.cli.job import Job, Session
     from slidejoin.cli.progress import Reporter
+    from slidejoin.spark.job.workers import Compiling
 
 __all__ = ["run_job"]
 
@@ -33,11 +37,17 @@ OBSERVED = "slidejoin"
 CACHE_DIR = "spark.slidejoin.cacheDir"
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+COUNTS = ("rows_in", "rows_out", "late_rows", "null_time_rows", "bad_rows")
 POLL_SECONDS = 0.25
 
 
-def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> RunTotals:
-    """Run a job to its end, or until a signal asks to stop (SIGINT or SIGTERM; the checkpoint allows to go on later).
+def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False, stop: Event | None = None) -> RunTotals:
+    """Run a job to its end, or until it is stopped (the checkpoint allows to go on later).
+
+    Parameters
+    ----------
+    stop : threading.Event, optional
+        Set, by a signal, when the job is to stop.
 
     Raises
     ------
@@ -46,26 +56,36 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False) -> R
     SlideJoinError
         If Spark does not start, or the query fails.
     """
+    stop = stop or Event()
     reporter.starting(name, planned_batches(job))
-    with (
-        _only_one(job, reporter),
-        _compiling(job.session),
-        spark_session(job.session, f"slidejoin {name}", json=json) as spark,
-        _workers_starting(spark, job.session),
-        _stop_signals() as stop,
-    ):
-        totals = _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, json=json)
+    try:
+        totals = _run(job, name, reporter, stop, json=json)
+    except Stopped:
+        totals = RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
     reporter.done(totals)
     return totals
 
 
+def _run(job: Job, name: str, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+    with (
+        _only_one(job, reporter) as lock,
+        _compiling(job.session) as compiling,
+        spark_session(
+            job.session, f"slidejoin {name}", json=json, stop=stop, kept=() if lock is None else (lock,)
+        ) as spark,
+    ):
+        _compiled(compiling, reporter, stop)
+        with _workers_starting(spark, job.session):
+            return _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, stop, json=json)
+
+
 @contextmanager
-def _only_one(job: Job, reporter: Reporter) -> Iterator[None]:
+def _only_one(job: Job, reporter: Reporter) -> Iterator[int | None]:
     """Keep other runs from the job's checkpoint, and move aside what runs that were killed left beside its results."""
     if not job.stream:
-        yield
+        yield None
         return
-    with locked(job.sink.checkpoint):
+    with locked(job.sink.checkpoint) as lock:
         check_sink_log(job.sink)
         moved = move_unlisted(job.sink)
         if moved:
@@ -73,19 +93,31 @@ def _only_one(job: Job, reporter: Reporter) -> Iterator[None]:
                 f"moved {moved:,} {'file' if moved == 1 else 'files'} of an earlier run that was killed from "
                 f"{job.sink.path} to its folder {ASIDE}: their rows come again in other files"
             )
-        yield
+        yield lock
 
 
 @contextmanager
-def _compiling(session: Session) -> Iterator[None]:
-    """Compile kernels while Spark starts, if a local one is going to need them; the join waits for that."""
+def _compiling(session: Session) -> Iterator[Compiling | None]:
+    """Compile kernels while Spark starts, if a local one is going to need them."""
     if not session.master.startswith("local") or find_spec("pyspark") is None:
-        yield  # which the session says
+        yield None  # which the session says
         return
     from slidejoin.spark.job.workers import compiling_ahead  # noqa: PLC0415 - belongs to an extra
 
-    with compiling_ahead(session.conf.get(CACHE_DIR)):
-        yield
+    folder = run_folder()
+    with compiling_ahead(session.conf.get(CACHE_DIR), folder.folder("compiling"), (folder.lock,)) as compiling:
+        yield compiling
+
+
+def _compiled(compiling: Compiling | None, reporter: Reporter, stop: Event) -> None:
+    """Wait for the kernels, and say how far they are and how long the rest takes at the speed so far."""
+    if compiling is None:
+        return
+    while compiling.runs():
+        reporter.compiling(compiling.done(), compiling.total)
+        if stop.wait(POLL_SECONDS):
+            raise Stopped
+    reporter.compiling(compiling.done(), compiling.total)
 
 
 @contextmanager
@@ -100,52 +132,51 @@ def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Turn SIGINT and SIGTERM into an event: a KeyboardInterrupt amid a call to Java would break the connection."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: threading.Event) -> RunTotals:
+def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: Event) -> RunTotals:
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
     _checkpointed(spark, job)
     _without_empty_batches(spark, job)
     result = result_of(job, load_all(spark, job)).observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
+    if stop.is_set():
+        raise Stopped
     start = perf_counter()
     try:
         query = writer_of(job, result).start()
     except Exception as error:
+        if stop.wait(GRACE):
+            raise Stopped from error
         msg = f"the query cannot be started: {brief(error)}"
         raise SlideJoinError(msg) from error
     batches: dict[int, BatchProgress] = {}
     try:
-        while query.isActive:
-            _report_new(query, batches, reporter)
-            query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
-            if stop.is_set():
-                query.stop()
-        query.awaitTermination()
-        _report_new(query, batches, reporter)
+        _followed(query, batches, reporter, stop, LostRows(job))
     except Exception as error:
-        msg = f"the query failed: {brief(error)}"
-        raise SlideJoinError(msg) from error
-    return RunTotals(
-        batches=len(batches),
-        rows_in=sum(batch.rows_in for batch in batches.values()),
-        rows_out=sum(batch.rows_out for batch in batches.values()),
-        seconds=perf_counter() - start,
-        stopped=stop.is_set(),
-    )
+        # A worker that has got the signal too may end amid a micro-batch, which then runs again.
+        if not stop.wait(GRACE):
+            msg = f"the query failed: {brief(error)}"
+            raise SlideJoinError(msg) from error
+    sums = {name: sum(getattr(batch, name) for batch in batches.values()) for name in COUNTS}
+    return RunTotals(len(batches), seconds=perf_counter() - start, stopped=stop.is_set(), **sums)
+
+
+def _followed(
+    query: StreamingQuery, batches: dict[int, BatchProgress], reporter: Reporter, stop: Event, lost: LostRows
+) -> None:
+    """Report the micro-batches of a query until it ends, and that it waits for rows; stop it if that is asked for."""
+    since = said = perf_counter()
+    while query.isActive:
+        now = perf_counter()
+        if _report_new(query, batches, reporter, lost) or query.status["isTriggerActive"]:
+            since = said = now
+        elif now - said >= reporter.idle_seconds:
+            said = now
+            reporter.idle(now - since)
+        query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
+        if stop.is_set():
+            query.stop()
+    query.awaitTermination()
+    _report_new(query, batches, reporter, lost)
 
 
 def _checkpointed(spark: SparkSession, job: Job) -> None:
@@ -170,16 +201,25 @@ def _without_empty_batches(spark: SparkSession, job: Job) -> None:
         spark.conf.set(NO_DATA, "false")
 
 
-def _report_new(query: StreamingQuery, seen: dict[int, BatchProgress], reporter: Reporter) -> None:
-    """Report the micro-batches that ended since the last call, but not the empty ones that only move the watermark."""
+def _report_new(query: StreamingQuery, seen: dict[int, BatchProgress], reporter: Reporter, lost: LostRows) -> bool:
+    """Report the micro-batches that ended since the last call, and return whether there were any.
+
+    Empty ones, which only move the watermark, are left out.
+    """
+    before = len(seen)
     for progress in query.recentProgress:
-        batch = _batch(progress)
-        if batch.number not in seen and (batch.rows_in or batch.rows_out):
+        if int(progress["batchId"]) in seen:
+            continue
+        batch = _batch(progress, lost)
+        if batch.rows_in or batch.rows_out:
             seen[batch.number] = batch
             reporter.batch(batch)
+            for advice in lost.advice(batch, progress):
+                reporter.note(advice)
+    return len(seen) > before
 
 
-def _batch(progress: Mapping[str, Any]) -> BatchProgress:
+def _batch(progress: Mapping[str, Any], lost: LostRows) -> BatchProgress:
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
     event_time = (progress.get("eventTime") or {}).get("max") if progress["numInputRows"] else None
     return BatchProgress(
@@ -188,10 +228,11 @@ def _batch(progress: Mapping[str, Any]) -> BatchProgress:
         rows_out=int(observed["rows"]) if observed is not None else 0,
         seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
         event_time=event_time,
+        **lost.counts(progress),
     )
 
 
-def _static(spark: SparkSession, job: Job, *, json: bool) -> RunTotals:
+def _static(spark: SparkSession, job: Job, stop: Event, *, json: bool) -> RunTotals:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
 
     def counted(frame: DataFrame) -> tuple[DataFrame, Observation]:
@@ -201,8 +242,14 @@ def _static(spark: SparkSession, job: Job, *, json: bool) -> RunTotals:
     start = perf_counter()
     inputs = {name: counted(frame) for name, frame in load_all(spark, job).items()}
     result, written = counted(result_of(job, {name: frame for name, (frame, _) in inputs.items()}))
+    new = _missing(job.sink.path)
     try:
-        _write(job, result, json=json)
+        interruptible(lambda: _write(job, result, json=json), stop, spark.sparkContext.cancelAllJobs)
+    except Stopped:
+        if new is not None:  # what Spark has left of it
+            with suppress(OSError):
+                new.rmdir()
+        raise
     except Exception as error:
         msg = f"the job failed: {brief(error)}"
         raise SlideJoinError(msg) from error
@@ -212,6 +259,12 @@ def _static(spark: SparkSession, job: Job, *, json: bool) -> RunTotals:
         rows_out=int(written.get["rows"]),
         seconds=perf_counter() - start,
     )
+
+
+def _missing(path: str | None) -> Path | None:
+    """Return a folder on this machine that does not exist."""
+    folder = local_path(path) if path is not None else None
+    return None if folder is None or folder.exists() else folder
 
 
 def _write(job: Job, result: DataFrame, *, json: bool) -> None:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 import warnings
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
+from threading import Event
 from typing import TYPE_CHECKING
 
+from slidejoin.cli.java import java
+from slidejoin.cli.run_folder import run_folder
+from slidejoin.cli.stopping import interruptible
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.runtime.cores import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from slidejoin.cli.job import Session
+    from slidejoin.cli.run_folder import RunFolder
 
 __all__ = ["spark_session"]
+
+
+REDACTED = "(?i)passw|secret|token|key|jaas|credential"
+"""Names of settings and options whose values Spark leaves out of its logs and plans."""
 
 
 def defaults(cores: int) -> dict[str, str]:
@@ -35,6 +43,8 @@ def defaults(cores: int) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": REDACTED,
+        "spark.sql.redaction.options.regex": f"{REDACTED}|url",
     }
 
 
@@ -53,7 +63,9 @@ def cores_of(master: str) -> int:
 
 
 @contextmanager
-def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterator[SparkSession]:
+def spark_session(
+    settings: Session, name: str, *, json: bool = False, stop: Event | None = None, kept: Sequence[int] = ()
+) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
     What the Java machine and Python workers write to their standard error goes to a file, which is named in a note of
@@ -67,36 +79,34 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
         Of the application.
     json : bool
         Standard output is for machines: what Spark itself prints there (the console sink) goes to standard error.
+    stop : threading.Event, optional
+        Set when the command is to stop.
+    kept : sequence of int
+        Descriptors of locks that the Java process holds as long as it runs.
 
     Raises
     ------
     SlideJoinError
         If pyspark is missing or Spark does not start.
+    Stopped
+        If a stop is asked for while Spark starts.
     """
     _check(settings)
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
-
-    from slidejoin.spark.job.quiet import output_of_children  # noqa: PLC0415 - belongs to it
-    from slidejoin.spark.job.spark_home import use_unzipped_home  # noqa: PLC0415 - belongs to it
-
     _quiet()
-    builder = SparkSession.builder.appName(name).master(settings.master)
-    for key, value in (defaults(cores_of(settings.master)) | dict(settings.conf)).items():
-        builder = builder.config(key, value)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if settings.master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    use_unzipped_home(settings.master, settings.conf)
-    handle, file = tempfile.mkstemp(prefix="slidejoin-spark-", suffix=".log")
-    log = Path(file)
+    folder = run_folder()
+    _environment(settings, folder)
+    handle, log = folder.new_log()
     try:
-        with output_of_children(handle, json=json):
-            spark = builder.getOrCreate()
+        spark = interruptible(
+            lambda: _started(settings, name, handle, json=json, kept=kept), stop or Event(), java.give_up
+        )
     except Exception as error:
+        folder.keep(log)
         raise SlideJoinError(_start_failure(error, log, settings)) from error
     finally:
         os.close(handle)
+    java.serves()
+    _activate(spark)
     keep = False
     try:
         yield spark
@@ -108,8 +118,57 @@ def spark_session(settings: Session, name: str, *, json: bool = False) -> Iterat
         raise
     finally:
         spark.stop()
-        if not keep:
+        if keep:
+            folder.keep(log)
+        else:
             log.unlink(missing_ok=True)
+
+
+def _activate(spark: SparkSession) -> None:
+    """Make the session that of this thread in Java too: it was started by another one."""
+    of_java = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001 - the only way
+    with suppress(Exception):  # a version of Spark where it has another name looks for the default one
+        of_java.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as above
+
+
+def _environment(settings: Session, folder: RunFolder) -> None:
+    """Let Python workers run this Python, and a local Spark listen on this machine alone."""
+    from slidejoin.spark.job.spark_home import use_unzipped_home  # noqa: PLC0415 - belongs to an extra
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if settings.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    use_unzipped_home(settings.master, settings.conf, folder.path / "home")
+
+
+def _started(settings: Session, name: str, log: int, *, json: bool, kept: Sequence[int]) -> SparkSession:
+    """Start Java and a session in it."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
+
+    folder = run_folder()
+    values = defaults(cores_of(settings.master)) | _local(folder) | dict(settings.conf)
+    java.start(
+        {"spark.master": settings.master, "spark.app.name": name} | values,
+        folder.path,
+        log,
+        json=json,
+        kept=(folder.lock, *kept),
+    )
+    builder = SparkSession.builder.appName(name).master(settings.master)
+    for key, value in values.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _local(folder: RunFolder) -> dict[str, str]:
+    """Return the settings by which Spark keeps its own temporary files in that folder."""
+    found = {}
+    if "SPARK_LOCAL_DIRS" not in os.environ:
+        found["spark.local.dir"] = str(folder.folder("local"))
+    if not re.search(r"""[\s"'\\]""", str(folder.path)):  # it would have to be quoted
+        found["spark.driver.defaultJavaOptions"] = f"-Djava.io.tmpdir={folder.folder('java')}"
+    return found
 
 
 def _quiet() -> None:

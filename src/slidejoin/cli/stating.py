@@ -10,6 +10,7 @@ import typer
 
 from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.job import Session
+from slidejoin.cli.secrets import SECRETS
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,10 +76,11 @@ def state(
                 )  # fmt: skip
         size = _size_on_disk(Path(info.checkpoint))
         if json:
-            typer.echo(document(as_document(info, size)))
+            typer.echo(SECRETS.out_of(document(as_document(info, size))))
             return
         lines = _text(info, size, segments=segments)
-        typer.echo("\n".join(lines if repartition is None else [*lines, "", *_what_next(info)]))
+        text = "\n".join(lines if repartition is None else [*lines, "", *_what_next(info)])
+        typer.echo(SECRETS.out_of(text))
 
 
 def _check_options(
@@ -123,6 +125,7 @@ def _settings(conf: list[str]) -> dict[str, str]:
             msg = f"--conf {setting}: expected KEY=VALUE"
             raise ConfigError(msg)
         found[key] = value
+    SECRETS.add(found)
     return found
 
 

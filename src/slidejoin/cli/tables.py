@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -140,10 +141,12 @@ class TomlTable:
             elif isinstance(item, (str, int, float)):
                 result[name] = str(item)
             else:
-                msg = f"{self.at(key)}.{name}: got {shown(item)}, expected text, a number, true or false."
+                got = HIDDEN if is_secret(name) else shown(item)
+                msg = f"{self.at(key)}.{name}: got {got}, expected text, a number, true or false."
                 if isinstance(item, dict):
                     msg += " A dot in a key makes a table: write it in quotes."
                 raise ConfigError(msg)
+        SECRETS.add(result)
         return result
 
     def table(self, key: str, known: Iterable[str], expected: str) -> TomlTable:

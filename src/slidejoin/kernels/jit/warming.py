@@ -26,7 +26,7 @@ from slidejoin.runtime.cores import cores
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["Warmed", "compile_all", "compile_rest", "kernels", "uncompiled", "warm_up"]
+__all__ = ["Warmed", "compile_all", "compile_rest", "compiled", "kernels", "uncompiled", "warm_up"]
 
 MOST_PROCESSES = 8
 """More processes would compile for less time than they take to load, about a second."""
@@ -171,10 +171,10 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
             for _ in range(processes - 1 if sys.executable else 0)
         ]
         try:
-            spent = _compile_unclaimed(missing, Path(claims), lambda: PROGRESS.done(_compiled(missing)))
+            spent = _compile_unclaimed(missing, Path(claims), lambda: PROGRESS.done(compiled(missing)))
             for helper in helpers:
                 told = _waited(helper, missing)
-                PROGRESS.done(_compiled(missing))
+                PROGRESS.done(compiled(missing))
                 if helper.returncode == 0:
                     spent |= json.loads(told.splitlines()[-1])
         finally:
@@ -195,10 +195,11 @@ def _waited(helper: subprocess.Popen[str], missing: list[Any]) -> str:
         try:
             return helper.communicate(timeout=0.2)[0]
         except subprocess.TimeoutExpired:
-            PROGRESS.done(_compiled(missing))
+            PROGRESS.done(compiled(missing))
 
 
-def _compiled(missing: list[Any]) -> int:
+def compiled(missing: list[Any]) -> int:
+    """Return how many of these kernels are on disk."""
     return sum(file_of(kernel).is_file() for kernel in missing)
 
 

@@ -31,8 +31,8 @@ PARTS = ("bin", "jars", "sbin")
 """What Spark reads of its folder besides."""
 
 
-def use_unzipped_home(master: str, conf: Mapping[str, object]) -> None:
-    """Let the Spark that this process starts next have such a folder, which is removed as the process ends.
+def use_unzipped_home(master: str, conf: Mapping[str, object], folder: Path | None = None) -> None:
+    """Let the Spark that this process starts next have such a folder.
 
     Nothing is changed if workers are no children of the driver or run another Python, where ``SPARK_HOME`` names
     a folder, or where PySpark brings no Spark of its own.
@@ -43,14 +43,17 @@ def use_unzipped_home(master: str, conf: Mapping[str, object]) -> None:
         The session's.
     conf : mapping of str
         Its settings.
+    folder : Path, optional
+        The folder; by default a temporary one, which is removed as the process ends.
     """
     local = master == "local" or master.startswith("local[")
     other = os.environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable or OTHER_PYTHON & conf.keys()
     if not local or other or VARIABLE in os.environ:
         return
     with suppress(OSError):  # no room or no links: then Spark starts as it always does
-        folder = Path(tempfile.mkdtemp(prefix="slidejoin-spark-home-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="slidejoin-spark-home-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
         if link_spark_home(folder):
             os.environ[VARIABLE] = str(folder)
 

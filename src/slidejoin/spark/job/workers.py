@@ -26,15 +26,23 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["another_version", "compile_ahead", "compiling_ahead", "default_folder", "ready", "workers_starting"]
+__all__ = [
+    "Compiling",
+    "another_version",
+    "compile_ahead",
+    "compiling_ahead",
+    "default_folder",
+    "ready",
+    "workers_starting",
+]
 
 log = logging.getLogger(__name__)
 _ready = False
@@ -140,24 +148,58 @@ def compile_ahead(cache: str | None) -> None:
         _compile_elsewhere(folder)
 
 
+class Compiling:
+    """Kernels that another process compiles.
+
+    Attributes
+    ----------
+    total : int
+        How many were missing as it began.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], missing: list[Any]) -> None:
+        self._process, self._missing = process, missing
+        self.total = len(missing)
+
+    def done(self) -> int:
+        """Return how many of them are on disk."""
+        return int(import_module("slidejoin.kernels.jit.warming").compiled(self._missing))
+
+    def runs(self) -> bool:
+        """Tell whether the process has not ended."""
+        return self._process.poll() is None
+
+
 @contextmanager
-def compiling_ahead(cache: str | None) -> Iterator[None]:
-    """Let another process call `compile_ahead` meanwhile, if anything is to be compiled; it ends with the block."""
-    if not import_module("slidejoin.kernels.jit.warming").uncompiled(TABLES):
-        yield
+def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()) -> Iterator[Compiling | None]:
+    """Let another process call `compile_ahead` meanwhile, if anything is to be compiled; it ends with the block.
+
+    Parameters
+    ----------
+    cache : str, optional
+        As for `compile_ahead`.
+    temporary : Path
+        A folder for its temporary files.
+    kept : sequence of int
+        Descriptors of locks that it holds as long as it runs.
+    """
+    missing = import_module("slidejoin.kernels.jit.warming").uncompiled(TABLES)
+    if not missing:
+        yield None
         return
-    _say("compiling kernels while Spark starts, once per installation, about 15 s")
     command = [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(cache)]
     # A separate process group, because it has helpers, which must end with it.
     with subprocess.Popen(  # noqa: S603 - this interpreter, this package
         command,
+        env=os.environ | {"TMPDIR": str(temporary)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        pass_fds=tuple(kept),
         start_new_session=True,
     ) as process:
         try:
-            yield
+            yield Compiling(process, missing)
         finally:
             with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the second
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,86 @@
+"""SIGINT and SIGTERM as a request to stop, which a command looks at between its steps."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from threading import Event, Thread, current_thread, main_thread
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["GRACE", "Stopped", "interruptible", "stop_signals"]
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LOOK = 0.1
+"""Seconds between two looks at the request."""
+
+GRACE = 0.5
+"""Seconds in which a signal to stop may follow a failure: it can reach other processes of the job first."""
+
+
+class Stopped(BaseException):
+    """A job was asked to stop before it had a query that could be stopped; no error of anything."""
+
+
+@contextmanager
+def stop_signals(*, leaving: bool = False) -> Iterator[Event]:
+    """Turn both signals into an event: a KeyboardInterrupt amid a call to Java would break the connection.
+
+    Parameters
+    ----------
+    leaving : bool
+        The process ends with the block: there is nothing more to stop, and the signals are ignored from then on.
+    """
+    stop = Event()
+    if current_thread() is not main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_IGN if leaving else handler)
+
+
+def interruptible(function: Callable[[], T], stop: Event, end: Callable[[], object]) -> T:
+    """Call a function that takes long, in a thread, so that it can be given up; return or raise what it does.
+
+    PySpark sets a handler of its own for SIGINT where it starts in the main thread, but not in another one.
+
+    Parameters
+    ----------
+    end : callable
+        Makes the function end soon. It is called once a stop has been asked for.
+
+    Raises
+    ------
+    Stopped
+        If a stop was asked for, whatever has become of the function.
+    """
+    returned: list[T] = []
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            returned.append(function())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            raised.append(error)
+
+    thread = Thread(target=call, name="slidejoin-step", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.is_set():
+        thread.join(LOOK)
+    if stop.is_set():
+        end()
+        thread.join()
+        raise Stopped
+    if raised:
+        if stop.wait(GRACE):
+            raise Stopped from raised[0]
+        raise raised[0]
+    return returned[0]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from threading import Event
+
+import pytest
+
+from slidejoin.cli import running
+from slidejoin.cli.progress import PlainReporter
+from slidejoin.cli.stopping import Stopped, interruptible, stop_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_a_request(number: int):
+    before = signal.getsignal(number)
+    with stop_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        assert stop.wait(5)
+    assert signal.getsignal(number) is before
+
+
+def test_a_step_gives_back_what_it_makes():
+    assert interruptible(lambda: 5, Event(), lambda: None) == 5
+
+    def failing() -> None:
+        msg = "no room"
+        raise OSError(msg)
+
+    with pytest.raises(OSError, match="no room"):
+        interruptible(failing, Event(), lambda: None)
+
+
+def test_a_step_is_given_up():
+    stop, ended = Event(), Event()
+
+    def lasting() -> None:
+        stop.set()
+        assert ended.wait(30)
+        msg = "connection refused"
+        raise OSError(msg)
+
+    with pytest.raises(Stopped):
+        interruptible(lasting, stop, ended.set)
+
+
+class Compiling:
+    """Kernels of which one more is compiled at each look."""
+
+    total = 50
+
+    def __init__(self, last: int) -> None:
+        self.looks, self.last = 0, last
+
+    def done(self) -> int:
+        self.looks += 1
+        return min(self.looks, self.last)
+
+    def runs(self) -> bool:
+        return self.looks < self.last
+
+
+def test_compiling_is_waited_for_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(running, "POLL_SECONDS", 0.001)
+    whole = Compiling(50)
+    running._compiled(whole, PlainReporter(), Event())
+    assert whole.looks >= 50
+    assert ": 50 of 50, " in capsys.readouterr().out
+    stop = Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        running._compiled(Compiling(50), PlainReporter(), stop)
+
+
+LEAVING = """
+import os, signal
+from slidejoin.cli.stopping import stop_signals
+try:
+    with stop_signals(leaving=True):
+        raise SystemExit(0)
+finally:
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_signal_at_the_very_end_changes_nothing():
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
