@@ -202,3 +202,13 @@ def test_keys_are_in_the_order_of_numbers_and_no_farther_apart() -> None:
     near = np.abs(held) < 2**62
     assert (keys[near.astype(bool)] == held[near.astype(bool)].astype(np.int64)).all()
     assert squeeze(held[near.astype(bool)])[1]
+
+
+@pytest.mark.parametrize("step", [10, 10**10])
+def test_multiples_of_a_step_have_keys_of_their_own(step: int) -> None:
+    numbers = [step * whole + rest for whole in range(-3, 4) for rest in (0, 1, step - 1)]
+    held = np.array([*numbers, None], object)[:-1]
+    keys, same = squeeze(held, step)
+    assert not same
+    assert keys.tolist() == [2 * (number // step) + (number % step > 0) for number in numbers]
+    assert squeeze(held[::3], step)[1]

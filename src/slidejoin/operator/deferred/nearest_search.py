@@ -54,7 +54,8 @@ class NearestSearch:
             return None
         one, two = rule.split.pair
         plain = all(len(key.parts) == 1 and key.parts[0][0] == 1 for key in (one, two))
-        alike = one.space == two.space and one.bias == two.bias and one.parts[0][1].type == two.parts[0][1].type
+        alike = one.space == two.space and one.bias == two.bias and one.step == two.step
+        alike = alike and one.parts[0][1].type == two.parts[0][1].type
         places = [place for place, term in enumerate(plan.terms) if rule.orders(term)]
         if not (plain and alike and rule.split.exact and places) or one.space == "hash":
             return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from slidejoin.predicate.ranges import ranges
 from slidejoin.predicate.ranges.keys import Key, key_values, node_key, without_nan
-from slidejoin.predicate.ranges.linear import Combination, key_of, linear_form
+from slidejoin.predicate.ranges.linear import Combination, key_of, linear_form, of_steps
 from slidejoin.predicate.truth.evaluate import evaluate
 from slidejoin.predicate.truth.tree import MIRRORED, Node
 from slidejoin.predicate.truth.types import Kind
@@ -45,12 +45,30 @@ class Shifted:
         own, its = what.left_factor, what.right_factor
         if probe == "right":
             own, its = its, own
+        if mine.step > 1 or stored.step > 1:
+            soon = self._of_steps(probe, source, n)
+            if soon is not None:
+                return soon
         bias = own * mine.bias + its * stored.bias
         moved = tuple(
             (None if low is None else low - bias, None if high is None else high - bias) for low, high in what.intervals
         )
         values = key_values(mine, source)
-        found = ranges.between(values, own, moved, ranges.Scale(its, may_squeeze=stored.may_squeeze))
+        scale = ranges.Scale(its, may_squeeze=stored.may_squeeze, step=stored.step)
+        return ranges.restrict(ranges.between(values, own, moved, scale), values.valid, n)
+
+    def _of_steps(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces | None:
+        """Return the stored keys where both keys can be taken as they are, though one counts in steps; else None."""
+        mine, stored = self.whole if probe == "left" else self.whole[::-1]
+        combined = of_steps(self.what, probe)
+        if combined is None or stored.bias or mine.bias:
+            return None
+        own, its, intervals = combined
+        node = mine.parts[0][1]
+        values = source.in_steps(node, mine.step) if mine.step > 1 else key_values(mine, source)
+        if values is None or values.data.dtype != np.int64:
+            return None
+        found = ranges.between(values, own, intervals, ranges.Scale(its, may_squeeze=stored.may_squeeze))
         return ranges.restrict(found, values.valid, n)
 
 
@@ -105,4 +123,4 @@ def node_scale(side: Side, node: Node) -> tuple[Key, ranges.Scale]:
     form = linear_form(node)
     assert form is not None  # noqa: S101 - integers alone have one, and constants that are unknown give no comparison
     key, unit = key_of(side, form[0])
-    return key, ranges.Scale(int(unit), int(form[1]), key.bias, key.may_squeeze)
+    return key, ranges.Scale(int(unit), int(form[1]), key.bias, key.may_squeeze, key.step)

@@ -13,13 +13,25 @@ from fractions import Fraction
 from math import ceil, floor, gcd, isfinite, lcm
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from slidejoin.predicate.ranges.keys import Key, exact_key
+from slidejoin.predicate.ranges.keys import Key, exact_key, stepped
 from slidejoin.predicate.truth.tree import Node
 
 if TYPE_CHECKING:
     from slidejoin.sides import Side
 
-__all__ = ["Combination", "Form", "Interval", "added", "combine", "key_of", "linear_form", "of_difference"]
+__all__ = [
+    "Combination",
+    "Form",
+    "Interval",
+    "added",
+    "combine",
+    "key_of",
+    "linear_form",
+    "negative",
+    "of_difference",
+    "of_steps",
+    "placed",
+]
 
 Interval: TypeAlias = tuple[int | None, int | None]
 """Both ends included; None is an open end."""
@@ -137,6 +149,42 @@ def key_of(side: Side, atoms: dict[Node, Fraction]) -> tuple[Key, Fraction]:
     )
     unit = unit if scaled[ordered[0]] > 0 else -unit
     return exact_key(side, tuple((int(scaled[atom] / unit), atom) for atom in ordered)), unit
+
+
+def of_steps(what: Combination, probe: Side) -> tuple[int, int, tuple[Interval, ...]] | None:
+    """Return the factors of a probe's key and of stored ones, and what their sum lies in, where keys count in steps.
+
+    The probe's number is a multiple of its step, so that its key is twice the number of steps. None if a step of it is
+    no multiple of half a stored one: then keys do not add up.
+    """
+    mine, stored, own, its = what.left, what.right, what.left_factor, what.right_factor
+    if probe == "right":
+        mine, stored, own, its = stored, mine, its, own
+    own = own * mine.step // 2 if mine.step > 1 else own
+    if stored.step == 1:
+        unit = gcd(own, its)
+        whole = [
+            (None if low is None else -(-low // unit), None if high is None else high // unit)
+            for low, high in what.intervals
+        ]
+        return own // unit, its // unit, tuple(pair for pair in whole if None in pair or pair[0] <= pair[1])  # type: ignore[operator]  # no None
+    if abs(its) != 1 or 2 * own % stored.step:
+        return None
+    ends = [(low, high) if its > 0 else (negative(high), negative(low)) for low, high in what.intervals]
+    if its < 0:
+        ends.reverse()
+    places = tuple((placed(low, stored.step), placed(high, stored.step)) for low, high in ends)
+    return its * 2 * own // stored.step, 1, places
+
+
+def placed(end: int | None, step: int) -> int | None:
+    """Return the place of the end of an interval among multiples of a step, see `keys.stepped`."""
+    return None if end is None else stepped(end, step)
+
+
+def negative(end: int | None) -> int | None:
+    """Return the end of an interval that is turned around."""
+    return None if end is None else -end
 
 
 def combine(one: tuple[Interval, ...], two: tuple[Interval, ...], *, union: bool) -> tuple[Interval, ...]:

@@ -42,12 +42,16 @@ _CALM = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How whole numbers become keys of the stored side: ``number = factor * (key + bias) + constant``."""
+    """How whole numbers become keys of the stored side: ``number = factor * (key + bias) + constant``.
+
+    Where there may be more than 64 bits keys are squeezed, and count in steps, see `keys.squeeze`.
+    """
 
     factor: int = 1
     constant: int = 0
     bias: int = 0
     may_squeeze: bool = False
+    step: int = 1
 
 
 def between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale: Scale) -> Pieces:
@@ -113,7 +117,7 @@ def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale:
             low, high = (None if high is None else -high), (None if low is None else -low)
         lower = None if low is None else _shift(base, low)
         upper = None if high is None else _shift(base, high)
-        piece, kept = _quotient(lower, upper, abs(scale.factor), may_squeeze=scale.may_squeeze)
+        piece, kept = _quotient(lower, upper, scale)
         pieces.append(piece)
         all_exact &= kept
     return apart(Pieces(pieces, all_exact), len(probe.data))
@@ -127,16 +131,18 @@ def _empty(n: int) -> Piece:
     return np.ones(n, np.int64), np.zeros(n, np.int64)
 
 
-def _quotient(lower: Values | None, upper: Values | None, factor: int, *, may_squeeze: bool) -> tuple[Piece, bool]:
-    """Return the keys with ``lower <= factor * key <= upper``, factor > 0, as int64."""
+def _quotient(lower: Values | None, upper: Values | None, scale: Scale) -> tuple[Piece, bool]:
+    """Return the keys with ``lower <= abs(factor) * key <= upper``, as int64."""
+    factor = abs(scale.factor)
     lo, hi = (None if end is None else end.data for end in (lower, upper))
     if factor > INT64_MAX:
         lo, hi = (None if end is None else end.astype(object) for end in (lo, hi))
     if factor != 1:
         lo = None if lo is None else lo // factor + (lo % factor != 0)
         hi = None if hi is None else hi // factor
-    if may_squeeze:
-        (low, one), (high, two) = ((None, True) if end is None else squeeze(end) for end in (lo, hi))
+    if scale.may_squeeze:
+        low, one = (None, True) if lo is None else squeeze(lo, scale.step)
+        high, two = (None, True) if hi is None else squeeze(hi, scale.step)
         return (low, high), one and two
     if all(end is None or end.dtype != object for end in (lo, hi)):
         return (lo, hi), True
@@ -215,7 +221,7 @@ def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Sca
         upper = None if high is None else _shift(Values(high), shift)
         if scale.factor < 0:
             lower, upper = (None if end is None else exact.negate(end) for end in (upper, lower))
-        piece, kept = _quotient(lower, upper, abs(scale.factor), may_squeeze=scale.may_squeeze)
+        piece, kept = _quotient(lower, upper, scale)
         pieces.append(piece)
         all_exact &= kept
     return apart(Pieces(pieces, all_exact), len(below))

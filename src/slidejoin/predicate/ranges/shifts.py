@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.predicate.ranges.linear import negative, placed
 from slidejoin.predicate.ranges.pieces import Ranges
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.tree import column_of
-from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, values_of
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, in_steps, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,16 +43,19 @@ class Shift:
         1 or -1.
     lows, highs
         int64 (k,), ascending; the ends of int64 stand for open ends.
+    step
+        How many units the keys of both sides count.
     """
 
     node: Node
     sign: int
     lows: NDArray[np.int64]
     highs: NDArray[np.int64]
+    step: int = 1
 
     def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
         """Return the ranges of each probe, None if a value is too large for the fast path."""
-        found = _integers(self.node, probe, columns)
+        found = _integers(self.node, probe, columns, self.step)
         return None if found is None else self.around(*found)
 
     def around(self, data: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> Ranges | None:
@@ -105,9 +109,12 @@ class ShiftUnion:
 
 
 def _integers(
-    node: Node, probe: Side, columns: Mapping[str, Column]
+    node: Node, probe: Side, columns: Mapping[str, Column], step: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None] | None:
     """Return the values of a node, (n,), and where they are valid; None if some need more than 64 bits."""
+    if step > 1:
+        counted = in_steps(columns[column_of(node)[1]], step)
+        return None if counted is None else (counted.data, counted.valid)
     if node.op == "column":
         values = values_of(columns, column_of(node)[1], node.type)
     else:
@@ -142,23 +149,27 @@ def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
         return None
     if stored.may_squeeze and not mine.calm:
         return None  # ends may be where keys are squeezed
-    ends = [(low, high) if its > 0 else (_negative(high), _negative(low)) for low, high in what.intervals]
+    if mine.step != stored.step:
+        return None
+    ends = [(low, high) if its > 0 else (negative(high), negative(low)) for low, high in what.intervals]
     if its < 0:
         ends.reverse()
+    if stored.step > 1:
+        ends = [(placed(low, stored.step), placed(high, stored.step)) for low, high in ends]
     near = CALM >> stored.may_squeeze
     if any(end is not None and abs(end) > near for pair in ends for end in pair):
         return None
     reach = np.iinfo(np.int64)
     lows = np.array([reach.min if low is None else low for low, _ in ends], np.int64)
     highs = np.array([reach.max if high is None else high for _, high in ends], np.int64)
-    return Shift(mine.parts[0][1], -own * its, lows, highs)
+    return Shift(mine.parts[0][1], -own * its, lows, highs, stored.step)
 
 
 def union_of(comparisons: Sequence[Shifted], probe: Side) -> ShiftUnion | None:
     """Return how probes are answered that any of these comparisons is enough for; None as of `shift_of`."""
     shifts = [shift_of(one, probe) for one in comparisons]
     known = [one for one in shifts if one is not None]
-    if len(known) < len(shifts) or len({one.node for one in known}) != 1:
+    if len(known) < len(shifts) or len({one.node for one in known}) != 1 or any(one.step > 1 for one in known):
         return None
     return ShiftUnion(
         known[0].node,
@@ -166,7 +177,3 @@ def union_of(comparisons: Sequence[Shifted], probe: Side) -> ShiftUnion | None:
         np.concatenate([one.lows for one in known]),
         np.concatenate([one.highs for one in known]),
     )
-
-
-def _negative(end: int | None) -> int | None:
-    return None if end is None else -end

@@ -48,10 +48,11 @@ class Around(NamedTuple):
     below: int
     above: int
     meaning: Type
+    step: int = 1
 
     def keys(self, column: Column) -> NDArray[np.int64] | None:
         """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
-        return plain_keys(column, self.meaning)
+        return plain_keys(column, self.meaning, self.step)
 
 
 class Beside(NamedTuple):
@@ -63,7 +64,7 @@ class Beside(NamedTuple):
 
     def keys(self, column: Column) -> NDArray[np.int64] | None:
         """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
-        return plain_keys(column, self.meaning)
+        return plain_keys(column, self.meaning, self.shift.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +141,12 @@ class RangeTerm:
 
     def key(self, side: Side, columns: Mapping[str, Column]) -> Keys:
         """Return the keys under which rows of `side` are stored."""
-        node = self._bare.get(side)
-        if node is not None:
+        node, key = self._bare.get(side), self.pair[0 if side == "left" else 1]
+        if node is not None and key.step == 1:
             values = values_of(columns, column_of(node)[1], node.type)
             if values.data.dtype == np.int64:
                 return Keys(values.data, values.valid, exact=True)
-        return stored_keys(self.pair[0 if side == "left" else 1], ColumnsBySide({side: columns}))
+        return stored_keys(key, ColumnsBySide({side: columns}))
 
     def ranges(self, probe_side: Side, columns: Mapping[str, Column]) -> Ranges:
         """Return for each row of `probe_side` the ranges of the other side's keys that its partners have."""
@@ -190,7 +191,7 @@ class RangeTerm:
             return None
         low, high = int(beside.shift.lows[0]), int(beside.shift.highs[0])
         near = -CALM <= low <= 0 <= high <= CALM
-        return Around(beside.column, -low, high, beside.meaning) if near else None
+        return Around(beside.column, -low, high, beside.meaning, beside.shift.step) if near else None
 
     @property
     def band_width(self) -> float | int | None:
@@ -323,6 +324,11 @@ def _is_open(what: Formula, pair: KeyPair) -> bool:
     return _closed(what, pair) != (True, True)
 
 
+def _in_steps(width: int, step: int) -> int:
+    """Return how far apart the keys of numbers are at most that are so far apart."""
+    return width if step == 1 else 2 * (width // step + (width % step > 0))
+
+
 def _widths(  # noqa: PLR0911 - one case each
     what: Formula, pair: KeyPair, shape: Shape
 ) -> tuple[float | int, float | int] | None:
@@ -332,8 +338,13 @@ def _widths(  # noqa: PLR0911 - one case each
         return None
     if isinstance(what, Shifted):
         low, high = what.what.intervals[0] if what.what.intervals else (0, 0)
+        if low is None or high is None:
+            return None
         factors = what.what.left_factor, abs(what.what.right_factor)
-        return None if low is None or high is None else ((high - low) // factors[0], (high - low) // factors[1])
+        one, two = (
+            _in_steps((high - low) // factor, key.step) for factor, key in zip(factors, what.whole, strict=True)
+        )
+        return one, two
     ends: dict[str, list[Fraction]] = {"<": [], ">": []}
     slopes = set()
     for leaf in leaves(what):

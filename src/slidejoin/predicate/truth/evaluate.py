@@ -25,6 +25,7 @@ from slidejoin.predicate.truth.values import (
     across,
     aligned,
     both_valid,
+    in_steps,
     literal_values,
     load,
     values_of,
@@ -79,6 +80,11 @@ class ColumnsBySide:
         """Return an unsigned 64-bit column as ``value - 2**63``."""
         side, name = column_of(node)
         return load(self._columns[side][name], node.type, biased=True)
+
+    def in_steps(self, node: Node, step: int) -> Values | None:
+        """Return a column of decimals counted in steps, see `values.in_steps`."""
+        side, name = column_of(node)
+        return in_steps(self._columns[side][name], step)
 
     def hashes(self, node: Node) -> Values:
         """Return 64-bit hashes of strings or binary, or the codes of any values, as int64."""

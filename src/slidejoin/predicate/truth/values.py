@@ -30,6 +30,7 @@ __all__ = [
     "aligned",
     "bytes_array",
     "fit",
+    "in_steps",
     "literal_values",
     "load",
     "rows_of",
@@ -306,6 +307,30 @@ def _load_exact(array: pa.Array[Any], valid: NDArray[np.bool_] | None, *, biased
     if low >= INT64_MIN and high <= INT64_MAX:
         return Values(values.data * factor, valid, low, high)
     return fit(values.data.astype(object) * factor, valid)
+
+
+def in_steps(column: Column, step: int) -> Values | None:
+    """Return twice how many steps, of so many units each, decimals of two words are, int64; None if some have no room.
+
+    A step is a power of ten; so that what is in between has a place.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from decimal import Decimal
+    >>> in_steps(pa.array([Decimal("12.5")], pa.decimal128(38, 18)), 10**10).data.tolist()
+    [2500000000]
+    """
+    array = one_array(column)
+    if pat.is_dictionary(array.type):
+        array = array.dictionary_decode()  # type: ignore[attr-defined]  # of dictionaries, by its type
+    of, scale = array.type, array.type.scale - len(str(step)) + 1
+    try:
+        counted = array.cast((pa.decimal256 if pat.is_decimal256(of) else pa.decimal128)(of.precision, scale))
+    except pa.ArrowInvalid:  # as this would cut some digits off
+        return None
+    values = _wide_decimals(counted, validity(counted), 2)
+    return values if values.data.dtype == np.int64 else None
 
 
 def _wide_decimals(array: pa.Array[Any], valid: NDArray[np.bool_] | None, factor: int) -> Values:
