@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,16 +14,9 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.expression.expr import Compare
 from slidejoin.predicate.sql_text.sql import parse
-from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
-from slidejoin.predicate.truth.resolve import resolve
-from slidejoin.predicate.truth.types import Kind
-from tests.predicate.pairs import columns
+from tests.predicate.engines import DATABASE, by_duckdb, by_slidejoin, same
 
-duckdb = pytest.importorskip("duckdb")
-
-DATABASE = duckdb.connect(config={"threads": 1})
 ROWS = 6
 SCHEMA = pa.schema(
     [
@@ -202,7 +193,8 @@ def floats(draw: st.DrawFn, depth: int = 2) -> Text:
         case "f":
             return draw(floats(0))
         case "%":
-            return made("({} % {})", draw(floats(less)), draw(floats(0) | integers(0)))
+            theirs = "if({1} = 0 AND {0} IS NOT NULL, CAST('NaN' AS DOUBLE), {0} % {1})"
+            return made("({} % {})", draw(floats(less)), draw(floats(0) | integers(0)), theirs=theirs)
         case "whole":
             return made(f"{draw(st.sampled_from(['floor', 'ceil', 'trunc', 'round']))}({{}})", draw(floats(less)))
         case "round":
@@ -345,46 +337,6 @@ def tables(draw: st.DrawFn, rows: int = ROWS) -> pa.Table:
             for name, of in VALUES.items()
         }
     ).select(SCHEMA.names)
-
-
-def by_slidejoin(text: str, table: pa.Table) -> list[Any]:
-    """The value of an expression on each row, NULL as None; times as seconds."""
-    condition = parse(f"({text}) IS NOT DISTINCT FROM NULL")
-    assert isinstance(condition, Compare)
-    node = resolve(condition.left, {"left": table.schema, "right": table.schema})
-    with np.errstate(all="ignore"):
-        values = evaluate(node, ColumnsBySide({"left": columns(table)}))
-    n = table.num_rows
-    valid = np.broadcast_to(np.ones(1, bool) if values.valid is None else values.valid, (n,))
-    data = values.data.to_pylist() if isinstance(values.data, pa.Array) else values.data.tolist()
-    found = [value if known else None for value, known in zip(data * (n // len(data)), valid.tolist(), strict=True)]
-    if node.type.kind is Kind.STRING:
-        return [value if value is None else value.decode() for value in found]
-    if node.type.exact and node.type.kind is not Kind.BOOL:
-        return [value if value is None else Fraction(value, 10**node.type.scale) for value in found]
-    return found
-
-
-def by_duckdb(text: str, table: pa.Table) -> list[Any]:
-    with DATABASE.cursor() as database:
-        database.register("l", table)
-        return [plain(row[0]) for row in database.execute(f"SELECT {text} FROM l").fetchall()]  # noqa: S608
-
-
-def plain(value: Any) -> Any:
-    """DuckDB's value as the numbers that `by_slidejoin` gives."""
-    if isinstance(value, bool | float | str | None):
-        return value
-    if isinstance(value, int | Decimal):
-        return Fraction(value)
-    midnight = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-    return Fraction((midnight - datetime(1970, 1, 1)) // timedelta(microseconds=1), 10**6)
-
-
-def same(one: Any, two: Any) -> bool:
-    if isinstance(one, float) and isinstance(two, float):
-        return one == two or (one != one and two != two)
-    return type(one) is type(two) and one == two if isinstance(one, str | bool | None) else one == two
 
 
 @given(VALUE, tables())

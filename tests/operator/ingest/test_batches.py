@@ -256,3 +256,23 @@ def test_a_table_of_the_same_schema_is_passed_on() -> None:
     assert to_table(TABLE, "left", SCHEMA) is TABLE
     named = SCHEMA.with_metadata({"k": "v"})
     assert to_table(TABLE, "left", named).schema.equals(named, check_metadata=True)
+
+
+def test_integers_from_2_to_the_63_are_uint64() -> None:
+    whole = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(9))
+    whole.push(left={"a": [2**63, None, 2**64 - 1]}, right={"a": [1, 2**63]})
+    found = whole.push(left={"a": [2**63, 1]})
+    assert found.schema == pa.schema([("a", pa.uint64()), ("a_right", pa.uint64())])
+    assert set(found["a"].to_pylist()) == {1, 2**63}
+
+
+@pytest.mark.parametrize(
+    "batches", [[{"a": [2**64]}], [{"a": [2**63, -1]}], [{"a": [1]}, {"a": [2**63]}]], ids=["66 bits", "sign", "int64"]
+)
+def test_larger_integers_are_refused_with_what_to_do(batches: list[dict[str, list[int]]]) -> None:
+    whole = sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(9))
+    for batch in batches[:-1]:
+        whole.push(left=batch)
+    with pytest.raises(sj.SchemaError, match=r"column 'a': .* uint64 has room for 0 to 2\*\*64 - 1.*schemas="):
+        whole.push(left=batches[-1])
+    assert whole.push(left=batches[0] if batches[1:] else {"a": [3]}).num_rows == 0

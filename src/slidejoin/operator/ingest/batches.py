@@ -21,6 +21,12 @@ NUMPY_TYPES: dict[np.dtype[Any], pa.DataType] = {
 """Types whose NumPy arrays and Arrow columns have the same bytes."""
 
 
+_FOR_LARGE = (
+    "An integer does not fit the column's type: uint64 has room for 0 to 2**64 - 1 and is taken with schemas= or as a "
+    "NumPy array of that type; for other integers beyond 64 bits give Decimal values or text"
+)
+
+
 def to_table(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:
     """Return the batch as a table; values of a dict are read as the types of `schema` where that is known.
 
@@ -109,7 +115,10 @@ def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
             raise TypeError(msg)
         try:
             arrays[name] = _column(values, kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        except OverflowError as error:
+            msg = f"column {name!r}: {error}. {_FOR_LARGE}"
+            raise pa.ArrowInvalid(msg) from error
+        except (pa.ArrowException, TypeError, ValueError) as error:
             msg = f"column {name!r}: {error}"
             raise pa.ArrowInvalid(msg) from error
     lengths = {len(array) for array in arrays.values()}
@@ -143,7 +152,10 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array[Any] | pa.Chunked
 def _listed(values: Any, kind: pa.DataType | None) -> pa.Array[Any]:  # noqa: ANN401
     """Read Python values, as another type than their own only where nothing is lost, unlike ``pa.array(…, type)``."""
     if kind is None:
-        return pa.array(values)  # type: ignore[no-any-return]  # the stubs are of pyarrow 20
+        try:
+            return pa.array(values)  # type: ignore[no-any-return]  # the stubs are of pyarrow 20
+        except OverflowError:
+            return pa.array(values, type=pa.uint64())  # integers from 2**63 on
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
         return pa.array(values, type=kind)
     try:

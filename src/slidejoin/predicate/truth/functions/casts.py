@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -16,7 +17,7 @@ from slidejoin.predicate.truth import exact, floats
 from slidejoin.predicate.truth.functions.common import Typed, exact_values, of_text, text_of
 from slidejoin.predicate.truth.functions.numbers import half_away, rounded_quotient
 from slidejoin.predicate.truth.tree import BOOLEAN, Node
-from slidejoin.predicate.truth.types import NAIVE_TIMES, NUMBERS, SECONDS_A_DAY, Kind, Type
+from slidejoin.predicate.truth.types import NAIVE_TIMES, NUMBERS, SECONDS_A_DAY, UNIT_SCALE, Kind, Type
 from slidejoin.predicate.truth.values import Values, both_valid
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _SOURCES = {
     Kind.TIMESTAMP: NAIVE_TIMES | {Kind.STRING},
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+), (\d+)\)")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?", re.ASCII)
 """Times without an offset: engines differ on whether they heed it."""
 _NOT_FINITE = {"inf", "infinity", "nan"}
@@ -60,7 +61,11 @@ _PLAIN: dict[Kind, tuple[str, pa.DataType]] = {
 }
 """Texts that Arrow reads as we do, 20 times as fast as one by one."""
 _EPOCH = date(1970, 1, 1).toordinal()
-_MOST_DIGITS = 400
+_FIRST_DAY, _DAY_10_000 = 1 - _EPOCH, date.max.toordinal() + 1 - _EPOCH
+_MOST_DIGITS = 4000
+_SINGLE_END = 2.0**128
+_MOST_PLACES = 60
+"""A number of more places before the point than this fits no type."""
 
 
 def check_cast(arg: Node, target: str, text: str) -> Typed:
@@ -106,7 +111,7 @@ def compute_cast(node: Node, values: Sequence[Values]) -> Values:  # noqa: PLR09
             return _to_integer(one, arg.type, low, high)
         case Kind.FLOAT:
             data = floats.to_float(_integers(one), arg.type.scale) if arg.type.kind is not Kind.FLOAT else one.data
-            return Values(data.astype(np.float32).astype(np.float64) if target == "FLOAT" else data, one.valid)
+            return _to_single(data, one.valid) if target == "FLOAT" else Values(data, one.valid)
         case Kind.DECIMAL:
             return _to_decimal(one, arg.type, node)
         case Kind.STRING:
@@ -146,6 +151,13 @@ def _to_integer(one: Values, of: Type, low: int, high: int) -> Values:
     return _within(rounded_quotient(values, of.scale) if of.scale else values.data, values.valid, low, high)
 
 
+def _to_single(data: NDArray[np.float64], valid: NDArray[np.bool_] | None) -> Values:
+    """Return the nearest singles; NULL where finite doubles are too large."""
+    singles = data.astype(np.float32).astype(np.float64)
+    lost = np.isinf(singles) & ~np.isinf(data)
+    return Values(singles, both_valid(valid, ~lost) if lost.any() else valid)
+
+
 def _to_decimal(one: Values, of: Type, node: Node) -> Values:
     most = 10 ** int(_decimal_digits(node)) - 1
     scale = node.type.scale
@@ -179,23 +191,31 @@ def _decimal_digits(node: Node) -> str:
 def _write(one: Values, of: Type) -> Values:
     if of.kind is Kind.STRING:
         return one
-    if of.kind is Kind.INT or of.kind is Kind.BOOL:
+    if (of.kind is Kind.INT and one.data.dtype != object) or of.kind is Kind.BOOL:
         array: Any = pa.array(one.data, mask=None if one.valid is None else ~one.valid)
         if array.type in {pa.int64(), pa.bool_()}:
             return of_text(array.cast(pa.large_string()))
-    if of.kind is Kind.DATE:
-        days = (one.data // SECONDS_A_DAY).astype("datetime64[D]")
-        texts = np.datetime_as_string(days)
-        return of_text(pa.array(texts.tolist(), pa.large_string(), mask=_mask(one)))
-    if of.kind is Kind.TIMESTAMP:
-        micros = one.data // 10 ** (of.scale - 6) if of.scale > 6 else exact.rescale(one, 6 - of.scale).data  # noqa: PLR2004
-        if micros.dtype != object:
-            texts = np.datetime_as_string(micros.astype("datetime64[us]"))
-            cut = [text.replace("T", " ").rstrip("0").rstrip(".") for text in texts.tolist()]
-            return of_text(pa.array(cut, pa.large_string(), mask=_mask(one)))
-        return Values(pa.nulls(len(one.data), pa.large_binary()), np.zeros(len(one.data), np.bool_))
+    if of.kind in NAIVE_TIMES:
+        return of_text(pa.array(_moments(one.data, of), pa.large_string(), mask=_mask(one)))
     written = [_digits(int(number), of.scale) for number in one.data.tolist()]
     return of_text(pa.array(written, pa.large_string(), mask=_mask(one)))
+
+
+def _moments(ticks: NDArray[Any], of: Type) -> list[str]:
+    """Return dates or timestamps as texts, (n,), with as many digits of a second as there are."""
+    day = SECONDS_A_DAY * 10**of.scale
+    days = (ticks // day).astype(np.int64)
+    dates: list[str] = np.datetime_as_string(days.astype("datetime64[D]")).tolist()
+    for at in np.flatnonzero((days < _FIRST_DAY) | (days >= _DAY_10_000)).tolist():
+        year, rest = dates[at][:-6], dates[at][-6:]
+        dates[at] = f"{year}{rest}" if int(year) > 0 else f"{1 - int(year):04d}{rest} (BC)"
+    if of.kind is Kind.DATE:
+        return dates
+    clock = (ticks - days.astype(ticks.dtype) * day).astype(np.int64)
+    unit = next(name for name, scale in UNIT_SCALE.items() if scale == of.scale)
+    clocks = np.datetime_as_string(clock.astype(f"datetime64[{unit}]")).tolist()
+    cut = [text[11:].rstrip("0").rstrip(".") if "." in text else text[11:] for text in clocks]
+    return [f"{date} {text}" for date, text in zip(dates, cut, strict=True)]
 
 
 def _mask(one: Values) -> NDArray[np.bool_] | None:
@@ -255,18 +275,16 @@ def _plain(array: Any, target: str, to: Type) -> tuple[NDArray[Any], NDArray[np.
     return np.where(some, data, data.dtype.type(0)) * unit, some
 
 
-def _decimal_of(text: str) -> Decimal | None:
+def _number_in(text: str) -> str | None:
+    """Return the number that a text is, without spaces around it; None if it is none."""
     cut = text.strip(" \t\n\v\f\r")
-    if not _NUMBER.fullmatch(cut) or len(cut) > _MOST_DIGITS:
-        return None
-    try:
-        return Decimal(cut)
-    except InvalidOperation:
-        return None
+    return cut if len(cut) <= _MOST_DIGITS and _NUMBER.fullmatch(cut) else None
 
 
 def _scaled(value: Decimal, scale: int) -> int:
     """Return ``value * 10**scale``, halves rounded away from zero."""
+    if not value or value.adjusted() + scale < -1:
+        return 0
     sign, digits, exponent = value.as_tuple()
     number, power = int("".join(map(str, digits))), int(exponent) + scale
     unit: int = 10 ** abs(power)
@@ -275,8 +293,14 @@ def _scaled(value: Decimal, scale: int) -> int:
 
 
 def _read_number(text: str, target: str, to: Type) -> int | None:
-    value = _decimal_of(text)
-    if value is None:
+    written = _number_in(text)
+    if written is None:
+        return None
+    try:
+        value = Decimal(written)
+    except InvalidOperation:  # an exponent of more than 18 digits
+        return None
+    if value.adjusted() > _MOST_PLACES:
         return None
     found = _DECIMAL.fullmatch(target)
     low, high = (
@@ -290,14 +314,22 @@ def _read_double(text: str, target: str, _to: Type) -> float | None:
     cut = text.strip(" \t\n\v\f\r")
     if cut.lower().lstrip("+-") in _NOT_FINITE and not cut.startswith(("+-", "-+", "--", "++")):
         return float(cut)
-    value = _decimal_of(cut)
-    if value is None:
+    if _number_in(cut) is None:
         return None
-    number = float(value)
-    if target == "FLOAT":
-        with np.errstate(over="ignore"):
-            number = float(np.float32(number))
-    return None if np.isinf(number) else number
+    number = float(cut)
+    return _nearest_single(number, cut) if target == "FLOAT" else number
+
+
+def _nearest_single(number: float, text: str) -> float:
+    """Return the single nearest to a number, given the double nearest to it, which may lie between two singles."""
+    with np.errstate(over="ignore"):
+        near = np.float32(number)
+        beside = np.nextafter(near, np.float32(math.copysign(math.inf, number - float(near))))
+        # Beyond the largest single it is as if there were a next one.
+        low, high = sorted(min(max(float(one), -_SINGLE_END), _SINGLE_END) for one in (near, beside))
+        if number - low != high - number or (exact := Decimal(text)) == (halfway := Decimal(number)):
+            return float(near)
+        return float(np.float32(high if exact > halfway else low))
 
 
 def _read_boolean(text: str, _target: str, _to: Type) -> bool | None:

@@ -24,6 +24,7 @@ __all__ = ["OF_NUMBERS", "half_away", "rounded_quotient"]
 _CALM = 1 << 61
 """Numbers nearer to 0 than this, and half a power of ten, add up to an int64."""
 _INT64_POWER = 18
+_LARGEST_POWER = 308
 
 
 def _number(args: Sequence[Node], text: str) -> None:
@@ -89,7 +90,7 @@ def _round(node: Node, values: Sequence[Values]) -> Values:
     if of.kind is Kind.FLOAT:
         if digits == 0:
             return Values(half_away(one.data), one.valid)
-        unit = 10.0 ** min(digits, 308)
+        unit = 10.0**digits if digits <= _LARGEST_POWER else np.inf  # then nothing is rounded
         found = half_away(one.data * unit) / unit
         return Values(np.where(np.isfinite(found), found, one.data), one.valid)
     if of.scale <= digits:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_STRINGS"]
 
+SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""What is cut off unless characters are named: Unicode's space separators; neither tabs nor line ends."""
+
 _STRING, _COUNT = Type(Kind.STRING), Type(Kind.INT)
 
 
@@ -55,7 +58,7 @@ def _trimmed(function: Callable[..., Any]) -> Function:
         return Typed(_STRING, tuple(args))
 
     def compute(_node: Node, values: Sequence[Values]) -> Values:
-        letters = values[1].data[0].as_py().decode() if len(values) > 1 else " "
+        letters = values[1].data[0].as_py().decode() if len(values) > 1 else SPACES
         return of_text(function(text_of(values[0]), characters=letters)) if letters else values[0]
 
     return Function(check, compute)
