@@ -9,7 +9,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.api import snapshot_format as snapshot
-from slidejoin.api.snapshot_format import read_snapshot, table_from_bytes, table_to_bytes, write_snapshot
+from slidejoin.api.snapshot_format import read_snapshot, table_to_bytes, write_snapshot
+from slidejoin.rows.stored_tables import table_from_bytes
 
 
 def test_round_trip() -> None:

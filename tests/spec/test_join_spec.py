@@ -70,7 +70,7 @@ def test_json_keeps_what_decides_the_results() -> None:
 def test_a_state_without_a_key_is_refused(key: str) -> None:
     data = make_join_spec(**GOOD).to_json()
     del data[key]
-    with pytest.raises(sj.StateError, match="the state describes a join that cannot be read"):
+    with pytest.raises(sj.StateError, match=f"the join of the state lacks {key}"):
         JoinSpec.from_json(data)
 
 

@@ -154,9 +154,12 @@ def test_bad_time_windows(arguments: dict[str, Any], text: str) -> None:
     ("data", "text"),
     [
         ({"kind": "round"}, "the state has a window of unknown kind 'round'; expected 'count' or 'time'"),
-        ({"kind": "count", "left": 0, "right": 1, "slide": 1}, "the window in the state cannot be read"),
-        ({"kind": "time", "left": 0}, "the window in the state cannot be read"),
-        ({}, "the window in the state cannot be read"),
+        (
+            {"kind": "count", "left": 0, "right": 1, "slide": 1},
+            "left of the window in the state should be a",
+        ),
+        ({"kind": "time", "left": 0}, "the window in the state lacks right"),
+        ({}, "the window in the state lacks kind"),
     ],
 )
 def test_windows_of_a_damaged_state(data: dict[str, Any], text: str) -> None:

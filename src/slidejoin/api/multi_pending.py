@@ -64,7 +64,7 @@ class MultiPending:
             If the predicate or a window names a column that a stream does not have.
         """
         for stream, given in tables.items():
-            self._check_names(stream, given.schema)
+            self.check_names(stream, given.schema)
         schema, parts, values = output_schema(self.spec, schemas), [], []
         for stream, window in zip(self.spec.streams, self.spec.windows, strict=True):
             if stream not in tables or not tables[stream].num_rows:
@@ -107,7 +107,14 @@ class MultiPending:
                 rows -= held[0].num_rows
                 self.dropped[stream] = self.dropped.get(stream, 0) + held.pop(0).num_rows
 
-    def _check_names(self, stream: str, schema: pa.Schema) -> None:
+    def check_names(self, stream: str, schema: pa.Schema) -> None:
+        """Check that a stream has the columns that the predicate, its window and the selection name.
+
+        Raises
+        ------
+        PredicateError
+            If it has not.
+        """
         window = self.spec.windows[self.spec.streams.index(stream)]
         wanted = [stream_and_name(node.name) for node in walk(self.spec.on) if isinstance(node, Column)]
         names = [name for owner, name in wanted if owner == stream]

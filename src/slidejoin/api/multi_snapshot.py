@@ -9,17 +9,20 @@ import pyarrow as pa
 
 from slidejoin.api.multi_pending import MultiPending
 from slidejoin.api.snapshot_format import (
-    UNREADABLE,
-    check_ordinals,
+    ordinals_of,
     read_snapshot,
-    table_from_bytes,
     table_to_bytes,
+    tables_of,
+    whole_or_refused,
     write_snapshot,
 )
 from slidejoin.arguments import at_least_one
 from slidejoin.errors import StateError
-from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.operator.multiway.figures import MultiStats
+from slidejoin.rows.arrow_buffers import by_name, empty_of
 from slidejoin.spec.multi_spec import MultiSpec
+from slidejoin.spec.window import TimeWindow
+from slidejoin.stored import MOST_ROWS, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,48 +127,86 @@ def load(state: bytes, *, threads: int | None) -> MultiState:
         For threads that cannot be used.
     """
     threads = at_least_one("threads", threads)
-    header, parts = read_snapshot(state)
-    if header.get("kind") != KIND:
+    plain, parts = read_snapshot(state)
+    if plain.get("kind") != KIND:
         msg = "the snapshot is of a StreamJoin; use StreamJoin.restore"
         raise StateError(msg)
-    try:
-        return _load(header, parts, threads)
-    except UNREADABLE as error:
-        if isinstance(error, StateError):
-            raise
-        msg = f"the snapshot is whole but cannot be read by this version: {error}"
-        raise StateError(msg) from error
+    with whole_or_refused():
+        return _load(Stored(plain, "the snapshot"), parts, threads)
 
 
-def _load(header: dict[str, Any], parts: list[bytes], threads: int | None) -> MultiState:
-    spec = MultiSpec.from_json(header["config"], threads=threads, memory_limit=header["memory_limit"])
-    tables = [table_from_bytes(part) for part in parts]
+def _load(header: Stored, parts: list[bytes], threads: int | None) -> MultiState:
+    limit = header["memory_limit"].or_none(lambda one: one.whole(1))
+    spec = MultiSpec.from_json(header["config"].value, threads=threads, memory_limit=limit)
+    tables = tables_of(parts)
     state = MultiState(spec)
-    for stream in header["schemas"]:
+    for stream in header["schemas"].some_of(spec.streams):
         state.schemas[stream] = tables.pop(0).schema
-    state.finished = bool(header["finished"])
-    if not header["planned"]:
-        for stream, table in zip(header["waiting"], tables, strict=True):
-            state.waiting.tables[stream] = [table]
-        state.waiting.dropped = {stream: int(rows) for stream, rows in header["dropped"].items()}
-        state.waiting.null_time_rows = int(header["null_time_rows"])
-        return state
+    state.finished = header["finished"].flag()
+    if header["planned"].flag():
+        _load_windows(state, header, tables)
+    else:
+        _load_waiting(state, header, tables)
+    return state
+
+
+def _load_waiting(state: MultiState, header: Stored, tables: list[pa.Table]) -> None:
+    spec, waiting = state.spec, state.waiting
+    counted = spec.counted
+    for stream, table in zip(header["waiting"].some_of(list(state.schemas)), tables, strict=True):
+        _check_rows(spec, stream, table, state.schemas[stream])
+        waiting.check_names(stream, table.schema)
+        waiting.tables[stream] = [table]
+    for stream, rows in header["dropped"].fields.items():
+        if stream not in waiting.tables:
+            raise header["dropped"].refuse("of streams that have rows")
+        waiting.dropped[stream] = rows.whole(0, MOST_ROWS if counted else 0)
+    waiting.null_time_rows = header["null_time_rows"].whole(0, MOST_ROWS)
+    if len(state.schemas) == len(spec.streams):
+        msg = "rows wait for schemas that are all known"
+        raise StateError(msg)
+
+
+def _load_windows(state: MultiState, header: Stored, tables: list[pa.Table]) -> None:
+    spec = state.spec
     state.operator = operator = operator_of(spec, state.schemas)
-    orders = [tuple(map(int, order)) for order in header["orders"]]
-    others = [set(operator.plan.streams) - {stream} for stream in operator.plan.streams]
-    if [set(order) for order in orders] != others or any(len(order) != len(others) - 1 for order in orders):
-        msg = f"the orders of probing {orders} do not fit {len(others)} streams"
+    streams, counted = operator.plan.streams, spec.counted
+    count = len(streams)
+    orders = [
+        tuple(one.whole(0, count - 1) for one in order.items(count - 1, count - 1))
+        for order in header["orders"].items(count, count)
+    ]
+    if any({*order, stream} != set(streams) for stream, order in zip(streams, orders, strict=True)):
+        msg = f"the orders of probing {orders} do not fit {count} streams"
         raise StateError(msg)
     operator.use_orders(orders)
+    clocks = 0 if counted else count
+    newest = [one.whole() for one in header["clock"].items(clocks, clocks)]
+    stretches, seen = header["stretches"].items(count, count), header["rows_seen"].items(count, count)
     rows = []
     for number, (stream, table) in enumerate(zip(spec.streams, tables, strict=True)):
-        if table.schema != operator.plan.kept[number]:
-            msg = f"the schema of the rows of {stream!r} differs from the join's"
+        what = f"rows of {stream!r}"
+        _check_rows(spec, stream, table, operator.plan.kept[number])
+        found, end = ordinals_of(stretches[number], seen[number], table.num_rows, what)
+        if counted and found and found[0][0] + table.num_rows != end:
+            msg = f"{table.num_rows} {what} are not the newest of {end}"
             raise StateError(msg)
-        found = [(int(first), int(count)) for first, count in header["stretches"][number]]
-        seen = int(header["rows_seen"][number])
-        check_ordinals(f"{table.num_rows} rows of {stream!r}", table.num_rows, found, seen)
-        rows.append((table, found, seen))
+        if not counted and table.num_rows:
+            latest = int(operator.plan.scopes[number].ticks("right", by_name(table))[0].max())
+            if latest > newest[number]:
+                msg = f"the clock has seen event times up to {newest[number]} of the {what}, and one has {latest}"
+                raise StateError(msg)
+        rows.append((table, found, end))
     operator.load(rows)
-    operator.resume(header["clock"], header["stats"])
-    return state
+    operator.resume(newest, MultiStats.from_json(header["stats"].value, spec.streams))
+
+
+def _check_rows(spec: MultiSpec, stream: str, table: pa.Table, schema: pa.Schema) -> None:
+    """Check the columns of a stream's rows, and that each has an event time where the windows are of time."""
+    if table.schema != schema:
+        msg = f"the schema of the rows of {stream!r} differs from the join's"
+        raise StateError(msg)
+    window = spec.windows[spec.streams.index(stream)]
+    if isinstance(window, TimeWindow) and (missing := table.column(window.right_on).null_count):
+        msg = f"{missing} of the rows of {stream!r} have no event time in {window.right_on!r}"
+        raise StateError(msg)

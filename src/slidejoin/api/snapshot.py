@@ -11,11 +11,11 @@ import pyarrow as pa
 from slidejoin.api.changes import changed, log_missing, without_gone
 from slidejoin.api.pending import PendingRows
 from slidejoin.api.snapshot_format import (
-    UNREADABLE,
-    check_ordinals,
+    ordinals_of,
     read_snapshot,
-    table_from_bytes,
     table_to_bytes,
+    tables_of,
+    whole_or_refused,
     write_snapshot,
 )
 from slidejoin.arguments import at_least_one
@@ -23,15 +23,18 @@ from slidejoin.errors import PredicateError, StateError
 from slidejoin.operator.ingest.late_rows import KeptLateRows
 from slidejoin.operator.stats import Stats
 from slidejoin.plan.window_term import bind_scope
-from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.arrow_buffers import by_name, empty_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import JoinSpec, algorithm_of, check_topology, wall_clock_of
 from slidejoin.spec.topologies import topology_of
+from slidejoin.spec.window import CountWindow
+from slidejoin.stored import MOST_ROWS, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from slidejoin.api.changes import LoadedRows
+    from slidejoin.operator.ingest.arrival import Clock
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -175,45 +178,40 @@ def load(
         "topology": topology_of(topology),
         "wall_clock": wall_clock_of(wall_clock),
     }
-    header, parts = read_snapshot(state)
+    plain, parts = read_snapshot(state)
+    header = Stored(plain, "the snapshot")
     if "kind" in header:
         msg = "the snapshot is of a MultiJoin; use MultiJoin.restore"
         raise StateError(msg)
-    try:
-        saved = JoinSpec.from_json(header["config"], memory_limit=header["memory_limit"], **others)
-        matched: list[Side] = header.get("matched", [])  # formats 1 and 2 were of inner joins
-        marks = dict(zip(matched, parts[len(parts) - len(matched) :], strict=True))
-        tables = [table_from_bytes(part) for part in parts[: len(parts) - len(matched)]]
-    except UNREADABLE as error:
-        raise _unreadable(error) from error
+    with whole_or_refused():
+        limit = header["memory_limit"].or_none(lambda one: one.whole(1))
+        saved = JoinSpec.from_json(header["config"].value, memory_limit=limit, **others)
+        # Formats 1 and 2 were of inner joins.
+        matched = header["matched"].some_of(SIDES) if "matched" in header else []
+        behind = len(parts) - len(matched)
+        marks = dict(zip(matched, parts[behind:], strict=True))
+        tables = tables_of(parts[:behind])
     config = changed(saved, changes or {})
     check_topology(config)
-    try:
+    # The predicate was planned before; that it cannot be now is because it does not suit what is asked for now.
+    mine = (PredicateError,) if algorithm != "auto" or config is not saved else ()
+    with whole_or_refused(mine):
         return _load(header, tables, marks, saved, config)
-    except UNREADABLE as error:
-        # The predicate was planned before; it can only be that it does not suit what is asked for now.
-        asked = algorithm != "auto" or config is not saved
-        if isinstance(error, StateError) or (isinstance(error, PredicateError) and asked):
-            raise
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: BaseException) -> StateError:
-    if isinstance(error, StateError):
-        return error
-    return StateError(f"the snapshot is whole but cannot be read by this version: {error}")
 
 
 def _load(
-    header: dict[str, Any], tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
+    header: Stored, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
 ) -> JoinState:
     state = JoinState(config)
-    for side in header["schemas"]:
+    for side in header["schemas"].some_of(SIDES):
         state.schemas[side] = tables.pop(0).schema
     if state.late is not None:
-        state.late.add({side: tables.pop(0) for side in SIDES if side in state.schemas})
-    state.finished = bool(header["finished"])
-    if header["planned"]:
+        late = {side: tables.pop(0) for side in SIDES if side in state.schemas}
+        for side, table in late.items():
+            _check_schema(f"late {side} rows", table, state.schemas[side])
+        state.late.add(late)
+    state.finished = header["finished"].flag()
+    if header["planned"].flag():
         _load_windows(state, header, tables, marks, saved)
     else:
         _load_waiting(state, header, tables, saved)
@@ -221,7 +219,7 @@ def _load(
 
 
 def _load_windows(
-    state: JoinState, header: dict[str, Any], tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
+    state: JoinState, header: Stored, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
 ) -> None:
     config, plan = state.config, plan_of(state.config, state.schemas["left"], state.schemas["right"])
     state.operator = operator = operator_of(plan, state.late)
@@ -237,10 +235,12 @@ def _load_windows(
             if lacking:
                 raise _lacking(side, lacking, table.schema.names, config)
             table = table.select(kept.names)  # noqa: PLW2901 - the same rows
-        if table.schema != kept:
-            msg = f"the schema of the {side} rows differs from the join's"
-            raise StateError(msg)
+        _check_schema(f"{side} rows", table, kept)
         rows[side] = (table, *_ordinals(header, side, table.num_rows))
+        _check_rows(saved, plan, side, rows[side], operator.clock)
+    if config.self_join and rows["left"][1:] != rows["right"][1:]:
+        msg = "the ordinals of a self-join's rows differ between its two sides"
+        raise StateError(msg)
     if saved.window != config.window:
         scope = bind_scope(saved.window, plan.schema("left"), plan.schema("right"), None)
         rows = without_gone(saved.window, scope, rows, operator.clock.watermark, self_join=config.self_join)
@@ -251,18 +251,28 @@ def _load_windows(
         _load_marks(operator, side, marks.get(side))
     if operator.deferred is not None:
         operator.deferred.load(header["deferred"], waiting, operator.clock)
-    operator.stats.become(Stats(**header["stats"]))
+    operator.stats.become(Stats.from_json(header["stats"].value))
 
 
-def _load_waiting(state: JoinState, header: dict[str, Any], tables: list[pa.Table], saved: JoinSpec) -> None:
-    config, waiting = state.config, state.waiting
-    waiting.side, waiting.dropped = header["waiting"]["side"], int(header["waiting"]["dropped"])
-    waiting.keep(tables if header["waiting"]["rows"] else [])
-    waiting.stats = Stats(**header["stats"])
-    side = waiting.side
-    if config is saved or side is None:
+def _load_waiting(state: JoinState, header: Stored, tables: list[pa.Table], saved: JoinSpec) -> None:
+    config, waiting, found = state.config, state.waiting, header["waiting"]
+    side = found["side"].or_none(lambda one: one.one_of(SIDES))
+    counted = isinstance(saved.window, CountWindow)
+    waiting.side, waiting.dropped = side, found["dropped"].whole(0, MOST_ROWS if counted else 0)
+    if list(state.schemas) != [side][: side is not None] or len(tables) != found["rows"].flag():
+        msg = f"rows of the side {side!r} wait in {len(tables)} tables, with schemas of {', '.join(state.schemas)}"
+        raise StateError(msg)
+    waiting.stats = Stats.from_json(header["stats"].value)
+    if side is None:
         return
     waiting.check_names(side, state.schemas[side])
+    for table in tables:
+        _check_schema(f"{side} rows", table, state.schemas[side])
+        if not isinstance(saved.window, CountWindow):
+            _check_times(table, saved.window.on(side), f"{side} rows")
+    waiting.keep(tables)
+    if config is saved:
+        return
     seen = waiting.dropped + sum(table.num_rows for table in waiting.tables)
     log_missing((saved.window, None), (config.window, None), {side: (seen, seen - waiting.dropped)})
 
@@ -274,6 +284,41 @@ def _lacking(side: Side, lacking: list[str], known: list[str], config: JoinSpec)
         f"select= needs {wanted}, which the snapshot does not hold: of the {side} rows it has {held}, the columns that "
         "the former select= and the predicate need. Choose among these, or create a new StreamJoin"
     )
+
+
+def _check_schema(what: str, table: pa.Table, schema: pa.Schema) -> None:
+    if table.schema != schema:
+        msg = f"the schema of the {what} differs from the join's"
+        raise StateError(msg)
+
+
+def _check_times(table: pa.Table, name: str, what: str) -> None:
+    """Check that rows in a window have event times: those that have none are never in one."""
+    if missing := table.column(name).null_count:
+        msg = f"{missing} of the {what} have no event time in {name!r}"
+        raise StateError(msg)
+
+
+def _check_rows(config: JoinSpec, plan: Plan, side: Side, rows: LoadedRows, clock: Clock) -> None:
+    """Check that the rows of a side are those that its window can have, as whoever looks for them takes for granted."""
+    (table, stretches, seen), window = rows, config.window
+    if isinstance(window, CountWindow):
+        first = stretches[0][0] if stretches else seen
+        # Another window may have been given before; joins that need all rows keep theirs.
+        needed = config.how != "inner" or config.deferred
+        if first + table.num_rows != seen or (needed and first > window.first(side, seen)):
+            msg = f"{table.num_rows} {side} rows from {first} on, of {seen}, are not those of {window!r}"
+            raise StateError(msg)
+        return
+    name = window.on(side)
+    _check_times(table, name, f"{side} rows")
+    if plan.scope is None or not table.num_rows:
+        return
+    known = clock.newest("left" if config.self_join else side)
+    newest = int(plan.scope.ticks(side, by_name(table))[0].max())
+    if newest > known:
+        msg = f"the clock has seen event times up to {known} of the {side} rows, and one of them has {newest}"
+        raise StateError(msg)
 
 
 def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
@@ -289,13 +334,9 @@ def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
         operator.load_matched(side, np.unpackbits(bits, count=known.size, bitorder="little").astype(np.bool_))
 
 
-def _ordinals(header: dict[str, Any], side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
+def _ordinals(header: Stored, side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
     """Return the first ordinal and length of each range of ordinals of a side, and how many rows it has seen."""
     if "stretches" not in header:
-        first = int(header["first"][side])  # format 1
-        found, seen = [(first, rows)], first + rows
-    else:
-        found = [(int(first), int(count)) for first, count in header["stretches"][side]]
-        seen = int(header["rows_seen"][side])
-    check_ordinals(f"{rows} {side} rows", rows, found, seen)
-    return found, seen
+        first = header["first"][side].whole(0, MOST_ROWS)  # format 1
+        return [(first, rows)] if rows else [], first + rows
+    return ordinals_of(header["stretches"][side], header["rows_seen"][side], rows, f"{side} rows")

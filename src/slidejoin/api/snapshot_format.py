@@ -16,22 +16,25 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slidejoin.errors import SlideJoinError, StateError
+from slidejoin.errors import StateError
+from slidejoin.rows.stored_tables import table_from_bytes
+from slidejoin.stored import MOST_ROWS, Stored, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = [
     "FORMAT",
-    "UNREADABLE",
-    "check_ordinals",
+    "ordinals_of",
     "read_snapshot",
-    "table_from_bytes",
     "table_to_bytes",
+    "tables_of",
+    "whole_or_refused",
     "write_snapshot",
 ]
 
@@ -44,21 +47,6 @@ HEAD = struct.Struct("<HH")
 LENGTH = struct.Struct("<Q")
 DIGEST = hashlib.sha256().digest_size
 
-LAST_ORDINAL = 1 << 62
-"""Larger than any number of rows that a join can have seen."""
-
-UNREADABLE = (
-    KeyError,
-    TypeError,
-    IndexError,
-    ValueError,
-    OverflowError,
-    OSError,
-    pa.ArrowException,
-    SlideJoinError,
-)
-"""What reading a header or a table raises where a whole snapshot holds what no join writes."""
-
 
 def write_snapshot(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
     """Return header and parts as one checksummed block."""
@@ -68,7 +56,7 @@ def write_snapshot(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
 
 
 def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
-    """Read what `write_snapshot` wrote.
+    """Read what `write_snapshot` wrote: header and parts.
 
     Raises
     ------
@@ -83,7 +71,7 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
         msg = f"these {len(data)} bytes are not a slidejoin snapshot, or only the beginning of one"
         raise StateError(msg)
     version, count = HEAD.unpack_from(data, len(MAGIC))
-    body = data[:-DIGEST]
+    body = memoryview(data)[:-DIGEST]
     whole = hashlib.sha256(body).digest() == data[-DIGEST:]
     if version not in READ and whole:
         known = f"{', '.join(map(str, READ[:-1]))} and {READ[-1]}"
@@ -94,13 +82,13 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
         raise StateError(msg)
     try:
         header, *parts = _blocks(body, count)
-        return dict(json.loads(header)), parts
-    except (struct.error, ValueError, TypeError) as error:
+    except (struct.error, ValueError) as error:
         msg = f"the snapshot has a right checksum but was not written by slidejoin: {error}"
         raise StateError(msg) from error
+    return dict(parsed(header, "the snapshot").object()), parts
 
 
-def _blocks(body: bytes, count: int) -> list[bytes]:
+def _blocks(body: memoryview, count: int) -> list[bytes]:
     at, blocks = len(MAGIC) + HEAD.size, []
     for number in range(count):
         (length,) = LENGTH.unpack_from(body, at)
@@ -108,8 +96,11 @@ def _blocks(body: bytes, count: int) -> list[bytes]:
         if at + length > len(body):
             msg = f"part {number} extends beyond the end"
             raise ValueError(msg)
-        blocks.append(body[at : at + length])
+        blocks.append(bytes(body[at : at + length]))
         at += length
+    if at != len(body):
+        msg = f"{len(body) - at} bytes follow the last part"
+        raise ValueError(msg)
     return blocks
 
 
@@ -121,12 +112,54 @@ def table_to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def table_from_bytes(data: bytes) -> pa.Table:
-    """Read an Arrow IPC stream, and look at every value: damaged ones could crash the process later."""
-    with pa.ipc.open_stream(data) as reader:
-        table = reader.read_all()
-    table.validate(full=True)
-    return table
+@contextmanager
+def whole_or_refused(mine: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn whatever fails while a snapshot with a right checksum is loaded into a `StateError`.
+
+    Whoever wrote it may have put anything into it. Errors that are `mine` are the caller's, and stay as they are.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (StateError, MemoryError, *mine)):
+            raise
+        msg = f"the snapshot is whole but cannot be read by this version: {error}"
+        raise StateError(msg) from error
+
+
+def tables_of(parts: Sequence[bytes]) -> list[pa.Table]:
+    """Read what `table_to_bytes` wrote, part by part.
+
+    Raises
+    ------
+    StateError
+        If a part is no table, or has values that are none.
+    """
+    return [table_from_bytes(part, f"part {number} of the snapshot") for number, part in enumerate(parts, 1)]
+
+
+def ordinals_of(stretches: Stored, seen: Stored, rows: int, what: str) -> tuple[list[tuple[int, int]], int]:
+    """Return the first ordinal and the number of each stretch of rows, and how many rows had come.
+
+    Parameters
+    ----------
+    rows : int
+        How many there are.
+    what : str
+        Whose rows they are.
+
+    Raises
+    ------
+    StateError
+        If rows cannot have these ordinals.
+    """
+    found = [
+        (first.whole(0, MOST_ROWS), count.whole(1, MOST_ROWS))
+        for first, count in (one.items(2, 2) for one in stretches)
+    ]
+    end = seen.whole(0, MOST_ROWS)
+    check_ordinals(f"{rows} {what}", rows, found, end)
+    return found, end
 
 
 def check_ordinals(what: str, rows: int, found: Sequence[tuple[int, int]], seen: int) -> None:
@@ -138,7 +171,8 @@ def check_ordinals(what: str, rows: int, found: Sequence[tuple[int, int]], seen:
         If they cannot; `what` names the rows.
     """
     ends, starts = [0, *(first + count for first, count in found)], [*(first for first, _ in found), seen]
-    known = sum(count for _, count in found) == rows and min((count for _, count in found), default=1) >= 0
-    if not known or seen > LAST_ORDINAL or any(end > start for end, start in zip(ends, starts, strict=True)):
-        msg = f"{what} cannot have the ordinals {list(found)} out of {seen}"
+    known = sum(count for _, count in found) == rows
+    if not known or any(end > start for end, start in zip(ends, starts, strict=True)):
+        shown = f"{found[:3]}{' …' if len(found) > 3 else ''}"  # noqa: PLR2004 - enough to recognise them
+        msg = f"{what} cannot have the ordinals {shown} out of {seen}"
         raise StateError(msg)

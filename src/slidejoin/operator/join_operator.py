@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
+    from slidejoin.stored import Stored
 
 __all__ = ["JoinOperator"]
 
@@ -434,9 +435,9 @@ class JoinOperator:
         """Return the clock as plain JSON values."""
         return self.clock.to_json(self._wall_clock())
 
-    def load_clock(self, plain: Mapping[str, Any]) -> None:
+    def load_clock(self, stored: Stored) -> None:
         """Continue where a clock was saved, before the rows are loaded."""
-        self.clock.load(plain, self._wall_clock())
+        self.clock.load(stored, self._wall_clock())
 
     def matched(self, side: Side) -> NDArray[np.bool_] | None:
         """Return which of the rows that the window of a side keeps have a match, (rows,); None where nobody asks."""

@@ -7,6 +7,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.display import figures_html, figures_text
+from slidejoin.errors import StateError
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -104,6 +106,31 @@ class Stats:
     def to_json(self) -> dict[str, Any]:
         """Return all counters as plain JSON values."""
         return asdict(self)
+
+    @staticmethod
+    def from_json(plain: object) -> Stats:
+        """Read what `to_json` wrote; counters that there were not yet are missing.
+
+        Raises
+        ------
+        StateError
+            If something else is among them.
+        """
+        stored, found = Stored(plain, "the counters of the state"), Stats()
+        known = {one.name: one.default for one in fields(Stats)}
+        for name, one in stored.fields.items():
+            if name not in known:
+                msg = f"{stored.name} have an unknown {name!r}"
+                raise StateError(msg)
+            value: Any
+            if name == "seconds":
+                value = {step: spent.number(0) for step, spent in one.fields.items()}
+            elif known[name] == 0:
+                value = one.whole(0)
+            else:
+                value = one.or_none(lambda it: it.text() if isinstance(it.value, str) else it.whole())
+            setattr(found, name, value)
+        return found
 
 
 class _Step:

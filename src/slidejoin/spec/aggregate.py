@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from slidejoin.arguments import shown
-from slidejoin.errors import ArgumentError, ArgumentTypeError, nearest
+from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
 from slidejoin.spec.nearest import column_of_side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from slidejoin.stored import Stored
 
 __all__ = ["FUNCTIONS", "Aggregate", "AggregateFunction", "AggregateName"]
 
@@ -103,9 +101,23 @@ class Aggregate:
         return [[one.name, str(one)] for one in self.functions]
 
     @staticmethod
-    def from_json(data: Iterable[tuple[str, str]]) -> Aggregate:
-        """Read what `to_json` wrote."""
-        return Aggregate(**dict(data))
+    def from_json(data: object) -> Aggregate:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        StateError
+            If it is anything else.
+        """
+        stored = Stored(data, "the aggregates of the state")
+        functions = {name.text(): text.text() for name, text in (one.items(2, 2) for one in stored)}
+        if len(functions) < len(stored.items()):
+            raise stored.refuse("a list without a repetition")
+        try:
+            return Aggregate(**functions)
+        except ArgumentError as error:
+            msg = f"the aggregates of the state cannot be: {error}"
+            raise StateError(msg) from error
 
 
 def _read(name: str, text: object) -> AggregateFunction:

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
-from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
+from slidejoin.errors import ArgumentError, ArgumentTypeError, SlideJoinError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import JOIN_TYPES, LATE, ORDERS, OUTPUTS
@@ -14,9 +14,10 @@ from slidejoin.spec.nearest import Nearest
 from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
 from slidejoin.spec.topologies import Shared, topology_of
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
@@ -127,7 +128,7 @@ class JoinSpec:
         return plain
 
     @staticmethod
-    def from_json(data: Mapping[str, Any], **others: Any) -> JoinSpec:
+    def from_json(data: object, **others: Any) -> JoinSpec:
         """Read what `to_json` wrote; `others` are fields that it leaves out.
 
         Raises
@@ -135,26 +136,54 @@ class JoinSpec:
         StateError
             If something is missing or of another kind.
         """
+        stored = Stored(data, "the join of the state")
+        one, two = (alias.text() for alias in stored["aliases"].items(2, 2))
+        idle, late = stored.get("idle_timeout"), stored.get("late")
+        keep, aggregate = stored.get("keep"), stored.get("aggregate")
+        spec = JoinSpec(
+            on=from_json(stored["on"].value),
+            window=window_from_json(stored["window"].value),
+            how=stored["how"].one_of(JOIN_TYPES),
+            output=stored["output"].one_of(OUTPUTS),
+            order=stored["order"].one_of(ORDERS),
+            select=stored["select"].or_none(_texts),
+            suffix=stored["suffix"].text(),
+            self_join=stored["self_join"].flag(),
+            aliases=(one, two),
+            late="drop" if late is None else late.one_of(LATE),
+            idle_timeout=None if idle is None else Span(idle.whole(1)),
+            keep=None if keep is None else Nearest.from_json(keep.value),
+            aggregate=None if aggregate is None else Aggregate.from_json(aggregate.value),
+            **others,
+        )
         try:
-            return JoinSpec(
-                on=from_json(data["on"]),
-                window=window_from_json(data["window"]),
-                how=one_of("how", data["how"], JOIN_TYPES),
-                output=one_of("output", data["output"], OUTPUTS),
-                order=one_of("order", data["order"], ORDERS),
-                select=None if data["select"] is None else tuple(map(str, data["select"])),
-                suffix=str(data["suffix"]),
-                self_join=bool(data["self_join"]),
-                aliases=(str(data["aliases"][0]), str(data["aliases"][1])),
-                late=one_of("late", data.get("late", "drop"), LATE),
-                idle_timeout=None if data.get("idle_timeout") is None else Span(int(data["idle_timeout"])),
-                keep=None if data.get("keep") is None else Nearest.from_json(data["keep"]),
-                aggregate=None if data.get("aggregate") is None else Aggregate.from_json(data["aggregate"]),
-                **others,
-            )
-        except (KeyError, TypeError, IndexError, ArgumentError) as error:
-            msg = f"the state describes a join that cannot be read: {error!r} is missing or wrong"
+            _check_together(spec)
+        except SlideJoinError as error:
+            msg = f"the state describes a join that there is not: {error}"
             raise StateError(msg) from error
+        return spec
+
+
+def _texts(stored: Stored) -> tuple[str, ...]:
+    return tuple(one.text() for one in stored)
+
+
+def _check_together(spec: JoinSpec) -> None:
+    """Check that a join with all of this can be made: each may be right alone."""
+    make_join_spec(
+        on=spec.on,
+        window=spec.window,
+        how=spec.how,
+        output=spec.output if spec.aggregate is None else spec.aggregate,
+        order=spec.order,
+        select=spec.select,
+        suffix=spec.suffix,
+        self_join=spec.self_join,
+        aliases=spec.aliases,
+        late=spec.late,
+        idle_timeout=spec.idle_timeout,
+        keep=spec.keep,
+    )
 
 
 def make_join_spec(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.arguments import at_least_one, one_of, shown
-from slidejoin.errors import ArgumentError, ArgumentTypeError, PredicateError, StateError
+from slidejoin.errors import ArgumentError, ArgumentTypeError, PredicateError, SlideJoinError, StateError
 from slidejoin.predicate import from_json, to_json
 from slidejoin.predicate.expression.expr import Column, walk
 from slidejoin.predicate.expression.literals import unicode_text
@@ -17,6 +17,7 @@ from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.predicate.python import Expression
 from slidejoin.spec.join_options import ORDERS, OUTPUTS
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,7 +83,7 @@ class MultiSpec:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any], **others: Any) -> MultiSpec:
+    def from_json(data: object, **others: Any) -> MultiSpec:
         """Read what `to_json` wrote; `others` are fields that it leaves out.
 
         Raises
@@ -90,19 +91,29 @@ class MultiSpec:
         StateError
             If something is missing or of another kind.
         """
+        stored = Stored(data, "the join of the state")
+        spec = MultiSpec(
+            streams=tuple(one.text() for one in stored["streams"]),
+            windows=tuple(window_from_json(one.value) for one in stored["windows"]),
+            on=from_json(stored["on"].value),
+            output=stored["output"].one_of(OUTPUTS),
+            order=stored["order"].one_of(ORDERS),
+            select=stored["select"].or_none(lambda given: tuple(one.text() for one in given)),
+            **others,
+        )
+        if len(set(spec.streams)) < len(spec.streams) or len(spec.streams) != len(spec.windows):
+            msg = f"the state describes a join of the streams {spec.streams} with {len(spec.windows)} windows"
+            raise StateError(msg)
         try:
-            spec = MultiSpec(
-                streams=tuple(map(str, data["streams"])),
-                windows=tuple(map(window_from_json, data["windows"])),
-                on=from_json(data["on"]),
-                output=one_of("output", data["output"], OUTPUTS),
-                order=one_of("order", data["order"], ORDERS),
-                select=None if data["select"] is None else tuple(map(str, data["select"])),
-                **others,
+            make_multi_spec(
+                dict(zip(spec.streams, spec.windows, strict=True)),
+                on=Expression(spec.on),
+                output=spec.output,
+                order=spec.order,
+                select=spec.select,
             )
-            _check_streams(dict(zip(spec.streams, spec.windows, strict=True)))
-        except (KeyError, TypeError, ValueError) as error:
-            msg = f"the state describes a join that cannot be read: {error!r} is missing or wrong"
+        except SlideJoinError as error:
+            msg = f"the state describes a join that there is not: {error}"
             raise StateError(msg) from error
         return spec
 

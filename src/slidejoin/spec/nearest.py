@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from slidejoin.arguments import one_of, shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from slidejoin.stored import Stored
 
 __all__ = ["DIRECTIONS", "Direction", "Nearest", "column_of_side"]
 
@@ -97,9 +95,17 @@ class Nearest:
         return {"left": self.left_column, "right": self.right_column, "direction": self.direction, "k": self.k}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Nearest:
-        """Read what `to_json` wrote."""
-        return Nearest(data["left"], data["right"], data["direction"], data["k"])
+    def from_json(data: object) -> Nearest:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        StateError
+            If it is anything else.
+        """
+        stored = Stored(data, "the nearest matches of the state")
+        columns = stored["left"].text(), stored["right"].text()
+        return Nearest(*columns, stored["direction"].one_of(DIRECTIONS), stored["k"].whole(1, MOST))
 
 
 def column_of_side(what: str, text: str, alias: str, side: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slidejoin.arguments import column_name, shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
     from slidejoin.sides import Side
@@ -36,6 +37,9 @@ LONG = 10_000
 
 LARGEST = (1 << 62) - 1
 """Rows of a window: ordinals are 64-bit integers, and two of them must add up."""
+
+LONGEST_LENGTH = 1 << 200
+"""Of a stored window: longer ones mean the same long before."""
 
 PART = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)\s*(?:,|and\b)?")
 
@@ -334,25 +338,34 @@ def window_to_json(window: Window) -> dict[str, Any]:
     }
 
 
-def window_from_json(data: dict[str, Any]) -> Window:
-    """Read what `window_to_json` wrote."""
+def window_from_json(data: object) -> Window:
+    """Read what `window_to_json` wrote.
 
-    def given(value: int | dict[str, int]) -> Length:
-        return Span(value["ns"]) if isinstance(value, dict) else value
+    Raises
+    ------
+    StateError
+        If it is no window.
+    """
+    stored = Stored(data, "the window in the state")
 
+    def given(one: Stored) -> Length:
+        return Span(one["ns"].whole(0, LONGEST_LENGTH)) if isinstance(one.value, dict) else one.whole(0, LONGEST_LENGTH)
+
+    kind = stored["kind"].text()
     try:
-        if data["kind"] == "count":
-            return CountWindow(left=data["left"], right=data["right"], slide=data["slide"])
-        if data["kind"] == "time":
+        if kind == "count":
+            left, right, slide = (stored[name].whole(1, LARGEST) for name in ("left", "right", "slide"))
+            return CountWindow(left=left, right=right, slide=slide)
+        if kind == "time":
             return TimeWindow(
-                left=given(data["left"]),
-                right=given(data["right"]),
-                left_on=data["left_on"],
-                right_on=data["right_on"],
-                lateness=given(data["lateness"]),
+                left=given(stored["left"]),
+                right=given(stored["right"]),
+                left_on=stored["left_on"].text(),
+                right_on=stored["right_on"].text(),
+                lateness=given(stored["lateness"]),
             )
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"the window in the state cannot be read: {data!r}"
+    except ArgumentError as error:
+        msg = f"the window in the state cannot be: {error}"
         raise StateError(msg) from error
-    msg = f"the state has a window of unknown kind {data['kind']!r}; expected 'count' or 'time'"
+    msg = f"the state has a window of unknown kind {kind!r}; expected 'count' or 'time'"
     raise StateError(msg)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slidejoin.errors import AggregateOverflowError
-from slidejoin.operator.deferred.accumulators import Accumulator, Counts, accumulator_of
+from slidejoin.errors import AggregateOverflowError, StateError
+from slidejoin.operator.deferred.accumulators import LOW, Accumulator, Counts, accumulator_of
+from slidejoin.rows.stored_tables import int64s
+from slidejoin.stored import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.deferred import AggregateRule
 
-__all__ = ["empty_states", "loaded_states", "results_of", "state_columns", "state_schema"]
+__all__ = ["check_numbers", "empty_states", "loaded_states", "results_of", "state_columns", "state_schema"]
+
+HIGHEST = 1 << 62
+"""Of the highest limb of a sum: to so many values as there may be more can be added."""
 
 NULL_STATE = "value"
 """The column of a state in which a row without pairs has NULL; in others it has 0."""
@@ -69,6 +74,28 @@ def loaded_states(rule: AggregateRule, table: pa.Table, places: NDArray[np.int64
             loaded[name] = column.combine_chunks()
         state.load(loaded)
     return states
+
+
+def check_numbers(table: pa.Table) -> None:
+    """Check the counts and sums of one state that somebody has stored: none is NULL, none makes a sum overflow.
+
+    Raises
+    ------
+    StateError
+        If one is.
+    """
+    limbs = sum(name.startswith("limb") for name in table.column_names)
+    for name in table.column_names:
+        column = table.column(name)
+        if name == "count":
+            int64s(column, 0, MOST_ROWS, "the numbers of values of aggregates")
+        elif name == f"limb{limbs - 1}":
+            int64s(column, -HIGHEST, HIGHEST, "the highest limbs of sums")
+        elif name.startswith("limb"):
+            int64s(column, 0, LOW, "the limbs of sums")
+        elif name != NULL_STATE and column.null_count:
+            msg = f"{column.null_count} sums of aggregates are NULL"
+            raise StateError(msg)
 
 
 def results_of(

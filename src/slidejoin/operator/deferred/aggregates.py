@@ -7,21 +7,30 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types as pat
 
+from slidejoin.errors import StateError
 from slidejoin.operator.deferred.accumulators import Accumulator, Counts, PairValues
 from slidejoin.operator.deferred.aggregate_search import AggregateSearch
-from slidejoin.operator.deferred.aggregate_states import empty_states, results_of, state_columns, state_schema
+from slidejoin.operator.deferred.aggregate_states import (
+    check_numbers,
+    empty_states,
+    results_of,
+    state_columns,
+    state_schema,
+)
+from slidejoin.operator.deferred.intervals import folded_from
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.plan.deferred import AggregateRule
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
 
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
+    from slidejoin.stored import Stored
 
 __all__ = ["AggregateAnswers"]
 
@@ -148,10 +157,21 @@ class AggregateAnswers:
         """Return what was folded, as numbers and tables."""
         return {"first": self._first}, [pa.table(one.columns()) for one in self._folded]
 
-    def load(self, numbers: Mapping[str, int], tables: list[pa.Table]) -> None:
-        """Take what `saved` returned."""
-        self._first, self._folded = int(numbers["first"]), empty_states(self._rule, tables[0].num_rows)
+    def load(self, stored: Stored, tables: list[pa.Table], waiting: range) -> None:
+        """Take what `saved` returned; these left rows wait.
+
+        Raises
+        ------
+        StateError
+            If that cannot have been folded.
+        """
+        rows = tables[0].num_rows
+        self._first, self._folded = folded_from(stored, rows, waiting), empty_states(self._rule, rows)
         for state, table in zip(self._folded, tables, strict=True):
+            if table.num_rows != rows:
+                msg = f"the aggregates of {rows} left rows have {table.num_rows} states"
+                raise StateError(msg)
+            check_numbers(table)
             state.load({name: _values(column) for name, column in by_name(table).items()})
 
     @property

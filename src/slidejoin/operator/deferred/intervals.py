@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slidejoin.errors import StateError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["Intervals", "WaitingRows"]
+    from slidejoin.stored import Stored
+
+__all__ = ["Intervals", "WaitingRows", "folded_from"]
 
 NO_ROWS = np.empty(0, np.int64)
 
@@ -125,3 +129,18 @@ class WaitingRows:
         """Let no interval begin before that right row: what lies before was folded. O(n)."""
         # What lies between the rows that wait means nothing.
         np.maximum(self._since, ordinal, out=self._since)
+
+
+def folded_from(stored: Stored, rows: int, waiting: range) -> int:
+    """Return the first left row that was folded, of so many rows, out of what answers have saved.
+
+    Raises
+    ------
+    StateError
+        If these are not the oldest of the rows that wait.
+    """
+    first = stored["first"].whole(0, waiting.stop)
+    if rows and (first != waiting.start or rows > len(waiting)):
+        msg = f"{rows} left rows from {first} on were folded, but those from {waiting.start} to {waiting.stop} wait"
+        raise StateError(msg)
+    return first

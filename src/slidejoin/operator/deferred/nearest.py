@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.errors import StateError
+from slidejoin.operator.deferred.intervals import folded_from
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.operator.deferred.nearest_search import NearestSearch
 from slidejoin.operator.deferred.nearness import nearness
@@ -15,14 +17,16 @@ from slidejoin.operator.deferred.right_rows import NOBODY, FoldedRows
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
+from slidejoin.rows.stored_tables import int64s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
+    from slidejoin.stored import Stored
 
 __all__ = ["Chosen", "NearestAnswers", "nearest_first"]
 
@@ -233,11 +237,24 @@ class NearestAnswers:
         ordinals = pa.table({"ordinal": array_of(self._right.ordinals)})
         return numbers, [counts, right, ordinals, self._right.table]
 
-    def load(self, numbers: Mapping[str, int], tables: list[pa.Table]) -> None:
-        """Take what `saved` returned."""
-        counts, right, ordinals = (np.asarray(table.column(0)).astype(np.int64) for table in tables[:3])
-        self._folded, self._first = Chosen(counts, right), int(numbers["first"])
-        self._right.ordinals, self._right.end = ordinals, int(numbers["end"])
+    def load(self, stored: Stored, tables: list[pa.Table], waiting: range) -> None:
+        """Take what `saved` returned; these left rows wait.
+
+        Raises
+        ------
+        StateError
+            If that cannot have been folded.
+        """
+        end = stored["end"].whole(0, self._parts.windows["right"].rows_seen)
+        counts = int64s(tables[0].column(0), 0, self._rule.k, "the numbers of nearest rows")
+        right = int64s(tables[1].column(0), 0, end - 1, "the nearest rows")
+        ordinals = int64s(tables[2].column(0), 0, end - 1, "the ordinals of right rows that were nearest")
+        known = bool((ordinals[1:] > ordinals[:-1]).all()) and tables[3].num_rows == ordinals.size
+        if not known or int(counts.sum()) != right.size or not bool(np.isin(right, ordinals).all()):
+            msg = f"{right.size} nearest rows of {counts.size} left rows differ from the {ordinals.size} that are kept"
+            raise StateError(msg)
+        self._folded, self._first = Chosen(counts, right), folded_from(stored, counts.size, waiting)
+        self._right.ordinals, self._right.end = ordinals, end
         self._right.table = tables[3].cast(self._right.table.schema)
         if self._parts.latest is not None:
             if counts.size:

@@ -30,6 +30,7 @@ from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.window.departures import departures_of
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.rows.arrow_buffers import array_of
+from slidejoin.rows.stored_tables import int64s
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
     from slidejoin.sides import Side
+    from slidejoin.stored import Stored
 
 __all__ = ["DeferredPath", "answers_of", "insert_rows"]
 
@@ -187,7 +189,7 @@ class DeferredPath:
         since = pa.table({"since": array_of(np.ascontiguousarray(self._waiting.since))})
         return {"waiting": self._waiting.first, "folded": numbers}, [since, *tables]
 
-    def load(self, numbers: Mapping[str, Any], tables: list[pa.Table], clock: Clock) -> None:
+    def load(self, stored: Stored, tables: list[pa.Table], clock: Clock) -> None:
         """Take what `saved` returned; the windows have their rows again.
 
         Raises
@@ -196,15 +198,21 @@ class DeferredPath:
             If the tables are not those of these windows.
         """
         found, expected = [table.schema for table in tables], self.schemas
-        waiting, left = int(numbers["waiting"]), self._windows["left"].rows_seen
+        waiting, left, right = stored["waiting"].whole(0), self._windows["left"].rows_seen, self._windows["right"]
+        # In a time window no row waits here: event times tell which do.
         rows = 0 if self._counted is None else left - self._counted.first("left", left)
-        if found != expected or (tables[0].num_rows, waiting) not in ((rows, left - rows), (0, 0)):
+        first = 0 if self._counted is None else left - rows
+        if found != expected or (tables[0].num_rows, waiting) != (rows, first):
             msg = f"the rows that wait differ from the join's: {tables[0].num_rows} from {waiting} on, of {left}"
+            raise StateError(msg)
+        since = int64s(tables[0].column(0), right.first, right.rows_seen, "the first rows that waiting rows see")
+        if bool((since[1:] < since[:-1]).any()):
+            msg = "the first rows that waiting rows see do not ascend"
             raise StateError(msg)
         self._departures.load(self._windows, clock)
         self._waiting.start_at(waiting)
-        self._waiting.room(tables[0].num_rows)[:] = np.asarray(tables[0].column(0))
-        self._answers.load(numbers["folded"], tables[1:])
+        self._waiting.room(rows)[:] = since
+        self._answers.load(stored["folded"], tables[1:], range(waiting, waiting + rows))
 
     @property
     def schemas(self) -> list[pa.Schema]:

@@ -13,11 +13,10 @@ from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE, split_order
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
+    from slidejoin.stored import Stored
 
 __all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "marked_late", "merge", "numbers", "rise"]
 
@@ -175,9 +174,15 @@ class Clock:
         """Return what a snapshot keeps, as plain JSON values; `now` is the wall time."""
         return {"left": self.left, "right": self.right}
 
-    def load(self, plain: Mapping[str, Any], now: float) -> None:  # noqa: ARG002 - see `IdleClock`
-        """Continue where a clock was saved."""
-        self.left, self.right = int(plain["left"]), int(plain["right"])
+    def load(self, stored: Stored, now: float) -> None:  # noqa: ARG002 - see `IdleClock`
+        """Continue where a clock was saved.
+
+        Raises
+        ------
+        StateError
+            If it was no clock of this kind.
+        """
+        self.left, self.right = stored["left"].whole(), stored["right"].whole()
 
     def moved(self, left: int, right: int, left_rows: int, right_rows: int) -> Clock:  # noqa: ARG002 - see `IdleClock`
         """Return the clock after rows of which none was late, with the largest event times of both sides."""

@@ -26,13 +26,14 @@ from slidejoin.plan.window_term import saturating_add
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
+    from slidejoin.stored import Stored
 
 __all__ = ["IdleClock", "clock_of"]
 
@@ -106,10 +107,11 @@ class IdleClock(Clock):
         silent = {side: max(now - heard, 0.0) for side, heard in self.heard.items()}
         return {"left": self.left, "right": self.right, "reached": self.reached, "silent": silent}
 
-    def load(self, plain: Mapping[str, Any], now: float) -> None:
-        """Continue where a clock was saved."""
-        self.left, self.right, self.reached = int(plain["left"]), int(plain["right"]), int(plain["reached"])
-        self.now, self.heard = now, {side: now - float(plain["silent"][side]) for side in SIDES}
+    def load(self, stored: Stored, now: float) -> None:
+        """Continue where a clock was saved, see `Clock.load`."""
+        self.left, self.right = stored["left"].whole(), stored["right"].whole()
+        self.reached = stored["reached"].whole(NO_TIME, max(self.left, self.right))
+        self.now, self.heard = now, {side: now - stored["silent"][side].number(0) for side in SIDES}
 
     def moved(self, left: int, right: int, left_rows: int, right_rows: int) -> IdleClock:
         """Return the clock after rows of which none was late, with the largest event times of both sides."""

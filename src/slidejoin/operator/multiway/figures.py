@@ -7,9 +7,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.display import figures_html, figures_text
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["MultiStats", "StepFigure", "StepFigures"]
 
@@ -106,3 +107,20 @@ class MultiStats:
     def to_json(self) -> dict[str, Any]:
         """Return all counters as plain JSON values."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @staticmethod
+    def from_json(plain: object, streams: Sequence[str]) -> MultiStats:
+        """Read what `to_json` wrote of a join of these streams.
+
+        Raises
+        ------
+        StateError
+            If something else is among them.
+        """
+        stored = Stored(plain, "the counters of the state")
+        counts = {name: stored[name].whole(0) for name in ("pairs", "late_rows", "null_time_rows", "window_bytes")}
+        of_streams = {
+            name: {stream: stored[name][stream].whole(0) for stream in streams} for name in ("rows", "window_rows")
+        }
+        seconds = {step: spent.number(0) for step, spent in stored["seconds"].fields.items()}
+        return MultiStats(**counts, **of_streams, seconds=seconds)  # type: ignore[arg-type]  # by their names

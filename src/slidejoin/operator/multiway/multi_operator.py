@@ -258,10 +258,10 @@ class MultiOperator:
         for window, (table, stretches, seen) in zip(self.windows, rows, strict=True):
             window.load(table, stretches, seen)
 
-    def resume(self, newest: Sequence[int], stats: Mapping[str, Any]) -> None:
+    def resume(self, newest: Sequence[int], stats: MultiStats) -> None:
         """Continue with this clock and these counters, of a snapshot."""
-        self.clock = replace(self.clock, newest=tuple(map(int, newest)))
-        self.stats = MultiStats(**stats)
+        self.clock = replace(self.clock, newest=tuple(newest))
+        self.stats = stats
         self.advisor.due = self.rows_seen
 
     def growth(self, tables: Sequence[pa.Table], room: int) -> int:

@@ -134,9 +134,18 @@ class MatchedRows:
     def load(self, stretches: Sequence[tuple[int, int]], marks: NDArray[np.bool_], end: int) -> None:
         """Take the rows of these stretches with marks (rows,); rows to come begin at the ordinal `end`."""
         self.start_at(stretches[0][0] if stretches else end)
+        for first, rows in stretches:
+            self._skip(first >> BLOCK_SHIFT)
+            self.extend(first + rows)
+        self._skip(end - 1 >> BLOCK_SHIFT)  # the next rows may be in that block
         self.extend(end)
         self.mark(_ordinals(stretches)[marks])
-        self.keep_only(stretches)
+
+    def _skip(self, block: int) -> None:
+        """Let no row be in the blocks before that one that there are not yet."""
+        if block > self._last:
+            self._blocks = np.concatenate([self._blocks, np.full(block - self._last, FREED)])
+            self._last = block
 
 
 def _ordinals(stretches: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
