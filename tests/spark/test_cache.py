@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slidejoin.plan.plan import Plan, make_plan
-from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache
+from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache, folder_of
 from slidejoin.spark.state.segments import Entry, Sealing, build_segment, new_id
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.window import TimeWindow
@@ -88,6 +88,16 @@ def test_what_old_queries_left_goes_when_a_new_one_begins(plan: Plan, tmp_path: 
     SegmentCache(str(tmp_path), "old").write(segment(plan))
     SegmentCache(str(tmp_path), "living").write(segment(plan))
     long_ago = time.time() - (DAYS_KEPT + 1) * 86_400
-    os.utime(tmp_path / "segments" / "old", (long_ago, long_ago))
+    os.utime(tmp_path / "segments" / folder_of("old"), (long_ago, long_ago))
     SegmentCache(str(tmp_path), "new").write(segment(plan))
-    assert sorted(path.name for path in (tmp_path / "segments").iterdir()) == ["living", "new"]
+    assert {path.name for path in (tmp_path / "segments").iterdir()} == {folder_of("living"), folder_of("new")}
+
+
+def test_a_file_of_another_state_is_refused(plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its checksum is right, but whoever wrote it did not have the random name of this state."""
+    cache, foreign, made = SegmentCache(str(tmp_path), "origin"), SegmentCache(str(tmp_path), "guessed"), segment(plan)
+    foreign.write(made)
+    foreign.folder.rename(cache.folder)
+    assert cache.read(made.entry, SCHEMA) is None
+    assert "is damaged; it is built again from the state" in caplog.text
+    assert "origin" not in str(cache.folder)

@@ -59,18 +59,18 @@ def same(left: pa.Table, right: pa.Table) -> bool:
 @pytest.mark.parametrize("rows", [slice(None), slice(1, 2), slice(0, 0)], ids=["all", "one", "none"])
 def test_values_of_every_type_come_back(name: str, rows: slice) -> None:
     table = pa.table({name: COLUMNS[name][rows]})
-    assert same(from_compact(to_compact(table), table.schema), table)
+    assert same(from_compact(to_compact(table), table.schema, table.num_rows), table)
 
 
 def test_columns_keep_their_order_whatever_they_are_called() -> None:
     names = ["b.a", "", "0", "a", "ä"]
     table = pa.table([pa.array([place, None]) for place in range(5)], names=names)
-    assert same(from_compact(to_compact(table), table.schema), table)
+    assert same(from_compact(to_compact(table), table.schema, table.num_rows), table)
 
 
 def test_rows_in_several_pieces_come_back_as_one() -> None:
     part = pa.table({"x": pa.array([1, 2]), "name": pa.array(["a", None])})
-    table = from_compact(to_compact(pa.concat_tables([part, part])), part.schema)
+    table = from_compact(to_compact(pa.concat_tables([part, part])), part.schema, 2 * part.num_rows)
     assert table.column("name").num_chunks == 1
     assert same(table, pa.concat_tables([part, part]).combine_chunks())
 
@@ -84,4 +84,4 @@ def test_times_and_counters_shrink_to_bits() -> None:
 def test_other_columns_are_refused() -> None:
     table = pa.table({"x": pa.array([1])})
     with pytest.raises(pa.ArrowInvalid, match="1 columns, expected 2"):
-        from_compact(to_compact(table), pa.schema([("x", pa.int64()), ("y", pa.int64())]))
+        from_compact(to_compact(table), pa.schema([("x", pa.int64()), ("y", pa.int64())]), table.num_rows)

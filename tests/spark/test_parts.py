@@ -43,9 +43,9 @@ def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
     data = seal(to_compact(some(100)), b"bucket 1")
     step = -(-len(data) // parts)
     cut = [data[at : at + step] for at in range(0, len(data), step)]
-    assert open_sealed(cut, SCHEMA, "it", b"bucket 1") == some(100)
+    assert open_sealed(cut, SCHEMA, "it", b"bucket 1", 100) == some(100)
     with pytest.raises(StateError, match=r"it is damaged: .* do not match the checksum"):
-        open_sealed(cut, SCHEMA, "it", b"bucket 2")
+        open_sealed(cut, SCHEMA, "it", b"bucket 2", 100)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_sealed_blocks_come_back_in_parts(parts: int) -> None:
 def test_damaged_blocks_are_refused(harm: Callable[[bytes], bytes], message: str) -> None:
     data = harm(seal(to_compact(some(5)), b"bucket 1"))
     with pytest.raises(StateError, match=message):
-        open_sealed([data], SCHEMA, "it", b"bucket 1")
+        open_sealed([data], SCHEMA, "it", b"bucket 1", 100)
 
 
 def test_batches_are_brought_to_one_schema() -> None:

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from slidejoin.plan.planar_terms import Shaped
     from slidejoin.sides import Side
     from slidejoin.spec.window import Window
+    from slidejoin.stored import Stored
 
 __all__ = ["IndexTerms", "alternatives"]
 
 RANGES = ("band", "ranges", "scope")
 """Shapes of terms that are worth an order: `<>` leaves nearly all rows, and so do the numbers of a count window."""
+
+MOST_TERMS = 1 << 16
+"""Of a plan whose index was stored."""
 
 MOST_RANGES = 6
 """Ranges of which pairs are looked at, those first that are usually narrower: 30 pairs, each in either order."""
@@ -84,22 +88,34 @@ class IndexTerms(NamedTuple):
         Examples
         --------
         >>> chosen = IndexTerms("bi_sort", (0,), 2, None, 1)
-        >>> IndexTerms.from_json(chosen.to_json()) == chosen
+        >>> from slidejoin.stored import Stored
+        >>> IndexTerms.from_stored(Stored(chosen.to_json(), "the index")) == chosen
         True
         """
         return [self.algorithm, list(self.equal), self.range, self.second, self.closed_by]
 
     @staticmethod
-    def from_json(plain: list[Any]) -> IndexTerms:
-        """Read what `to_json` wrote."""
-        algorithm, equal, *places = plain
-        return IndexTerms(algorithm, tuple(equal), *places)
+    def from_stored(stored: Stored) -> IndexTerms:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        StateError
+            If it is anything else.
+        """
+        algorithm, equal, *places = stored.items(5, 5)
+        ranged, second, closed_by = (one.or_none(_place) for one in places)
+        return IndexTerms(algorithm.text(), tuple(map(_place, equal)), ranged, second, closed_by)
 
     def axes(self, terms: Sequence[Shaped], window: Window) -> dict[Side, Axis] | None:
         """Return how each side's keys are spread over cells; None if the ranges of the key are not narrow."""
         if self.range is not None and self.closed_by is not None:
             return axes_of_widths(terms[self.range], window, (1, 1) if self.widths is None else self.widths)
         return cell_axes(terms[self.key[0] if self.range is None else self.range], window)
+
+
+def _place(stored: Stored) -> int:
+    return stored.whole(0, MOST_TERMS)
 
 
 def alternatives(terms: Sequence[Shaped], window: Window) -> list[IndexTerms]:

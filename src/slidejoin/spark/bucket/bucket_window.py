@@ -16,6 +16,7 @@ from slidejoin.spark.state.segments import (
     Sealing,
     align,
     build_segment,
+    check_times,
     live_rows,
     newest_rows,
     roles_of,
@@ -111,6 +112,7 @@ class BucketWindow:
         now = self.figures.since("cache", now)
         if segment is None:
             payload = self.state.read(entry, stream, schema)
+            check_times(self.plan, stream, payload, entry)
             segment = build_segment(self.plan, stream, payload, entry, self._sealing)
             self.cache.write(segment)
             self.figures.rebuilt += 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from slidejoin.errors import StateError
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.multi_operator import MultiOperator
 from slidejoin.rows.arrow_buffers import by_name
@@ -28,6 +29,7 @@ from slidejoin.spark.job.streams_spec import streams_plan_of
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.state.blocks import FRAME, open_block
 from slidejoin.spark.state.bucket_state import BucketState
+from slidejoin.spark.state.records import WHAT_TO_DO
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import Segment
 from slidejoin.spark.state.tiers import group_to_merge
@@ -203,7 +205,10 @@ class _Kept:
         tables = [self._read(entry, stream, schema) for entry in self.manifest.entries[stream]]
         self.segments[stream] = tables
         rows = pa.concat_tables([schema.empty_table(), *tables])
-        seen = self.arrived[stream] if self.spec.numbered else rows.num_rows
+        seen = self.arrived.get(stream, -1) if self.spec.numbered else rows.num_rows
+        if seen < rows.num_rows:
+            msg = f"the state has {rows.num_rows} rows of {stream}, of which {seen} have arrived. {WHAT_TO_DO}"
+            raise StateError(msg)
         # Rows of a count window leave in their order, so those that are here are the newest ones.
         return rows, [(seen - rows.num_rows, rows.num_rows)] if rows.num_rows else [], seen
 
@@ -214,10 +219,20 @@ class _Kept:
         if segment is not None:
             return segment.payload
         rows = self.state.read(entry, stream, schema)
+        self._check_times(entry, stream, rows)
         self.cache.write(Segment(entry, rows, {}, {}))
         self.figures.rebuilt += 1
         self.figures.since("rebuild", now)
         return rows
+
+    def _check_times(self, entry: Entry, stream: str, rows: pa.Table) -> None:
+        """Check that rows have event times, and that the largest is that of the manifest."""
+        if self.spec.numbered:
+            return
+        ticks, valid = self.plan.scopes[self.spec.streams.index(stream)].ticks("right", by_name(rows))
+        if valid is not None or int(ticks.max()) != entry.time_max:
+            msg = f"segment {entry.id} of the join's state has other event times than its manifest says. {WHAT_TO_DO}"
+            raise StateError(msg)
 
     def take(self, push: MultiPush) -> None:
         """Keep the rows of a push, those that a count window does not see any more left out."""

@@ -23,6 +23,7 @@ from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.lineage import STORE, check_follows, idle_of
 from slidejoin.spark.state.records import from_record
 from slidejoin.spark.state.variables import OUTPUT_IDS
+from slidejoin.stored import MOST_ROWS, Stored, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -484,11 +485,10 @@ def _bucket(manifest: Manifest, partition: int, key: int) -> BucketInfo:
 
 def _described(text: str, whose: str) -> dict[str, Any]:
     try:
-        described: dict[str, Any] = json.loads(text)
-    except ValueError as error:
+        return parsed(text, "the description").object()
+    except StateError as error:
         msg = f"the description of the join in the state of {whose} is damaged: {error}"
         raise StateError(msg) from error
-    return described
 
 
 def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tuple[int, Any, Any]:
@@ -499,7 +499,8 @@ def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tu
         for variable in ("join", "totals")
     )
     described = _described(texts[0], "the sequencer") if texts else {}
-    return operator, described, from_record(totals[0].encode(), NUMBERED, "left", "right") if totals else {}
+    seen = from_record(totals[0].encode(), NUMBERED, *SIDES) if totals else {}
+    return operator, described, {side: Stored(seen, NUMBERED)[side].whole(0, MOST_ROWS) for side in SIDES if totals}
 
 
 def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:

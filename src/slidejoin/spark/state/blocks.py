@@ -123,8 +123,8 @@ def unsealed(parts: Iterable[bytes], what: str, owner: bytes) -> memoryview:
     return body
 
 
-def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: bytes) -> pa.Table:
-    """Read sealed rows, see `slidejoin.spark.state.compact`, that may come in several parts.
+def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: bytes, rows: int) -> pa.Table:
+    """Read so many sealed rows, see `slidejoin.spark.state.compact`, that may come in several parts.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def open_sealed(parts: Iterable[bytes], schema: pa.Schema, what: str, owner: byt
     """
     body = unsealed(parts, what, owner)
     try:
-        return from_compact(pa.py_buffer(body), schema)
-    except (pa.ArrowException, OSError) as error:
+        return from_compact(pa.py_buffer(body), schema, rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
         msg = f"{what} cannot be read as rows of the join's schema: {error}"
         raise StateError(msg) from error

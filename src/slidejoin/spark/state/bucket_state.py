@@ -15,8 +15,9 @@ from slidejoin.spark.state.compact import to_compact
 from slidejoin.spark.state.differences import differences
 from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idle_of
 from slidejoin.spark.state.matched_bits import packed_bits, unpacked_bits
-from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, from_record, to_record
-from slidejoin.spark.state.segments import Entry, new_id
+from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, counts_of, crc_of, from_record, to_record
+from slidejoin.spark.state.segments import NAME, Entry, new_id
+from slidejoin.stored import Stored, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,24 +125,38 @@ class Manifest:
         """
         what = f"the manifest of bucket {bucket}"
         plain = from_record(data, what, "origin", "version", "watermark")
-        streams: list[str] = plain.get("streams", SIDES)
         try:
-            entries = {one: [Entry.from_json(entry) for entry in plain[_field(one)]] for one in streams}
-        except (KeyError, TypeError) as error:  # format 2 has no checksum
+            manifest = Manifest._from_stored(Stored(plain, what), bucket)
+        except StateError as error:
             msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
             raise StateError(msg) from error
-        manifest = Manifest(plain["origin"], plain["version"], plain["watermark"], entries)
-        if plain["format"] == FORMAT:
-            manifest.bucket, manifest.batch = plain["bucket"], plain["batch"]
-            manifest.join, manifest.arrived = plain["join"], plain["arrived"]
-            manifest.timer = plain.get("timer")
-            chosen, manifest.lost = plain.get("index", (None, 0))
-            manifest.chosen = None if chosen is None else IndexTerms.from_json(chosen)
-        else:
-            manifest.bucket, manifest.batch = bucket, None
         if manifest.bucket != bucket:
             msg = f"{what} is that of bucket {manifest.bucket}: the checkpoint's state is damaged. {WHAT_TO_DO}"
             raise StateError(msg)
+        return manifest
+
+    @staticmethod
+    def _from_stored(stored: Stored, bucket: int) -> Manifest:
+        named = stored.get("streams")
+        streams = list(SIDES) if named is None else [one.text() for one in named]
+        entries = {one: [Entry.from_stored(entry) for entry in stored[_field(one)]] for one in streams}
+        origin = stored["origin"]
+        if NAME.fullmatch(origin.text()) is None:
+            raise origin.refuse("a name of letters and digits")
+        version, watermark = stored["version"].whole(0), stored["watermark"].or_none(Stored.whole)
+        manifest = Manifest(origin.text(), version, watermark, entries, bucket, None)
+        if len(set(manifest.ids)) < len(manifest.ids):
+            msg = "it lists a segment twice"
+            raise StateError(msg)
+        if stored["format"].value != FORMAT:
+            return manifest
+        manifest.bucket, manifest.batch = stored["bucket"].whole(0), stored["batch"].or_none(lambda it: it.whole(NEVER))
+        manifest.join, manifest.arrived = stored["join"].or_none(crc_of), stored["arrived"].or_none(counts_of)
+        timer, index = stored.get("timer"), stored.get("index")
+        manifest.timer = None if timer is None else timer.whole()
+        if index is not None:
+            chosen, lost = index.items(2, 2)
+            manifest.chosen, manifest.lost = chosen.or_none(IndexTerms.from_stored), lost.number(0)
         return manifest
 
     def check_arrived(self, before: Mapping[Side, int]) -> None:
@@ -202,6 +217,12 @@ class BucketState:
             manifest = Manifest(bucket=self._bucket, entries={stream: [] for stream in self._streams})
         else:
             manifest = Manifest.from_bytes(found[0], self._bucket)
+            if set(manifest.entries) != set(self._streams):
+                msg = (
+                    f"the manifest of bucket {self._bucket} has rows of {', '.join(manifest.entries)}, the join has "
+                    f"{', '.join(self._streams)}. {WHAT_TO_DO}"
+                )
+                raise StateError(msg)
             text = check_join(kept, described, manifest.join, f"bucket {self._bucket}")
             if manifest.batch is not None:
                 check_follows(self._bucket, manifest.batch, self._batch, self._idle, manifest.timer)
@@ -239,11 +260,7 @@ class BucketState:
             If it is missing or damaged, naming it.
         """
         what = f"segment {entry.id} of the join's state"
-        table = open_sealed(self._parts(entry, what), schema, what, self._owner(stream, entry.id))
-        if table.num_rows != entry.rows:
-            msg = f"{what} has {table.num_rows} rows, its manifest says {entry.rows}. {WHAT_TO_DO}"
-            raise StateError(msg)
-        return table
+        return open_sealed(self._parts(entry, what), schema, what, self._owner(stream, entry.id), entry.rows)
 
     def matched(self, entry: Entry, stream: str, roles: Sequence[Side]) -> dict[Side, NDArray[np.bool_]]:
         """Return which rows of a segment have matched, in each of the roles that are known of its stream.
@@ -350,8 +367,8 @@ def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected
         raise StateError(msg)
     text = str(kept[0])
     try:
-        known: Any = json.loads(text)
-    except ValueError:
+        known: Any = parsed(text, "the description").value
+    except StateError:
         known = None
     if not isinstance(known, dict) or expected not in {None, digest(text)}:
         msg = f"the description of the join in the state of {whose} is damaged: {text[:200]!r}. {WHAT_TO_DO}"

@@ -17,6 +17,9 @@ from slidejoin.rows.arrow_buffers import chunks_of
 
 __all__ = ["from_compact", "to_compact"]
 
+ROWS_WITHOUT_BYTES = 1 << 26
+"""So many rows a segment may have whatever its bytes are: times and keys that rise evenly take hardly any."""
+
 WORDS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
@@ -46,15 +49,28 @@ def to_compact(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def from_compact(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Read rows that `to_compact` wrote.
+def from_compact(data: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Table:
+    """Read so many rows that `to_compact` wrote.
+
+    Nothing is read before the file says that it has as many rows, all of them as they were written: compressed ones
+    could unpack to any size.
 
     Raises
     ------
     pyarrow.ArrowException
         If they are no rows of that schema.
     """
-    table = parquet.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    file = parquet.ParquetFile(pa.BufferReader(data))
+    known = file.metadata
+    if known.num_rows != rows or rows > max(ROWS_WITHOUT_BYTES, 8 * data.size):
+        msg = f"{data.size} bytes with {known.num_rows} rows, expected {rows}"
+        raise pa.ArrowInvalid(msg)
+    for group in range(known.num_row_groups):
+        chunks = [known.row_group(group).column(number) for number in range(known.num_columns)]
+        if any(chunk.compression != "UNCOMPRESSED" for chunk in chunks):
+            msg = "the rows are compressed, which no version of slidejoin does"
+            raise pa.ArrowInvalid(msg)
+    table = file.read(use_threads=False)
     if table.num_columns != len(schema):
         msg = f"{table.num_columns} columns, expected {len(schema)}"
         raise pa.ArrowInvalid(msg)
@@ -63,7 +79,9 @@ def from_compact(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
         plain = _plain(field.type)
         found = column if column.type == plain else column.cast(plain)
         columns.append(found if plain == field.type else _viewed(found, field.type))
-    return pa.table(columns, schema=schema).combine_chunks()
+    whole = pa.table(columns, schema=schema).combine_chunks()
+    whole.validate()
+    return whole
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -22,6 +22,7 @@ from slidejoin.spark.job.strategies import Strategy, choose_strategy
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.nearest import Nearest
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["spec_from_state", "with_buckets"]
+
+MOST_BUCKETS = 1 << 20
+"""Of a state that somebody else may have written."""
 
 APART = "__slidejoin_right"
 """Suffix of right columns: both sides may have hidden columns of one name."""
@@ -73,7 +77,10 @@ def spec_from_state(described: Mapping[str, Any]) -> SparkJoinSpec:
         raise StateError(msg)
     try:
         found = _rebuilt(described)
-    except (SlideJoinError, KeyError, TypeError, ValueError, AttributeError, SyntaxError) as error:
+    except (
+        *(SlideJoinError, KeyError, TypeError, ValueError, AttributeError, SyntaxError),
+        *(RecursionError, MemoryError, OverflowError, pa.ArrowException),
+    ) as error:
         msg = f"the join cannot be rebuilt from its description in the state, {dict(described)}: {error}"
         raise StateError(msg) from error
     other = {name: value for name, value in found.described().items() if value != described.get(name)}
@@ -97,7 +104,7 @@ def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
     )  # fmt: skip
     config = replace(config, on=_with_condition_apart(config))
     left, right = (_schema(described[f"{side} columns"]) for side in ("left", "right"))
-    text, count = described["strategy"], described["partitions"]
+    text, count = described["strategy"], Stored(described, "the description")["partitions"].whole(1, MOST_BUCKETS)
     found = SPREAD.search(text)
     name = re.split(r"[ ,]", text, maxsplit=1)[0]
     strategy = Strategy(name, spread=int(found[1]) if found else 1)

@@ -10,8 +10,9 @@ import zlib
 from typing import Any
 
 from slidejoin.errors import StateError
+from slidejoin.stored import MOST_ROWS, Stored, parsed
 
-__all__ = ["FORMAT", "WHAT_TO_DO", "from_record", "to_record"]
+__all__ = ["FORMAT", "WHAT_TO_DO", "counts_of", "crc_of", "from_record", "to_record"]
 
 FORMAT = 3
 """Number of the layout of the state; the changelog lists which versions read which."""
@@ -53,10 +54,10 @@ def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
     """
     data = bytes(data)
     try:
-        plain: dict[str, Any] = json.loads(data)
-        known = plain["format"]
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"{what} is damaged: {error!r}. {WHAT_TO_DO}"
+        stored = parsed(data, what)
+        plain, known = stored.object(), stored["format"].whole()
+    except StateError as error:
+        msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
         raise StateError(msg) from error
     if known == FORMAT and data != _signed(data.rpartition(BEFORE_CHECKSUM)[0]):
         msg = f"{what} is damaged: its checksum does not match its {len(data)} bytes. {WHAT_TO_DO}"
@@ -75,6 +76,16 @@ def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
         msg = f"{what} is damaged: it has {', '.join(plain)}; expected {', '.join(names)}. {WHAT_TO_DO}"
         raise StateError(msg)
     return plain
+
+
+def crc_of(stored: Stored) -> int:
+    """Return a checksum that a record has of something else."""
+    return stored.whole(0, (1 << 32) - 1)
+
+
+def counts_of(stored: Stored) -> dict[str, int]:
+    """Return how many rows of some streams have come."""
+    return {name: one.whole(0, MOST_ROWS) for name, one in stored.fields.items()}
 
 
 def _signed(body: bytes) -> bytes:

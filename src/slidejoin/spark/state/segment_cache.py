@@ -4,16 +4,20 @@ A Python worker is not tied to a bucket and exits when it is idle, so sorted run
 one for each segment, and memory-mapped by the next worker that needs them. A segment's id is random and belongs to one
 attempt, so a file can be unneeded but never out of date. Missing, truncated or altered files are rebuilt from the
 state; failures to write are ignored.
+
+The digest of a file is keyed by the random name of the bucket's state, which its manifest alone has: folders are named
+after a hash of it. So a file is used only if someone wrote it who had the state, and not merely access to the folder.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
 import os
 import shutil
 import time
-import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +29,7 @@ from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.rows.arrow_buffers import from_buffer
 from slidejoin.spark.state.blocks import open_block, to_block
 from slidejoin.spark.state.segments import Segment
+from slidejoin.stored import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -33,14 +38,14 @@ if TYPE_CHECKING:
 
     from slidejoin.spark.state.segments import Entry
 
-__all__ = ["SegmentCache"]
+__all__ = ["SegmentCache", "folder_of"]
 
 log = logging.getLogger(__name__)
 
-MAGIC = b"SLJCACH5"
+MAGIC = b"SLJCACH6"
 ALIGN = 64
-HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u4"), ("crc", "<u4")])
-"""Before the index: the whole length, the index's length, and a checksum of all that follows."""
+HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u8"), ("digest", "u1", 32)])
+"""Before the index: the whole length, the index's length, and a digest of all that follows, keyed by the state."""
 
 DAYS_KEPT = 7
 
@@ -60,7 +65,8 @@ class SegmentCache:
     """
 
     def __init__(self, root: str, origin: str) -> None:
-        self.folder = Path(root) / "segments" / origin
+        self._key = origin.encode()
+        self.folder = Path(root) / "segments" / folder_of(origin)
 
     def read(self, entry: Entry, schema: pa.Schema) -> Segment | None:
         """Return a segment, or None if there is no whole file of it."""
@@ -68,7 +74,7 @@ class SegmentCache:
         try:
             source = pa.memory_map(str(path), "r")
             data = source.read_buffer()
-            if not _is_whole(path, data):
+            if not _is_whole(path, data, self._key):
                 log.warning("the cache file %s is damaged; it is built again from the state", path)
                 return None
             owner, payload, arrays, chosen = _laid_out(data, schema)
@@ -91,7 +97,7 @@ class SegmentCache:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _sweep(self.folder.parent)
             with part.open("wb") as file:
-                file.writelines(_pieces(segment))
+                file.writelines(_pieces(segment, self._key))
             part.replace(path)
         except OSError as error:
             log.warning("cannot write to cache folder %s (%s); the segment will be sorted again", self.folder, error)
@@ -114,6 +120,11 @@ class SegmentCache:
         return self.folder / f"{segment}.segment"
 
 
+def folder_of(origin: str) -> str:
+    """Return the name of the folder of a state."""
+    return hashlib.sha256(origin.encode()).hexdigest()[:32]
+
+
 def _sweep(root: Path) -> None:
     """Delete the files of queries that ended long ago; a live one would only have to sort again."""
     oldest = time.time() - DAYS_KEPT * 86_400
@@ -125,7 +136,7 @@ def _sweep(root: Path) -> None:
             continue
 
 
-def _pieces(segment: Segment) -> list[Any]:
+def _pieces(segment: Segment, key: bytes) -> list[Any]:
     parts: list[Any] = []
     index: dict[str, Any] = {}
     at = 0
@@ -148,14 +159,15 @@ def _pieces(segment: Segment) -> list[Any]:
     terms = None if segment.chosen is None else segment.chosen.to_json()
     text = json.dumps({"id": segment.entry.id, "terms": terms, "parts": index}).encode()
     text += b" " * (-(HEAD.itemsize + len(text)) % ALIGN)
-    crc = zlib.crc32(text)
+    found = hmac.new(key, text, "sha256")
     for part in parts:
-        crc = zlib.crc32(part, crc)
-    head = np.array([(MAGIC, HEAD.itemsize + len(text) + at, len(text), crc)], HEAD)
+        found.update(part)
+    digest = np.frombuffer(found.digest(), np.uint8)
+    head = np.array([(MAGIC, HEAD.itemsize + len(text) + at, len(text), digest)], HEAD)
     return [head.tobytes(), text, *parts]
 
 
-def _is_whole(path: Path, data: pa.Buffer) -> bool:
+def _is_whole(path: Path, data: pa.Buffer, key: bytes) -> bool:
     if data.size < HEAD.itemsize:
         return False
     head = from_buffer(data, HEAD, 1)[0]
@@ -164,7 +176,8 @@ def _is_whole(path: Path, data: pa.Buffer) -> bool:
     stat = path.stat()
     seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
     if _checked.get(str(path)) != seen:
-        if zlib.crc32(memoryview(data)[HEAD.itemsize :]) != head["crc"]:
+        found = hmac.new(key, memoryview(data)[HEAD.itemsize :], "sha256").digest()
+        if not hmac.compare_digest(found, head["digest"].tobytes()):
             return False
         _checked[str(path)] = seen
     return True
@@ -184,5 +197,5 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
             arrays[name] = from_buffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
         raise KeyError("payload")
-    chosen = None if index["terms"] is None else IndexTerms.from_json(index["terms"])
+    chosen = Stored(index["terms"], "the index of a segment").or_none(IndexTerms.from_stored)
     return index["id"], payload, arrays, chosen

@@ -5,6 +5,7 @@ The rows are the state, the runs are derived from them. A self-join stores its r
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.errors import StateError
 from slidejoin.index.sealed import mapped, sealed
 from slidejoin.operator.window.distances import Distances, distances_from, distances_to
 from slidejoin.operator.window.row_keys import term_keys
@@ -20,6 +22,8 @@ from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.join_spec import OVER, OVER_TYPE, PLACE
+from slidejoin.spark.state.records import WHAT_TO_DO, crc_of
+from slidejoin.stored import MOST_ROWS, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +44,7 @@ __all__ = [
     "Segment",
     "align",
     "build_segment",
+    "check_times",
     "earliest",
     "indexed_roles",
     "live_rows",
@@ -57,6 +62,12 @@ __all__ = [
     "time_max",
 ]
 
+
+NAME = re.compile(r"[0-9A-Za-z_-]{1,80}")
+"""Ids of segments, which are names of files and keys."""
+
+MOST_LEVELS, MOST_BYTES = 1 << 10, 1 << 42
+"""Of a segment: it is read and removed part by part, each of them 4 MiB."""
 
 LAYOUT, DISTANCES = "layout", "distances"
 """The names of the arrays of the cache beside those of a sealed part."""
@@ -103,10 +114,25 @@ class Entry:
         return [*plain, self.matched, list(self.pending)]
 
     @staticmethod
-    def from_json(plain: list[Any]) -> Entry:
-        """Read what `to_json` wrote."""
-        entry = Entry(*plain)
-        return replace(entry, pending=(entry.pending[0], entry.pending[1]))
+    def from_stored(stored: Stored) -> Entry:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        StateError
+            If it is anything else.
+        """
+        name, rows, size, level, last, kept, *more = stored.items(6, 8)
+        if NAME.fullmatch(name.text()) is None:
+            raise name.refuse("the id of a segment")
+        entry = Entry(
+            name.text(), rows.whole(1, MOST_ROWS), size.whole(0), level.whole(0, MOST_LEVELS), last.whole(),
+            kept.whole(0, MOST_BYTES),
+        )  # fmt: skip
+        if not more:
+            return entry
+        left, right = (one.or_none(Stored.whole) for one in more[-1].items(2, 2))
+        return replace(entry, matched=more[0].or_none(crc_of) if len(more) > 1 else None, pending=(left, right))
 
 
 def earliest(pending: Iterable[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
@@ -260,6 +286,25 @@ def time_max(plan: Plan, stream: Side, payload: pa.Table) -> int:
     """Return the largest event time of some rows, in ticks, or the largest ordinal; they have no NULL there."""
     ticks, _ = scope_of(plan).ticks(stream, by_name(payload))
     return int(ticks.max())
+
+
+def check_times(plan: Plan, stream: Side, payload: pa.Table, entry: Entry) -> None:
+    """Check that rows of the state have event times, or numbers, and that the largest is that of the manifest.
+
+    Raises
+    ------
+    StateError
+        If not: it decides which rows are seen, and by whom.
+    """
+    scope = scope_of(plan)
+    columns = [payload.column(name) for name in scope.columns(stream)[:1]]
+    latest = None if any(one.null_count for one in columns) else time_max(plan, stream, payload)
+    if latest != entry.time_max:
+        msg = (
+            f"the rows of segment {entry.id} of the join's state come up to {latest}, its manifest says "
+            f"{entry.time_max}. {WHAT_TO_DO}"
+        )
+        raise StateError(msg)
 
 
 def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry, sealing: Sealing) -> Segment:
