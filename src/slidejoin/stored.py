@@ -17,7 +17,7 @@ from slidejoin.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-__all__ = ["INT64", "MOST_ROWS", "Stored", "parsed"]
+__all__ = ["INT64", "MOST_ROWS", "StoredValue", "parsed"]
 
 INT64 = (-(1 << 63), (1 << 63) - 1)
 """The ends of int64, in which event times lie."""
@@ -32,7 +32,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredValue:
     """A value of a state, and what it is called in errors.
 
     Examples
@@ -66,11 +66,11 @@ class Stored:
         return self.value
 
     @property
-    def fields(self) -> dict[str, Stored]:
+    def fields(self) -> dict[str, StoredValue]:
         """The fields of an object."""
-        return {name: Stored(value, f"{name} of {self.name}") for name, value in self.object().items()}
+        return {name: StoredValue(value, f"{name} of {self.name}") for name, value in self.object().items()}
 
-    def __getitem__(self, name: str) -> Stored:
+    def __getitem__(self, name: str) -> StoredValue:
         """Return a field of an object."""
         found = self.get(name)
         if found is None:
@@ -78,25 +78,25 @@ class Stored:
             raise StateError(msg)
         return found
 
-    def get(self, name: str) -> Stored | None:
+    def get(self, name: str) -> StoredValue | None:
         """Return a field of an object, None if it is missing."""
         fields = self.object()
-        return Stored(fields[name], f"{name} of {self.name}") if name in fields else None
+        return StoredValue(fields[name], f"{name} of {self.name}") if name in fields else None
 
     def __contains__(self, name: str) -> bool:
         """Tell whether an object has a field."""
         return self.get(name) is not None
 
-    def items(self, least: int = 0, most: int | None = None) -> list[Stored]:
+    def items(self, least: int = 0, most: int | None = None) -> list[StoredValue]:
         """Return the items of a list, as many as may be."""
         many = f"from {least} to {most}" if most is not None and most != least else f"at least {least}"
         if not isinstance(self.value, (list, tuple)):
             raise self.refuse("a list")
         if len(self.value) < least or (most is not None and len(self.value) > most):
             raise self.refuse(f"a list of {least if most == least else many} items")
-        return [Stored(value, f"item {number} of {self.name}") for number, value in enumerate(self.value)]
+        return [StoredValue(value, f"item {number} of {self.name}") for number, value in enumerate(self.value)]
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredValue]:
         """Iterate over the items of a list."""
         return iter(self.items())
 
@@ -148,7 +148,7 @@ class Stored:
             raise self.refuse("a list without a repetition")
         return found
 
-    def or_none(self, read: Callable[[Stored], Read]) -> Read | None:
+    def or_none(self, read: Callable[[StoredValue], Read]) -> Read | None:
         """Return None for a value that is not there, and else what is read."""
         return None if self.value is None else read(self)
 
@@ -166,7 +166,7 @@ def _no_number(text: str) -> None:
     raise ValueError(msg)
 
 
-def parsed(text: str | bytes, what: str) -> Stored:
+def parsed(text: str | bytes, what: str) -> StoredValue:
     """Read JSON text; `what` names it in errors.
 
     Raises
@@ -175,7 +175,7 @@ def parsed(text: str | bytes, what: str) -> Stored:
         If it is none: also where a field comes twice, or where it is nested deeper than anything that is stored.
     """
     try:
-        return Stored(json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number), what)
+        return StoredValue(json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number), what)
     except RecursionError:
         msg = f"{what} is nested too deeply"
         raise StateError(msg) from None

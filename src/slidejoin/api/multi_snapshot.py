@@ -22,7 +22,7 @@ from slidejoin.operator.multiway.figures import MultiStats
 from slidejoin.rows.arrow_buffers import by_name, empty_of
 from slidejoin.spec.multi_spec import MultiSpec
 from slidejoin.spec.window import TimeWindow
-from slidejoin.stored import MOST_ROWS, Stored
+from slidejoin.stored import MOST_ROWS, StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,10 +132,10 @@ def load(state: bytes, *, threads: int | None) -> MultiState:
         msg = "the snapshot is of a StreamJoin; use StreamJoin.restore"
         raise StateError(msg)
     with whole_or_refused():
-        return _load(Stored(plain, "the snapshot"), parts, threads)
+        return _load(StoredValue(plain, "the snapshot"), parts, threads)
 
 
-def _load(header: Stored, parts: list[bytes], threads: int | None) -> MultiState:
+def _load(header: StoredValue, parts: list[bytes], threads: int | None) -> MultiState:
     limit = header["memory_limit"].or_none(lambda one: one.whole(1))
     spec = MultiSpec.from_json(header["config"].value, threads=threads, memory_limit=limit)
     tables = tables_of(parts)
@@ -150,7 +150,7 @@ def _load(header: Stored, parts: list[bytes], threads: int | None) -> MultiState
     return state
 
 
-def _load_waiting(state: MultiState, header: Stored, tables: list[pa.Table]) -> None:
+def _load_waiting(state: MultiState, header: StoredValue, tables: list[pa.Table]) -> None:
     spec, waiting = state.spec, state.waiting
     counted = spec.counted
     for stream, table in zip(header["waiting"].some_of(list(state.schemas)), tables, strict=True):
@@ -167,7 +167,7 @@ def _load_waiting(state: MultiState, header: Stored, tables: list[pa.Table]) -> 
         raise StateError(msg)
 
 
-def _load_windows(state: MultiState, header: Stored, tables: list[pa.Table]) -> None:
+def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]) -> None:
     spec = state.spec
     state.operator = operator = operator_of(spec, state.schemas)
     streams, counted = operator.plan.streams, spec.counted

@@ -28,7 +28,7 @@ from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import JoinSpec, algorithm_of, check_topology, wall_clock_of
 from slidejoin.spec.topologies import topology_of
 from slidejoin.spec.window import CountWindow
-from slidejoin.stored import MOST_ROWS, Stored
+from slidejoin.stored import MOST_ROWS, StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,7 +179,7 @@ def load(
         "wall_clock": wall_clock_of(wall_clock),
     }
     plain, parts = read_snapshot(state)
-    header = Stored(plain, "the snapshot")
+    header = StoredValue(plain, "the snapshot")
     if "kind" in header:
         msg = "the snapshot is of a MultiJoin; use MultiJoin.restore"
         raise StateError(msg)
@@ -200,7 +200,7 @@ def load(
 
 
 def _load(
-    header: Stored, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
+    header: StoredValue, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
 ) -> JoinState:
     state = JoinState(config)
     for side in header["schemas"].some_of(SIDES):
@@ -219,7 +219,7 @@ def _load(
 
 
 def _load_windows(
-    state: JoinState, header: Stored, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
+    state: JoinState, header: StoredValue, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
 ) -> None:
     config, plan = state.config, plan_of(state.config, state.schemas["left"], state.schemas["right"])
     state.operator = operator = operator_of(plan, state.late)
@@ -254,7 +254,7 @@ def _load_windows(
     operator.stats.become(Stats.from_json(header["stats"].value))
 
 
-def _load_waiting(state: JoinState, header: Stored, tables: list[pa.Table], saved: JoinSpec) -> None:
+def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table], saved: JoinSpec) -> None:
     config, waiting, found = state.config, state.waiting, header["waiting"]
     side = found["side"].or_none(lambda one: one.one_of(SIDES))
     counted = isinstance(saved.window, CountWindow)
@@ -334,7 +334,7 @@ def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
         operator.load_matched(side, np.unpackbits(bits, count=known.size, bitorder="little").astype(np.bool_))
 
 
-def _ordinals(header: Stored, side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
+def _ordinals(header: StoredValue, side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
     """Return the first ordinal and length of each range of ordinals of a side, and how many rows it has seen."""
     if "stretches" not in header:
         first = header["first"][side].whole(0, MOST_ROWS)  # format 1

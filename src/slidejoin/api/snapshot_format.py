@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from slidejoin.errors import StateError
 from slidejoin.rows.stored_tables import table_from_bytes
-from slidejoin.stored import MOST_ROWS, Stored, parsed
+from slidejoin.stored import MOST_ROWS, StoredValue, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,7 +138,7 @@ def tables_of(parts: Sequence[bytes]) -> list[pa.Table]:
     return [table_from_bytes(part, f"part {number} of the snapshot") for number, part in enumerate(parts, 1)]
 
 
-def ordinals_of(stretches: Stored, seen: Stored, rows: int, what: str) -> tuple[list[tuple[int, int]], int]:
+def ordinals_of(stretches: StoredValue, seen: StoredValue, rows: int, what: str) -> tuple[list[tuple[int, int]], int]:
     """Return the first ordinal and the number of each stretch of rows, and how many rows had come.
 
     Parameters

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["JoinOperator"]
 
@@ -435,7 +435,7 @@ class JoinOperator:
         """Return the clock as plain JSON values."""
         return self.clock.to_json(self._wall_clock())
 
-    def load_clock(self, stored: Stored) -> None:
+    def load_clock(self, stored: StoredValue) -> None:
         """Continue where a clock was saved, before the rows are loaded."""
         self.clock.load(stored, self._wall_clock())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.display import figures_html, figures_text
 from slidejoin.errors import StateError
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -116,7 +116,7 @@ class Stats:
         StateError
             If something else is among them.
         """
-        stored, found = Stored(plain, "the counters of the state"), Stats()
+        stored, found = StoredValue(plain, "the counters of the state"), Stats()
         known = {one.name: one.default for one in fields(Stats)}
         for name, one in stored.fields.items():
             if name not in known:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.planar_terms import Shaped
     from slidejoin.sides import Side
     from slidejoin.spec.window import Window
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["IndexTerms", "alternatives"]
 
@@ -88,14 +88,14 @@ class IndexTerms(NamedTuple):
         Examples
         --------
         >>> chosen = IndexTerms("bi_sort", (0,), 2, None, 1)
-        >>> from slidejoin.stored import Stored
-        >>> IndexTerms.from_stored(Stored(chosen.to_json(), "the index")) == chosen
+        >>> from slidejoin.stored import StoredValue
+        >>> IndexTerms.from_stored(StoredValue(chosen.to_json(), "the index")) == chosen
         True
         """
         return [self.algorithm, list(self.equal), self.range, self.second, self.closed_by]
 
     @staticmethod
-    def from_stored(stored: Stored) -> IndexTerms:
+    def from_stored(stored: StoredValue) -> IndexTerms:
         """Read what `to_json` wrote.
 
         Raises
@@ -114,7 +114,7 @@ class IndexTerms(NamedTuple):
         return cell_axes(terms[self.key[0] if self.range is None else self.range], window)
 
 
-def _place(stored: Stored) -> int:
+def _place(stored: StoredValue) -> int:
     return stored.whole(0, MOST_TERMS)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
 from slidejoin.spec.nearest import column_of_side
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 __all__ = ["FUNCTIONS", "Aggregate", "AggregateFunction", "AggregateName"]
 
@@ -109,7 +109,7 @@ class Aggregate:
         StateError
             If it is anything else.
         """
-        stored = Stored(data, "the aggregates of the state")
+        stored = StoredValue(data, "the aggregates of the state")
         functions = {name.text(): text.text() for name, text in (one.items(2, 2) for one in stored)}
         if len(functions) < len(stored.items()):
             raise stored.refuse("a list without a repetition")

@@ -14,7 +14,7 @@ from slidejoin.spec.nearest import Nearest
 from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
 from slidejoin.spec.topologies import Shared, topology_of
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -136,7 +136,7 @@ class JoinSpec:
         StateError
             If something is missing or of another kind.
         """
-        stored = Stored(data, "the join of the state")
+        stored = StoredValue(data, "the join of the state")
         one, two = (alias.text() for alias in stored["aliases"].items(2, 2))
         idle, late = stored.get("idle_timeout"), stored.get("late")
         keep, aggregate = stored.get("keep"), stored.get("aggregate")
@@ -164,7 +164,7 @@ class JoinSpec:
         return spec
 
 
-def _texts(stored: Stored) -> tuple[str, ...]:
+def _texts(stored: StoredValue) -> tuple[str, ...]:
     return tuple(one.text() for one in stored)
 
 

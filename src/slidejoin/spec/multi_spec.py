@@ -17,7 +17,7 @@ from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.predicate.python import Expression
 from slidejoin.spec.join_options import ORDERS, OUTPUTS
 from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +91,7 @@ class MultiSpec:
         StateError
             If something is missing or of another kind.
         """
-        stored = Stored(data, "the join of the state")
+        stored = StoredValue(data, "the join of the state")
         spec = MultiSpec(
             streams=tuple(one.text() for one in stored["streams"]),
             windows=tuple(window_from_json(one.value) for one in stored["windows"]),

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from slidejoin.arguments import one_of, shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 __all__ = ["DIRECTIONS", "Direction", "Nearest", "column_of_side"]
 
@@ -103,7 +103,7 @@ class Nearest:
         StateError
             If it is anything else.
         """
-        stored = Stored(data, "the nearest matches of the state")
+        stored = StoredValue(data, "the nearest matches of the state")
         columns = stored["left"].text(), stored["right"].text()
         return Nearest(*columns, stored["direction"].one_of(DIRECTIONS), stored["k"].whole(1, MOST))
 

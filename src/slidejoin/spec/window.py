@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slidejoin.arguments import column_name, shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from slidejoin.sides import Side
@@ -346,9 +346,9 @@ def window_from_json(data: object) -> Window:
     StateError
         If it is no window.
     """
-    stored = Stored(data, "the window in the state")
+    stored = StoredValue(data, "the window in the state")
 
-    def given(one: Stored) -> Length:
+    def given(one: StoredValue) -> Length:
         return Span(one["ns"].whole(0, LONGEST_LENGTH)) if isinstance(one.value, dict) else one.whole(0, LONGEST_LENGTH)
 
     kind = stored["kind"].text()

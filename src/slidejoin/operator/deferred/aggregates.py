@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["AggregateAnswers"]
 
@@ -157,7 +157,7 @@ class AggregateAnswers:
         """Return what was folded, as numbers and tables."""
         return {"first": self._first}, [pa.table(one.columns()) for one in self._folded]
 
-    def load(self, stored: Stored, tables: list[pa.Table], waiting: range) -> None:
+    def load(self, stored: StoredValue, tables: list[pa.Table], waiting: range) -> None:
         """Take what `saved` returned; these left rows wait.
 
         Raises

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["Intervals", "WaitingRows", "folded_from"]
 
@@ -131,7 +131,7 @@ class WaitingRows:
         np.maximum(self._since, ordinal, out=self._since)
 
 
-def folded_from(stored: Stored, rows: int, waiting: range) -> int:
+def folded_from(stored: StoredValue, rows: int, waiting: range) -> int:
     """Return the first left row that was folded, of so many rows, out of what answers have saved.
 
     Raises

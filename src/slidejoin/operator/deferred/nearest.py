@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["Chosen", "NearestAnswers", "nearest_first"]
 
@@ -237,7 +237,7 @@ class NearestAnswers:
         ordinals = pa.table({"ordinal": array_of(self._right.ordinals)})
         return numbers, [counts, right, ordinals, self._right.table]
 
-    def load(self, stored: Stored, tables: list[pa.Table], waiting: range) -> None:
+    def load(self, stored: StoredValue, tables: list[pa.Table], waiting: range) -> None:
         """Take what `saved` returned; these left rows wait.
 
         Raises

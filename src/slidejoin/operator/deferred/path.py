@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
     from slidejoin.sides import Side
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["DeferredPath", "answers_of", "insert_rows"]
 
@@ -189,7 +189,7 @@ class DeferredPath:
         since = pa.table({"since": array_of(np.ascontiguousarray(self._waiting.since))})
         return {"waiting": self._waiting.first, "folded": numbers}, [since, *tables]
 
-    def load(self, stored: Stored, tables: list[pa.Table], clock: Clock) -> None:
+    def load(self, stored: StoredValue, tables: list[pa.Table], clock: Clock) -> None:
         """Take what `saved` returned; the windows have their rows again.
 
         Raises

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "marked_late", "merge", "numbers", "rise"]
 
@@ -174,7 +174,7 @@ class Clock:
         """Return what a snapshot keeps, as plain JSON values; `now` is the wall time."""
         return {"left": self.left, "right": self.right}
 
-    def load(self, stored: Stored, now: float) -> None:  # noqa: ARG002 - see `IdleClock`
+    def load(self, stored: StoredValue, now: float) -> None:  # noqa: ARG002 - see `IdleClock`
         """Continue where a clock was saved.
 
         Raises

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
-    from slidejoin.stored import Stored
+    from slidejoin.stored import StoredValue
 
 __all__ = ["IdleClock", "clock_of"]
 
@@ -107,7 +107,7 @@ class IdleClock(Clock):
         silent = {side: max(now - heard, 0.0) for side, heard in self.heard.items()}
         return {"left": self.left, "right": self.right, "reached": self.reached, "silent": silent}
 
-    def load(self, stored: Stored, now: float) -> None:
+    def load(self, stored: StoredValue, now: float) -> None:
         """Continue where a clock was saved, see `Clock.load`."""
         self.left, self.right = stored["left"].whole(), stored["right"].whole()
         self.reached = stored["reached"].whole(NO_TIME, max(self.left, self.right))

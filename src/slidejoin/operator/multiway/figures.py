@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.display import figures_html, figures_text
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class MultiStats:
         StateError
             If something else is among them.
         """
-        stored = Stored(plain, "the counters of the state")
+        stored = StoredValue(plain, "the counters of the state")
         counts = {name: stored[name].whole(0) for name in ("pairs", "late_rows", "null_time_rows", "window_bytes")}
         of_streams = {
             name: {stream: stored[name][stream].whole(0) for stream in streams} for name in ("rows", "window_rows")

@@ -23,7 +23,7 @@ from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.lineage import STORE, check_follows, idle_of
 from slidejoin.spark.state.records import from_record
 from slidejoin.spark.state.variables import OUTPUT_IDS
-from slidejoin.stored import MOST_ROWS, Stored, parsed
+from slidejoin.stored import MOST_ROWS, StoredValue, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -500,7 +500,11 @@ def _sequencer(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> tu
     )
     described = _described(texts[0], "the sequencer") if texts else {}
     seen = from_record(totals[0].encode(), NUMBERED, *SIDES) if totals else {}
-    return operator, described, {side: Stored(seen, NUMBERED)[side].whole(0, MOST_ROWS) for side in SIDES if totals}
+    return (
+        operator,
+        described,
+        {side: StoredValue(seen, NUMBERED)[side].whole(0, MOST_ROWS) for side in SIDES if totals},
+    )
 
 
 def _counted(join: JoinInfo, sequencers: list[tuple[int, Any, Any]]) -> JoinInfo:

@@ -28,7 +28,7 @@ from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
 from slidejoin.spark.state.blocks import FRAME, open_block
 from slidejoin.spark.state.bucket_state import check_join, digest
 from slidejoin.spark.state.records import crc_of, from_record, to_record
-from slidejoin.stored import MOST_ROWS, Stored
+from slidejoin.stored import MOST_ROWS, StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -211,7 +211,7 @@ def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tup
         text = json.dumps(described, sort_keys=True)
         variables.join.update((text,))
         return nothing, text
-    stored = Stored(from_record(found[0].encode(), NUMBERED, *SIDES), NUMBERED)
+    stored = StoredValue(from_record(found[0].encode(), NUMBERED, *SIDES), NUMBERED)
     join = stored.get("join")
     seen: dict[Side, int] = {side: stored[side].whole(0, MOST_ROWS) for side in SIDES}
     return seen, check_join(kept, described, None if join is None else join.or_none(crc_of), "the sequencer")

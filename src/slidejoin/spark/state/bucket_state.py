@@ -17,7 +17,7 @@ from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idl
 from slidejoin.spark.state.matched_bits import packed_bits, unpacked_bits
 from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, counts_of, crc_of, from_record, to_record
 from slidejoin.spark.state.segments import NAME, Entry, new_id
-from slidejoin.stored import Stored, parsed
+from slidejoin.stored import StoredValue, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,7 +126,7 @@ class Manifest:
         what = f"the manifest of bucket {bucket}"
         plain = from_record(data, what, "origin", "version", "watermark")
         try:
-            manifest = Manifest._from_stored(Stored(plain, what), bucket)
+            manifest = Manifest._from_stored(StoredValue(plain, what), bucket)
         except StateError as error:
             msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
             raise StateError(msg) from error
@@ -136,14 +136,14 @@ class Manifest:
         return manifest
 
     @staticmethod
-    def _from_stored(stored: Stored, bucket: int) -> Manifest:
+    def _from_stored(stored: StoredValue, bucket: int) -> Manifest:
         named = stored.get("streams")
         streams = list(SIDES) if named is None else [one.text() for one in named]
         entries = {one: [Entry.from_stored(entry) for entry in stored[_field(one)]] for one in streams}
         origin = stored["origin"]
         if NAME.fullmatch(origin.text()) is None:
             raise origin.refuse("a name of letters and digits")
-        version, watermark = stored["version"].whole(0), stored["watermark"].or_none(Stored.whole)
+        version, watermark = stored["version"].whole(0), stored["watermark"].or_none(StoredValue.whole)
         manifest = Manifest(origin.text(), version, watermark, entries, bucket, None)
         if len(set(manifest.ids)) < len(manifest.ids):
             msg = "it lists a segment twice"

@@ -22,7 +22,7 @@ from slidejoin.spark.job.strategies import Strategy, choose_strategy
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.nearest import Nearest
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +104,7 @@ def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
     )  # fmt: skip
     config = replace(config, on=_with_condition_apart(config))
     left, right = (_schema(described[f"{side} columns"]) for side in ("left", "right"))
-    text, count = described["strategy"], Stored(described, "the description")["partitions"].whole(1, MOST_BUCKETS)
+    text, count = described["strategy"], StoredValue(described, "the description")["partitions"].whole(1, MOST_BUCKETS)
     found = SPREAD.search(text)
     name = re.split(r"[ ,]", text, maxsplit=1)[0]
     strategy = Strategy(name, spread=int(found[1]) if found else 1)

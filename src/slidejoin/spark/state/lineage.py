@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.errors import StateError
 from slidejoin.spark.state.records import WHAT_TO_DO, from_record, to_record
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -69,7 +69,7 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
     if found is None:
         return None
     what = "the record of a state store's idle micro-batches"
-    stored = Stored(from_record(found[0], what, "since", "until"), what)
+    stored = StoredValue(from_record(found[0], what, "since", "until"), what)
     watermark, fired = stored.get("watermark"), stored.get("fired")
     called = {} if fired is None else fired.fields
     try:
@@ -78,7 +78,7 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
         msg = f"{what} is damaged: {error}. {WHAT_TO_DO}"
         raise StateError(msg) from error
     since, until = stored["since"].whole(0), stored["until"].whole(0)
-    return Idle(since, until, None if watermark is None else watermark.or_none(Stored.whole), at)
+    return Idle(since, until, None if watermark is None else watermark.or_none(StoredValue.whole), at)
 
 
 def note_idle(variables: Variables, batch: int, watermark: int | None = None, fired: Collection[int] = ()) -> None:

@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 from slidejoin.errors import StateError
-from slidejoin.stored import MOST_ROWS, Stored, parsed
+from slidejoin.stored import MOST_ROWS, StoredValue, parsed
 
 __all__ = ["FORMAT", "WHAT_TO_DO", "counts_of", "crc_of", "from_record", "to_record"]
 
@@ -78,12 +78,12 @@ def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
     return plain
 
 
-def crc_of(stored: Stored) -> int:
+def crc_of(stored: StoredValue) -> int:
     """Return a checksum that a record has of something else."""
     return stored.whole(0, (1 << 32) - 1)
 
 
-def counts_of(stored: Stored) -> dict[str, int]:
+def counts_of(stored: StoredValue) -> dict[str, int]:
     """Return how many rows of some streams have come."""
     return {name: one.whole(0, MOST_ROWS) for name, one in stored.fields.items()}
 

@@ -29,7 +29,7 @@ from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.rows.arrow_buffers import from_buffer
 from slidejoin.spark.state.blocks import open_block, to_block
 from slidejoin.spark.state.segments import Segment
-from slidejoin.stored import Stored
+from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -197,5 +197,5 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
             arrays[name] = from_buffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
         raise KeyError("payload")
-    chosen = Stored(index["terms"], "the index of a segment").or_none(IndexTerms.from_stored)
+    chosen = StoredValue(index["terms"], "the index of a segment").or_none(IndexTerms.from_stored)
     return index["id"], payload, arrays, chosen

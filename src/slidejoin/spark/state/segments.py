@@ -23,7 +23,7 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.join_spec import OVER, OVER_TYPE, PLACE
 from slidejoin.spark.state.records import WHAT_TO_DO, crc_of
-from slidejoin.stored import MOST_ROWS, Stored
+from slidejoin.stored import MOST_ROWS, StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +114,7 @@ class Entry:
         return [*plain, self.matched, list(self.pending)]
 
     @staticmethod
-    def from_stored(stored: Stored) -> Entry:
+    def from_stored(stored: StoredValue) -> Entry:
         """Read what `to_json` wrote.
 
         Raises
@@ -131,7 +131,7 @@ class Entry:
         )  # fmt: skip
         if not more:
             return entry
-        left, right = (one.or_none(Stored.whole) for one in more[-1].items(2, 2))
+        left, right = (one.or_none(StoredValue.whole) for one in more[-1].items(2, 2))
         return replace(entry, matched=more[0].or_none(crc_of) if len(more) > 1 else None, pending=(left, right))
 
 
