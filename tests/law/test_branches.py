@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.union import found, row_values
 from slidejoin.plan import union_plan
+from slidejoin.plan.branches import Branches
 from tests.law.checks import ORDERS, assert_counts, assert_groups, assert_pairs, examples, lines, pair_lines
 from tests.law.test_composite_keys import column, few_bits, ranges, served
 from tests.law.test_positions import assert_positions
@@ -203,7 +204,7 @@ PREDICATES = [
 
 def whole_only(patch: pytest.MonkeyPatch) -> None:
     """Plan without branches."""
-    patch.setattr(union_plan, "branches_of", lambda on, *_: (on,))
+    patch.setattr(union_plan, "branches_of", lambda on, *_: Branches((on,)))
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=["count", "slide", "time"])

@@ -95,7 +95,7 @@ def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
 
     plan = plan_of(config, left, right)
     if not plan.branches:
-        warn_without_index(config, plan.bound)
+        warn_without_index(config, plan.bound, plan.limit)
     return plan
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slidejoin.errors import NoIndexWarning
 from slidejoin.predicate import columns_of, to_sql
+from slidejoin.predicate.expression.build import shown
 from slidejoin.predicate.expression.expr import And, Compare
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.resolve import conjuncts
@@ -142,16 +143,18 @@ def explained_terms(
     return Explained(lines, [] if warning is None else [f"warning: {warning}"])
 
 
-def warn_without_index(config: JoinSpec, bound: BoundPredicate) -> None:
+def warn_without_index(config: JoinSpec, bound: BoundPredicate, limit: str | None = None) -> None:
     """Warn with `NoIndexWarning` if pairs are filtered and nothing says which rows can be pairs.
 
     In a window of time, rows near in time can. A join of all rows with all rows, without a filter, was asked for.
+    `limit` is which limit of planning was met, see `Plan`.
     """
     if bound.terms or bound.never or not bound.residual or not isinstance(config.window, CountWindow):
         return
+    met = "" if limit is None else f"{limit[0].upper()}{limit[1:]}. "
     message = (
-        f"no part of {to_sql(config.on, config.aliases)} can use an index: each row is compared with every row of the "
-        f"window. {_of_one_end(config, ())}. If this is meant, ignore slidejoin.NoIndexWarning"
+        f"no part of {shown(config.on, config.aliases)} can use an index: each row is compared with every row of the "
+        f"window. {met}{_of_one_end(config, ())}. If this is meant, ignore slidejoin.NoIndexWarning"
     )
     warnings.warn(message, NoIndexWarning, stacklevel=_frames_inside())
 
@@ -208,15 +211,18 @@ def _warning(config: JoinSpec, first: ExplainedTerm, others: Sequence[ExplainedT
 def _of_two_columns(config: JoinSpec, terms: Sequence[RangeTerm]) -> str | None:
     """Return what to write where the ends of a range come from different columns."""
     ends = [end for term in terms for end in _ends(term)]
+    highs: dict[Expr, Expr] = {}
+    for high, at, op in ends:
+        if op in UPPER:
+            highs.setdefault(at, high)
     for low, at, op in ends:
-        for high, same, other in ends:
-            if at == same and op in LOWER and other in UPPER:
-                value, below, above = (to_sql(expr, config.aliases) for expr in (at, low, high))
-                return (
-                    f"{value} is bounded by two columns, {below} and {above}, but the index has one key. If {above} is "
-                    f"never more than a number N above {below}, add AND {value} <= {below} + N, replacing N by the "
-                    "number: the result is the same, and the band of fixed width is indexed"
-                )
+        if op in LOWER and at in highs:
+            value, below, above = (to_sql(expr, config.aliases) for expr in (at, low, highs[at]))
+            return (
+                f"{value} is bounded by two columns, {below} and {above}, but the index has one key. If {above} is "
+                f"never more than a number N above {below}, add AND {value} <= {below} + N, replacing N by the "
+                "number: the result is the same, and the band of fixed width is indexed"
+            )
     return None
 
 

@@ -133,7 +133,7 @@ def alternatives(terms: Sequence[Shaped], window: Window) -> list[IndexTerms]:
     narrow: list[int | None] = [*keys, None] if equal else [*keys]
     cells = [IndexTerms("band_cells", equal, place) for place in narrow]
     runs = [IndexTerms("bi_sort", equal, place) for place in narrow]
-    closed = [(one, two) for one, two in closing_pairs(terms) if one in ranges]
+    closed = [(ranges[one], ranges[two]) for one, two in closing_pairs([terms[place] for place in ranges])]
     closed_cells, closed_runs = (
         [IndexTerms(algorithm, equal, one, None, two) for one, two in closed] for algorithm in ("band_cells", "bi_sort")
     )

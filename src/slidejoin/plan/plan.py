@@ -115,6 +115,8 @@ class Plan:
         What the windows hold.
     rule : DeferredRule or None
         What is put out of a left row as it leaves; None if pairs are put out as they are found.
+    limit : str or None
+        Which limit of planning was met, in words; None if none was.
     """
 
     config: JoinSpec
@@ -128,6 +130,7 @@ class Plan:
     planar: bool
     columns: dict[Side, KeptColumns]
     rule: DeferredRule | None = None
+    limit: str | None = None
 
     def schema(self, side: Side) -> pa.Schema:
         """Whole schema of that side's batches."""
@@ -291,6 +294,7 @@ class Plan:
                 f"because {self._why(used)}",
                 *([] if seen is None else [f"measured: {seen}"]),
                 *terms,
+                *([] if self.limit is None else [f"limit: {self.limit}"]),
                 *warnings,
             ]
         )

@@ -150,7 +150,8 @@ class UnionPlan(Plan):
             wanted.update(() if left is None else conjuncts(left.expr))
         if not wanted <= whole:
             # A part of one branch alone: what was distributed is checked as a whole.
-            wanted |= {expr for expr in whole if any(expr not in part.bound.conjuncts for part in self.parts)}
+            shared = whole.intersection(*(part.bound.conjuncts for part in self.parts))
+            wanted |= whole - shared
         return self.bound.filter_on(wanted)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
@@ -216,6 +217,7 @@ class UnionPlan(Plan):
         left = self.filter(self.loose)
         if left is not None:
             lines.append(f"filter on candidate pairs: {to_sql(left.expr, config.aliases)}")
+        lines += [] if self.limit is None else [f"limit: {self.limit}"]
         return "\n".join(lines)
 
 
@@ -249,18 +251,18 @@ def plan_join(
             config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule, everything=everything
         )
 
-    found = branches_of(config.on, left, right)
+    found, limit = branches_of(config.on, left, right)
     if len(found) > 1:
         try:
             parts = tuple(made(replace(config, on=on)) for on in found)
         except PredicateError:  # the algorithm that was asked for does not suit them
-            return made(config)
+            return replace(made(config), limit=limit)
         whole = made(replace(config, algorithm="auto", options=None))
         columns = dict(whole.columns)
         for part in parts:
             columns = {side: one.with_added(part.columns[side]) for side, one in columns.items()}
         return UnionPlan(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
-            False, columns, rule, parts,  # noqa: FBT003 - the plan without branches
+            False, columns, rule, limit, parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
-    return made(config)
+    return replace(made(config), limit=limit)

@@ -13,7 +13,6 @@ from slidejoin.predicate.expression import build
 from slidejoin.predicate.expression.expr import Column, Expr
 from slidejoin.predicate.expression.literals import literal, unicode_text
 from slidejoin.predicate.expression.streams import wide_column
-from slidejoin.predicate.expression.text import to_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,12 +56,13 @@ class Expression:
         self.node: Final = node
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({to_sql(self.node)!r})"
+        return f"{type(self).__name__}({build.shown(self.node)!r})"
 
     def __bool__(self) -> NoReturn:
         msg = (
-            f"the expression {to_sql(self.node)} has no truth value before there are rows. Use & | ~ and parentheses "
-            "instead of and, or, not: (a < b) & (c < d); and .between(low, high) instead of low <= x <= high"
+            f"the expression {build.shown(self.node)} has no truth value before there are rows. Use & | ~ and "
+            "parentheses instead of and, or, not: (a < b) & (c < d); and .between(low, high) instead of "
+            "low <= x <= high"
         )
         raise PredicateError(msg)
 
@@ -389,7 +389,7 @@ def _arithmetic(op: Operator, first: object, second: object) -> Expression:
 
 def _compare(op: Comparator, first: Expression, second: Any) -> Expression:  # noqa: ANN401 - whatever stands there
     if second is None:
-        shown = to_sql(first.node)
+        shown = build.shown(first.node)
         msg = f"{shown} {op} NULL is never true; write .is_null(), or ~x.is_null() for the opposite"
         raise PredicateError(msg)
     return Expression(build.compare(op, first.node, _node(second)))

@@ -28,6 +28,7 @@ from slidejoin.predicate.expression.expr import (
     Not,
     Or,
     children,
+    fits,
 )
 from slidejoin.predicate.expression.functions import ALIASES, NAMES, arity_of, cast_target, function_name
 from slidejoin.predicate.expression.literals import literal
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_DEPTH",
+    "MAX_NODES",
     "SUPPORTED",
     "absolute",
     "arithmetic",
@@ -57,6 +59,7 @@ __all__ = [
     "nullif",
     "predicate",
     "row_compare",
+    "shown",
 ]
 
 SUPPORTED = (
@@ -67,6 +70,12 @@ SUPPORTED = (
 # Expressions are read by recursion; Python's default limit leaves room for this depth many times over.
 MAX_DEPTH = 100
 
+MAX_NODES = 20_000
+"""Columns, constants and operators of a predicate; planning looks at each several times."""
+
+SHOWN = 1000
+"""How many of them a message shows."""
+
 
 def predicate(expr: Expr) -> Expr:
     """Return `expr` if it can be a join predicate by its form.
@@ -74,12 +83,17 @@ def predicate(expr: Expr) -> Expr:
     Raises
     ------
     PredicateError
-        If it is a value rather than a condition, or nested more than `MAX_DEPTH` levels.
+        If it is a value rather than a condition, nested more than `MAX_DEPTH` levels, or has more than `MAX_NODES`
+        nodes.
     """
-    level, depth = [expr], 0
+    level, depth, count = [expr], 0, 1
     while level:
-        level = [child for node in level for child in children(node)]
-        depth += 1
+        deeper: list[Expr] = []
+        for node in level:
+            deeper += children(node)
+            if count + len(deeper) > MAX_NODES:
+                raise PredicateError(_too_many())
+        level, depth, count = deeper, depth + 1, count + len(deeper)
         if depth > MAX_DEPTH:
             msg = f"the predicate is nested more than {MAX_DEPTH} levels deep; compute part of it into a column first"
             raise PredicateError(msg)
@@ -216,11 +230,29 @@ def row_compare(op: Comparator, left: tuple[Expr, ...], right: tuple[Expr, ...])
 def _flatten(kind: type[And | Or], parts: Iterable[Expr]) -> tuple[Expr, ...]:
     flat: list[Expr] = []
     for part in parts:
+        if len(flat) > MAX_NODES:
+            raise PredicateError(_too_many())
         if isinstance(part, kind):
             flat.extend(part.parts)
         else:
             flat.append(_condition(part, "AND" if kind is And else "OR"))
     return tuple(flat)
+
+
+def _too_many() -> str:
+    return (
+        f"the predicate has more than {MAX_NODES:,} columns, constants and operators, which is the limit. Write "
+        "x IN (…) for a choice of constants, which counts as one, or compute part of it into a column first"
+    )
+
+
+def shown(expr: Expr, aliases: tuple[str, str] = ("l", "r")) -> str:
+    """Return an expression as SQL text for a message, unless it is long."""
+    return (
+        to_sql(expr, aliases)
+        if fits(expr, SHOWN)
+        else f"an expression of more than {SHOWN} columns, constants and operators"
+    )
 
 
 def _condition(expr: Expr, taker: str) -> Expr:
@@ -230,10 +262,10 @@ def _condition(expr: Expr, taker: str) -> Expr:
         case Cast(to="BOOLEAN"):
             return expr
         case _:
-            shown = to_sql(expr)
+            text = shown(expr)
             verb = "is a condition, not" if taker == "A predicate" else "takes conditions, not"
             msg = (
-                f"{taker} {verb} the value {shown}. Compare it with something, for example {shown} > 0; "
+                f"{taker} {verb} the value {text}. Compare it with something, for example {text} > 0; "
                 "in Python, put every comparison in parentheses: (a < b) & (c < d)"
             )
             raise PredicateError(msg)
@@ -242,7 +274,7 @@ def _condition(expr: Expr, taker: str) -> Expr:
 def _value(expr: Expr, taker: str) -> Expr:
     match expr:
         case Compare() | And() | Or() | Not() | IsNull():
-            msg = f"{taker} takes values, not the condition {to_sql(expr)}. {SUPPORTED}"
+            msg = f"{taker} takes values, not the condition {shown(expr)}. {SUPPORTED}"
             raise PredicateError(msg)
         case _:
             return expr

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as OneOf
 
@@ -155,6 +156,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
         node = waiting.pop()
         yield node
         waiting.extend(reversed(children(node)))
+
+
+def fits(expr: Expr, most: int) -> bool:
+    """Return whether an expression has so many nodes or fewer, parts that are used twice counted twice."""
+    return sum(1 for _ in islice(walk(expr), most + 1)) <= most
 
 
 def columns_of(expr: Expr, side: Side) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from slidejoin.predicate.ranges.keys import Key
+    from slidejoin.predicate.ranges.linear import Interval
     from slidejoin.sides import Side
 
 __all__ = ["Choice", "Formula", "Group", "formula", "group", "leaves", "pair_of", "settled"]
@@ -209,32 +210,25 @@ def _doubles(node: Node) -> Formula | None:
 
 def group(parts: list[Formula], *, union: bool) -> Formula:
     """Join formulas; exact comparisons of the same combination of keys become one at once."""
-    joined: list[Formula] = []
+    joined: list[Formula | None] = []
+    same: dict[tuple[Key, Key, int, int], tuple[int, list[tuple[Interval, ...]]]] = {}
     for part in (inner for outer in parts for inner in _inner(outer, union=union)):
-        for place, before in enumerate(joined):
-            if isinstance(part, Shifted) and isinstance(before, Shifted) and _same(part.what, before.what):
-                what = before.what
-                intervals = combine(what.intervals, part.what.intervals, union=union)
-                joined[place] = Shifted(
-                    Combination(what.left, what.right, what.left_factor, what.right_factor, intervals)
-                )
-                break
-        else:
+        if not isinstance(part, Shifted):
             joined.append(part)
-    return joined[0] if len(joined) == 1 else Group(union, tuple(joined))
+            continue
+        what = part.what
+        place, sets = same.setdefault((what.left, what.right, what.left_factor, what.right_factor), (len(joined), []))
+        sets.append(what.intervals)
+        if place == len(joined):
+            joined.append(None)  # for all comparisons of this combination
+    for (left, right, one, two), (place, sets) in same.items():
+        joined[place] = Shifted(Combination(left, right, one, two, combine(sets, union=union)))
+    whole = tuple(part for part in joined if part is not None)
+    return whole[0] if len(whole) == 1 else Group(union, whole)
 
 
 def _inner(part: Formula, *, union: bool) -> tuple[Formula, ...]:
     return part.parts if isinstance(part, Group) and part.union == union else (part,)
-
-
-def _same(one: Combination, two: Combination) -> bool:
-    return (one.left, one.right, one.left_factor, one.right_factor) == (
-        two.left,
-        two.right,
-        two.left_factor,
-        two.right_factor,
-    )
 
 
 def leaves(what: Formula) -> Iterator[Leaf]:

@@ -187,12 +187,33 @@ def negative(end: int | None) -> int | None:
     return None if end is None else -end
 
 
-def combine(one: tuple[Interval, ...], two: tuple[Interval, ...], *, union: bool) -> tuple[Interval, ...]:
-    """Return the union or the intersection of two sets of integers."""
-    if not union:
-        crossed = [(_top(a[0], b[0]), _bottom(a[1], b[1])) for a in one for b in two]
-        return _tidy(crossed)
-    return _tidy([*one, *two])
+def combine(sets: list[tuple[Interval, ...]], *, union: bool) -> tuple[Interval, ...]:
+    """Return the union or the intersection of sets of integers, whose intervals are ascending and disjoint.
+
+    Examples
+    --------
+    >>> combine([((None, 5), (8, 9)), ((3, None),)], union=False)
+    ((3, 5), (8, 9))
+    """
+    if union:
+        return _tidy([interval for one in sets for interval in one])
+    found = sets[0]
+    for other in sets[1:]:
+        found = _tidy(_crossed(found, other))
+    return found
+
+
+def _crossed(one: tuple[Interval, ...], two: tuple[Interval, ...]) -> list[Interval]:
+    """Return where intervals of two sets overlap, and some empty ones; each interval is looked at a few times."""
+    crossed, a, b = [], 0, 0
+    while a < len(one) and b < len(two):
+        crossed.append((_top(one[a][0], two[b][0]), _bottom(one[a][1], two[b][1])))
+        high, other = one[a][1], two[b][1]
+        if other is None or (high is not None and high < other):
+            a += 1
+        else:
+            b += 1
+    return crossed
 
 
 def _top(one: int | None, two: int | None) -> int | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
-__all__ = ["Around", "Beside", "RangeTerm", "Shape", "make_terms"]
+__all__ = ["Around", "Beside", "RangeTerm", "Shape", "make_terms", "ranged", "terms_of"]
 
 MOST_PIECES = 16
 DOUBLE = Type(Kind.FLOAT)
@@ -237,20 +237,34 @@ class RangeTerm:
 def make_terms(conditions: list[tuple[Expr, Node]]) -> tuple[tuple[RangeTerm, ...], list[tuple[Expr, Node]]]:
     """Return the range terms of conditions on both sides, best first, and the conditions that give none."""
     rest: list[tuple[Expr, Node]] = []
-    groups: dict[KeyPair, list[tuple[Expr, Formula]]] = {}
+    members: list[tuple[Expr, tuple[KeyPair, Formula]]] = []
     for condition, node in conditions:
-        what = formula(node)
-        place = None if what is None else pair_of([what], innermost=True)
-        if what is None or place is None:
+        found = ranged(node)
+        if found is None:
             rest.append((condition, node))
         else:
-            groups.setdefault(place, []).append((condition, what))
+            members.append((condition, found))
+    return terms_of(members), rest
+
+
+def ranged(node: Node) -> tuple[KeyPair, Formula] | None:
+    """Return a condition on both sides as comparisons of one pair of keys, the smallest; None if it is not."""
+    what = formula(node)
+    place = None if what is None else pair_of([what], innermost=True)
+    return None if what is None or place is None else (place, what)
+
+
+def terms_of(members: list[tuple[Expr, tuple[KeyPair, Formula]]]) -> tuple[RangeTerm, ...]:
+    """Return the range terms of conditions that are `ranged`, best first."""
+    groups: dict[KeyPair, list[tuple[Expr, Formula]]] = {}
+    for condition, (place, what) in members:
+        groups.setdefault(place, []).append((condition, what))
     terms = []
-    for place, members in groups.items():
-        whats = [what for _, what in members]
-        terms.append(_term(pair_of(whats) or place, whats, tuple(condition for condition, _ in members)))
+    for place, group_of in groups.items():
+        whats = [what for _, what in group_of]
+        terms.append(_term(pair_of(whats) or place, whats, tuple(condition for condition, _ in group_of)))
     terms.sort(key=lambda term: (_PREFERENCE.index(term.shape), term.pieces))
-    return tuple(terms), rest
+    return tuple(terms)
 
 
 def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> RangeTerm:

@@ -68,11 +68,11 @@ class PairProgram:
 def split(node: Node) -> tuple[PairProgram | None, tuple[Node, ...]]:
     """Return a program for those parts of a condition, all of which are to hold, that have one, and the other parts."""
     parts = node.args if node.op == "and" else (node,)
-    able = tuple(part for part in parts if pair_program((part,)) is not None)
-    program = pair_program(able)
+    able = [pair_program((part,)) is not None for part in parts]
+    program = pair_program(tuple(part for part, can in zip(parts, able, strict=True) if can))
     if program is None:
         return None, parts
-    return program, tuple(part for part in parts if part not in able)
+    return program, tuple(part for part, can in zip(parts, able, strict=True) if not can)
 
 
 def pair_program(parts: tuple[Node, ...]) -> PairProgram | None:

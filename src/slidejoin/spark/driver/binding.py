@@ -105,7 +105,7 @@ def bound_to(
     plan = plan_join(config, left, right, rule=rule)
     bound = plan.bound
     if not plan.branches:
-        warn_without_index(config, bound)
+        warn_without_index(config, bound, plan.limit)
     chosen = strategy_for(config, choose_strategy(strategy, bound, buckets, spread), strategy, bound, buckets)
     numbers, hidden, helpers = _of_window(config, window)
     on = config.on
