@@ -6,6 +6,7 @@ Costs are numbers of calls of Python functions, which are the same on every mach
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -73,7 +74,7 @@ def test_a_conjunction_of_ors_costs_no_more_than_its_length(name: str) -> None:
     planned(ors(2, name))  # loads what is loaded once
     for count in (10, 60):
         text = ors(count, name)
-        used, plan = calls(lambda text=text: planned(text))
+        used, plan = calls(partial(planned, text))
         assert used < CALLS_AT_ALL + CALLS_A_NODE * sizes(plan.config.on)
         assert len(plan.branches) <= MOST_BRANCHES
 
@@ -96,7 +97,9 @@ def test_what_is_left_of_a_search_is_a_filter_and_a_warning() -> None:
 @pytest.mark.parametrize("count", [4, 7, 12])
 def test_pairs_are_those_of_the_predicate_whatever_is_distributed(count: int) -> None:
     text = ors(count, "l.a = r.a + {} OR l.b < r.b + {}") + " AND (l.c = r.c OR l.v <= r.v)"
-    left = {name: [(place * step) % 7 - 2 for place in range(30)] for name, step in zip("abc", (1, 3, 5), strict=True)}
+    left: dict[str, list[Any]] = {
+        name: [(place * step) % 7 - 2 for place in range(30)] for name, step in zip("abc", (1, 3, 5), strict=True)
+    }
     left["v"] = [number / 2 for number in left["a"]]
     join = sj.StreamJoin(on=text, window=sj.CountWindow(100), threads=1, output="positions")
     table = pa.table(left, schema=SCHEMA)
@@ -141,7 +144,7 @@ def large(draw: st.DrawFn) -> Expr:
 @examples(10)
 @given(on=large())
 def test_large_predicates_cost_no_more_than_their_length(on: Expr) -> None:
-    used, plan = calls(lambda: planned(on))
+    used, plan = calls(partial(planned, on))
     assert used < CALLS_AT_ALL + CALLS_A_NODE * sizes(on)
     assert len(plan.branches) <= MOST_BRANCHES
 
@@ -158,7 +161,7 @@ def test_long_chains_cost_no_more_than_their_length(joined: type[And | Or]) -> N
         )
 
     planned(chain(10))
-    few, many = (calls(lambda count=count: planned(chain(count)))[0] for count in (50, 400))
+    few, many = (calls(partial(planned, chain(count)))[0] for count in (50, 400))
     assert many < 16 * few  # eight times as long
 
 
@@ -166,7 +169,7 @@ def test_joins_of_many_streams_are_bounded_alike() -> None:
     text = " AND ".join(f"(a.a = b.a + {n} OR a.v < b.v + {n} OR b.b = c.b + {n})" for n in range(12))
     windows = {name: sj.CountWindow(5) for name in "abc"}
     spec = make_multi_spec(windows, on=text)
-    used, _ = calls(lambda: make_multi_plan(spec, [SCHEMA] * 3))
+    used, _ = calls(partial(make_multi_plan, spec, [SCHEMA] * 3))
     assert used < 3 * CALLS_AT_ALL
 
 

@@ -13,6 +13,7 @@ import slidejoin as sj
 from slidejoin.errors import StateError
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.state.described import _schema, spec_from_state, with_buckets
+from slidejoin.spark.state.differences import differences
 from tests.spark.stores import wire
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ JOINS: list[dict[str, Any]] = [
     {"on": "l.x = r.x", "strategy": "hash", "keep": sj.Nearest("l.ts", "r.ts", "nearest", 2), "how": "left"},
     {"on": "l.x = r.x AND l.id < r.id", "strategy": "hash", "keep": sj.Nearest("l.ts", "r.ts"), "self_join": True},
     {"on": "l.x < r.x", "strategy": "grid", "partitions": 4, "output": sj.Aggregate(n="count", low="min(r.name)")},
+    {"on": "l.x = r.x OR (l.x IS NULL AND r.x IS NULL)", "strategy": "hash"},
+    {"on": "l.x = r.x AND (r.id IS NULL OR l.id <= r.id)", "strategy": "hash"},
 ]
 
 
@@ -49,6 +52,17 @@ def test_a_join_is_rebuilt_in_the_same_words(tmp_path: Path, join: dict[str, Any
     assert (found.homes, found.partial, found.once, found.has_timers) == (
         spec.homes, spec.partial, spec.once, spec.has_timers,
     )  # fmt: skip
+
+
+def test_a_join_that_is_planned_otherwise_than_before_says_so(tmp_path: Path) -> None:
+    plain, null_safe, ends = (wired(tmp_path, JOINS[place]).described() for place in (0, -2, -1))
+    assert "planned" not in plain
+    for described in (null_safe, ends):
+        before = {name: value for name, value in described.items() if name != "planned"}
+        told = differences(before, described)
+        assert told is not None
+        assert "planned was None and is now 'null-safe equalities" in told
+        assert "Go on with the version of slidejoin that wrote the state" in told
 
 
 def test_another_number_of_buckets_is_that_of_a_join_made_so(tmp_path: Path) -> None:

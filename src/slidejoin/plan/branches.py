@@ -72,10 +72,11 @@ def branches_of(on: Expr, left: pa.Schema, right: pa.Schema) -> Branches:
     >>> [to_sql(branch) for branch in branches_of(on, schema, schema).parts]
     ['l.c < r.c AND l.a = r.a', 'l.c < r.c AND l.b = r.b']
     """
-    parts = list(dict.fromkeys(conjuncts(on)))
+    split = _Splitting(left, right)
+    resolve_boolean(on, split.schemas)  # report what was written, not its parts
+    parts = split.conjuncts(on)
     if not any(isinstance(part, Or) for part in parts):
         return Branches((on,))
-    split = _Splitting(left, right)
     found = split.branches(parts, MOST_BRANCHES)
     limit = None if split.left > 0 else _limit()
     alive = [branch for branch in found if not split.bound(branch).never]
@@ -116,14 +117,18 @@ class _Splitting:
     """Splits conjunctions, given as lists of their parts, by the schemas of both sides."""
 
     def __init__(self, left: pa.Schema, right: pa.Schema) -> None:
-        self._schemas: dict[Side, pa.Schema] = {"left": left, "right": right}
+        self.schemas: dict[Side, pa.Schema] = {"left": left, "right": right}
         self._parts: dict[Expr, _Part] = {}
         self.left = MOST_NODES
         """How many nodes may still be looked at."""
 
+    def conjuncts(self, expr: Expr) -> list[Expr]:
+        """Return the parts of a condition that must all be true."""
+        return list(conjuncts(expr, self.schemas))
+
     def bound(self, parts: Sequence[Expr]) -> _Bound:
         """Bind a conjunction."""
-        known = [(part, self._part(part)) for expr in parts for part in conjuncts(expr)]
+        known = [(part, self._part(part)) for expr in parts for part in self.conjuncts(expr)]
         self.left -= sum(part.size for _, part in known)
         across = [(expr, part) for expr, part in known if len(part.node.sides) > 1]
         return _Bound(
@@ -135,7 +140,7 @@ class _Splitting:
     def _part(self, expr: Expr) -> _Part:
         found = self._parts.get(expr)
         if found is None:
-            node = resolve_boolean(expr, self._schemas)
+            node = resolve_boolean(expr, self.schemas)
             of_both = ranged(node) if len(node.sides) > 1 else None
             found = self._parts[expr] = _Part(node, of_both, sum(1 for _ in walk(expr)))
         return found
@@ -166,7 +171,7 @@ class _Splitting:
         disjuncts = self._disjuncts(one, most)
         if disjuncts is None:
             return None
-        found = [list(dict.fromkeys([*rest, *conjuncts(disjunct)])) for disjunct in disjuncts]
+        found = [list(dict.fromkeys([*rest, *self.conjuncts(disjunct)])) for disjunct in disjuncts]
         terms = self.bound(rest).terms if rest else ()
         narrow = any(term.shape in NARROW for term in terms)
         before = {conjunct for term in terms for conjunct in term.conjuncts}

@@ -12,7 +12,6 @@ from slidejoin.predicate import columns_of, to_sql
 from slidejoin.predicate.expression.build import shown
 from slidejoin.predicate.expression.expr import And, Compare
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.predicate.truth.resolve import conjuncts
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import UNMATCHED
 from slidejoin.spec.window import CountWindow
@@ -131,7 +130,7 @@ def explained_terms(
         )
     lines += [f"not indexed, checked row by row: {_named(term, config)}" for term in others]
     for side in SIDES:
-        own = [part for part in conjuncts(config.on) if _sides(part) == {side}]
+        own = [part for part in bound.conjuncts if _sides(part) == {side}]
         lines += [f"filter on {side} rows, before the index: {to_sql(part, config.aliases)}" for part in own]
     rest = bound.filter(loose)
     if rest is not None:

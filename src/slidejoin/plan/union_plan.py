@@ -19,7 +19,6 @@ from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.key_layout import BranchLayout
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.predicate import to_sql
-from slidejoin.predicate.truth.resolve import conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -147,7 +146,7 @@ class UnionPlan(Plan):
         for number, part in enumerate(self.parts):
             own = [term - firsts[number] for term in inexact if firsts[number] <= term < firsts[number + 1]]
             left = part.filter(own)
-            wanted.update(() if left is None else conjuncts(left.expr))
+            wanted.update(() if left is None else left.exprs)
         if not wanted <= whole:
             # A part of one branch alone: what was distributed is checked as a whole.
             shared = whole.intersection(*(part.bound.conjuncts for part in self.parts))

@@ -37,6 +37,11 @@ class BoundFilter:
     expr: Expr
     node: Node
 
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """The conjuncts of the predicate that it checks."""
+        return self.expr.parts if isinstance(self.expr, And) else (self.expr,)
+
     @cached_property
     def program(self) -> PairProgram | None:
         """What a program checks of it; None if nothing."""
@@ -189,7 +194,7 @@ def bind(
     """
     schemas: dict[Side, pa.Schema] = {"left": left_schema, "right": right_schema}
     resolve_boolean(expr, schemas)  # report what was written, not its parts
-    parts = dict.fromkeys(conjuncts(expr))
+    parts = conjuncts(expr, schemas)
     nodes = [(part, resolve_boolean(part, schemas)) for part in parts]
     codes: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
     for _, node in nodes if coded else ():

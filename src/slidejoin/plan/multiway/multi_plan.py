@@ -191,7 +191,7 @@ def make_multi_plan(spec: MultiSpec, schemas: Sequence[pa.Schema]) -> MultiPlan:
     )
     try:
         resolve_boolean(spec.on, {"left": wide, "right": pa.schema([])})
-        parts = [(part, resolve_boolean(part, {"left": wide})) for part in dict.fromkeys(conjuncts(spec.on))]
+        parts = [(part, resolve_boolean(part, {"left": wide})) for part in conjuncts(spec.on, {"left": wide})]
     except PredicateError as error:
         msg = BARE.sub("", QUOTED.sub(r"\1.\2", str(error)))
         raise PredicateError(msg) from None

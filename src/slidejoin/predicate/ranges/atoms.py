@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from slidejoin.predicate.ranges import ranges
-from slidejoin.predicate.ranges.keys import Key, key_values, node_key, without_nan
+from slidejoin.predicate.ranges.keys import Key, is_null, key_values, node_key, without_nan
 from slidejoin.predicate.ranges.linear import Combination, key_of, linear_form, of_steps
 from slidejoin.predicate.truth.evaluate import evaluate
 from slidejoin.predicate.truth.tree import MIRRORED, Node
 from slidejoin.predicate.truth.types import Kind
+from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN
 from slidejoin.sides import other
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Values
     from slidejoin.sides import Side
 
-__all__ = ["KeyPair", "Separable", "Shifted", "integers_beside", "node_scale"]
+__all__ = ["KeyPair", "OpenEnded", "Separable", "Shifted", "integers_beside", "node_scale"]
 
 KeyPair: TypeAlias = tuple[Key, Key]
 
@@ -105,6 +106,52 @@ class Separable:
         below, above = ranges.double_keys_around(values, integers=integers)
         valid = values.valid if integers else without_nan(values)
         return ranges.restrict(ranges.Pieces(ranges.around(op, below, above)), valid, n)
+
+
+@dataclass(frozen=True)
+class OpenEnded:
+    """``e IS NULL OR comparison``: a one-ended comparison with the key e of a side, of which NULL is an open end.
+
+    Attributes
+    ----------
+    what
+        The comparison as if NULL were unknown.
+    whole
+        The keys that it compares, which say where rows without a value are stored.
+    """
+
+    what: Shifted | Separable
+    whole: KeyPair
+
+    def find(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces:
+        """Return the stored keys for each probe row, a single range each."""
+        mine, stored = self.whole if probe == "left" else self.whole[::-1]
+        found = self._compared(probe, source, n)
+        lo, hi = (
+            np.full(n, end, np.int64) if given is None else np.array(np.broadcast_to(given, (n,)))
+            for given, end in zip(found.pieces[0], (INT64_MIN, INT64_MAX), strict=True)
+        )
+        exact = found.exact
+        integers = stored.space == "exact"  # which may lie at the ends of int64 themselves, so that pairs are rechecked
+        if stored.absent is not None:
+            nothing = lo > hi
+            if stored.absent.open and nothing.any():
+                lo[nothing] = hi[nothing] = stored.absent.near
+                exact &= not integers
+            if stored.absent.kept and integers:
+                exact &= not ((lo if stored.absent.high else hi) == stored.absent.far).any()
+        open_end = mine.absent is not None and mine.absent.open
+        missing = is_null(mine, key_values(mine, source), source) if open_end else None
+        if missing is not None:
+            everything = np.broadcast_to(missing, (n,))
+            lo[everything], hi[everything] = INT64_MIN, INT64_MAX
+        return ranges.Pieces([(lo, hi)], exact)
+
+    def _compared(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces:
+        if isinstance(self.what, Separable):
+            return self.what.find(probe, source, n)
+        left, right = self.whole
+        return Shifted(replace(self.what.what, left=left, right=right)).find(probe, source, n)
 
 
 def integers_beside(op: str, values: Values, scale: ranges.Scale, n: int) -> ranges.Pieces:

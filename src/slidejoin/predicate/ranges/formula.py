@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
-from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted, node_scale
+from slidejoin.predicate.ranges.atoms import KeyPair, OpenEnded, Separable, Shifted, node_scale
+from slidejoin.predicate.ranges.keys import Absent
 from slidejoin.predicate.ranges.linear import Combination, Form, added, combine, linear_form, of_difference
 from slidejoin.predicate.ranges.monotone import Monotone, cores_of
 from slidejoin.predicate.truth.orders import PREFIX_REACH
@@ -65,13 +66,15 @@ class Group:
     parts: tuple[Formula, ...]
 
 
-Formula: TypeAlias = "Shifted | Separable | Monotone | Choice | Group"
-Leaf: TypeAlias = "Shifted | Separable | Monotone | Choice"
+Formula: TypeAlias = "Shifted | Separable | Monotone | OpenEnded | Choice | Group"
+Leaf: TypeAlias = "Shifted | Separable | Monotone | OpenEnded | Choice"
 _Sides: TypeAlias = "Callable[[str], Formula | None]"
 
 
 def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each kind of comparison
     """Return a condition on both sides as comparisons that give ranges, None if it is not made of such."""
+    if node.op == "or" and any(arg.op == "isnull" for arg in node.args):
+        return _open_ended(node)
     if node.op in {"and", "or"}:
         parts = [formula(arg) for arg in node.args]
         known = [part for part in parts if part is not None]
@@ -92,6 +95,40 @@ def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each 
         if arg.op == "abs" and len(arg.args[0].sides) > 1:
             return _absolute_double(op, arg.args[0], beside)
     return _doubles(node)
+
+
+def _open_ended(node: Node) -> Formula | None:
+    """Return ``e IS NULL OR comparison`` as a comparison with open ends; None if it is not made of such."""
+    rest = [arg for arg in node.args if arg.op != "isnull"]
+    missing = {arg.args[0] for arg in node.args if arg.op == "isnull"}
+    what = formula(rest[0]) if len(rest) == 1 else None
+    if isinstance(what, Choice):
+        what = what.written
+    if isinstance(what, Shifted):
+        factors, ends = (what.what.left_factor, what.what.right_factor), what.what.intervals
+        if len(ends) != 1 or (ends[0][0] is None) == (ends[0][1] is None):
+            return None
+        highs = [(factor > 0) == (ends[0][1] is None) for factor in factors]
+    elif isinstance(what, Separable) and what.op in {"<", "<=", ">", ">="}:
+        highs = [what.op[0] == ">", what.op[0] == "<"]
+    else:
+        return None
+    if any(len(key.parts) > 1 or key.parts[0][0] != 1 or key.step > 1 for key in what.whole):
+        return None
+    operands = [_nullable(key.parts[0][1]) for key in what.whole]
+    opens = [operand in missing for operand in operands]
+    if missing != {operand for operand, is_open in zip(operands, opens, strict=True) if is_open}:
+        return None
+    left, right = (
+        replace(key, absent=Absent(high, is_open, other_open))
+        for key, high, is_open, other_open in zip(what.whole, highs, opens, reversed(opens), strict=True)
+    )
+    return OpenEnded(what, (left, right))
+
+
+def _nullable(node: Node) -> Node:
+    """Return the operand that is NULL where a key is."""
+    return node.args[0] if node.op in {"prefix", "double"} else node
 
 
 def _difference(one: Node, two: Node) -> Form | None:

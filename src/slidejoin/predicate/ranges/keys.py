@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 __all__ = [
+    "Absent",
     "Key",
     "Keys",
     "clip",
     "exact_key",
+    "is_null",
     "key_values",
     "keys_of_doubles",
     "node_key",
@@ -77,6 +79,34 @@ class Keys:
     exact: bool
 
 
+class Absent(NamedTuple):
+    """Where rows without a value are stored, for comparisons such as ``r.e IS NULL OR l.x <= r.e``.
+
+    Attributes
+    ----------
+    high : bool
+        Whether ranges of this key are open upwards, as those of ``r.e`` are, or downwards, as those of ``l.x``.
+    open : bool
+        Whether NULL is an open end: it is stored beyond all values, in the ranges of all probes that have a value.
+    kept : bool
+        Whether a probe whose NULL is an open end matches rows without a value too: these are stored at the other end.
+    """
+
+    high: bool
+    open: bool
+    kept: bool
+
+    @property
+    def near(self) -> int:
+        """The end to which ranges are open."""
+        return INT64_MAX if self.high else INT64_MIN
+
+    @property
+    def far(self) -> int:
+        """The other end."""
+        return INT64_MIN if self.high else INT64_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """The indexed value of a side.
@@ -93,12 +123,16 @@ class Key:
     step
         How many units a key counts: more than one of decimals with so many digits that a word has no room for them,
         see `stepped`.
+    absent
+        Where rows without a value are stored, if NULL may match; None if it matches nothing. There is a single part
+        then, with factor 1.
     """
 
     side: Side
     space: Literal["exact", "float", "hash"]
     parts: tuple[tuple[int, Node], ...]
     step: int = field(default=1, compare=False)
+    absent: Absent | None = None
 
     @property
     def bias(self) -> int:
@@ -222,6 +256,26 @@ def _double_keys() -> Callable[..., int]:
     return double_keys
 
 
+def _with_absent(key: Key, absent: Absent, values: Values, source: ColumnsBySide) -> Keys:
+    """Return the keys of stored rows, those without a value among them."""
+    data, same = squeeze(values.data) if key.may_squeeze else (values.data, True)
+    if values.valid is None:
+        return Keys(data, None, same)
+    nothing = ~values.valid
+    missing = is_null(key, values, source)
+    beyond = missing if absent.open and missing is not None else np.zeros_like(nothing)
+    beside = nothing & ~beyond if absent.kept else np.zeros_like(nothing)
+    valid = values.valid | beyond | beside
+    data = np.where(beyond, absent.near, np.where(beside, absent.far, data))
+    return Keys(data, None if valid.all() else valid, same)
+
+
+def is_null(key: Key, values: Values, source: ColumnsBySide) -> NDArray[np.bool_] | None:
+    """Return where the key of each row, whose `values` are given, is NULL, which NaN is not; None if nowhere."""
+    valid = evaluate(key.parts[0][1], source).valid if key.space == "float" else values.valid
+    return None if valid is None or valid.all() else ~valid
+
+
 def without_nan(values: Values) -> NDArray[np.bool_] | None:
     """Return where doubles are neither NULL nor NaN."""
     wrong = np.isnan(values.data)
@@ -294,11 +348,13 @@ def _squeezed(number: int) -> int:
 
 def stored_keys(key: Key, source: ColumnsBySide) -> Keys:
     """Return the keys of stored rows."""
-    counted = source.in_steps(key.parts[0][1], key.step) if key.step > 1 else None
+    counted = source.in_steps(key.parts[0][1], key.step) if key.step > 1 and key.absent is None else None
     if counted is not None:
         return Keys(counted.data, counted.valid, exact=True)
     with np.errstate(all="ignore"):
         values = key_values(key, source)
+    if key.absent is not None:
+        return _with_absent(key, key.absent, values, source)
     if key.may_squeeze:
         keys, same = squeeze(values.data, key.step)
         return Keys(keys, values.valid, exact=same)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from slidejoin.predicate.ranges import ranges
-from slidejoin.predicate.ranges.atoms import KeyPair, Separable, Shifted
+from slidejoin.predicate.ranges.atoms import KeyPair, OpenEnded, Separable, Shifted
 from slidejoin.predicate.ranges.formula import Choice, Formula, Group, formula, group, leaves, pair_of, settled
 from slidejoin.predicate.ranges.keys import Keys, plain_keys, stored_keys
 from slidejoin.predicate.ranges.monotone import Monotone, estimated
@@ -24,11 +24,12 @@ from slidejoin.predicate.truth.values import rows_of, values_of
 from slidejoin.sides import other
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
     from slidejoin.predicate.expression.expr import Expr
+    from slidejoin.predicate.ranges.keys import Key
     from slidejoin.predicate.ranges.ranges import Pieces, Ranges
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
@@ -105,7 +106,7 @@ class RangeTerm:
     def __post_init__(self) -> None:
         for key in self.pair:
             node = key.parts[0][1]
-            if key.space == "exact" and len(key.parts) == 1 and key.parts[0][0] == 1 and not key.bias:
+            if key.space == "exact" and key.absent is None and key.parts[0][0] == len(key.parts) == 1 and not key.bias:
                 if node.op == "column":
                     self._bare[key.side] = node
                 shift = shift_of(self.what, key.side) if isinstance(self.what, Shifted) else None
@@ -257,7 +258,13 @@ def ranged(node: Node) -> tuple[KeyPair, Formula] | None:
 def terms_of(members: list[tuple[Expr, tuple[KeyPair, Formula]]]) -> tuple[RangeTerm, ...]:
     """Return the range terms of conditions that are `ranged`, best first."""
     groups: dict[KeyPair, list[tuple[Expr, Formula]]] = {}
-    for condition, (place, what) in members:
+    compared = {key for _, (pair, _) in members for key in pair if key.absent is None}
+    for condition, (pair, formula_of) in members:
+        place, what = pair, formula_of
+        if isinstance(what, OpenEnded):
+            # Of a key that another term compares too, rows without a value match nothing anyway.
+            left, right = (_only_values(key, compared) for key in pair)
+            place, what = (left, right), OpenEnded(what.what, (left, right))
         groups.setdefault(place, []).append((condition, what))
     terms = []
     for place, group_of in groups.items():
@@ -265,6 +272,11 @@ def terms_of(members: list[tuple[Expr, tuple[KeyPair, Formula]]]) -> tuple[Range
         terms.append(_term(pair_of(whats) or place, whats, tuple(condition for condition, _ in group_of)))
     terms.sort(key=lambda term: (_PREFERENCE.index(term.shape), term.pieces))
     return tuple(terms)
+
+
+def _only_values(key: Key, compared: Collection[Key]) -> Key:
+    plain = replace(key, absent=None)
+    return plain if key.absent is not None and not key.absent.open and plain in compared else key
 
 
 def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> RangeTerm:
@@ -314,6 +326,8 @@ def _is_point(what: Formula) -> bool:
 
 def _closed(what: Formula, pair: KeyPair) -> tuple[bool, bool]:
     """Whether a formula of one piece has a lower and an upper end for the left key."""
+    if isinstance(what, OpenEnded):
+        return _closed(what.what, pair)
     if isinstance(what, Shifted):
         ends = what.what.intervals[0] if what.what.intervals else (0, 0)
         return ends[0] is not None, ends[1] is not None
@@ -362,7 +376,7 @@ def _widths(  # noqa: PLR0911 - one case each
     ends: dict[str, list[Fraction]] = {"<": [], ">": []}
     slopes = set()
     for leaf in leaves(what):
-        estimate = None if isinstance(leaf, Choice) else estimated(leaf, pair)
+        estimate = None if isinstance(leaf, Choice | OpenEnded) else estimated(leaf, pair)
         if estimate is None or estimate[0] not in {"<", "<=", ">", ">="}:
             return None
         slopes.add(estimate[1])

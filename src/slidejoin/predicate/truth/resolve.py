@@ -22,7 +22,8 @@ from slidejoin.predicate.truth.functions import (
     values_of_choice,
 )
 from slidejoin.predicate.truth.functions.casts import check_cast
-from slidejoin.predicate.truth.tree import BOOLEAN, NEGATED, Node, column_of, literal
+from slidejoin.predicate.truth.normal import normal_conjuncts
+from slidejoin.predicate.truth.tree import BOOLEAN, Node, column_of, literal
 from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
 
 if TYPE_CHECKING:
@@ -43,27 +44,15 @@ _OPEN = frozenset({"||", "like", "ilike"})
 """Functions that are written as operators."""
 
 
-def conjuncts(expr: ex.Expr) -> tuple[ex.Expr, ...]:
-    """Split into parts that must all be true, NOT pushed inwards (which changes no answer, unknown included)."""
-    pushed = _push(expr, negated=False)
-    return tuple(_flat(pushed))
+def conjuncts(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> tuple[ex.Expr, ...]:
+    """Return the parts, each once, that must all be true for a pair to match, see `truth.normal`.
 
-
-def _flat(expr: ex.Expr) -> list[ex.Expr]:
-    return [part for arg in expr.parts for part in _flat(arg)] if isinstance(expr, ex.And) else [expr]
-
-
-def _push(expr: ex.Expr, *, negated: bool) -> ex.Expr:
-    if isinstance(expr, ex.Not):
-        return _push(expr.operand, negated=not negated)
-    if isinstance(expr, ex.And | ex.Or):
-        parts = tuple(_push(part, negated=negated) for part in expr.parts)
-        return ex.And(parts) if isinstance(expr, ex.And) != negated else ex.Or(parts)
-    if not negated:
-        return expr
-    if isinstance(expr, ex.Compare):
-        return ex.Compare(NEGATED[expr.op], expr.left, expr.right)  # type: ignore[arg-type]  # a comparator again
-    return ex.Not(expr)
+    Raises
+    ------
+    PredicateError
+        As of `resolve_boolean`, which has reported already what is wrong with the whole.
+    """
+    return normal_conjuncts(expr, lambda operand: resolve(operand, schemas).type.kind is Kind.FLOAT)
 
 
 def resolve_boolean(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> Node:

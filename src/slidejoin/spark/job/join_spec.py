@@ -13,6 +13,7 @@ from slidejoin.errors import StateError
 from slidejoin.plan.deferred import bind_rule
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate import to_sql
+from slidejoin.predicate.truth.normal import has_open_ends, is_normal
 from slidejoin.sides import SIDES
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import UNMATCHED
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from slidejoin.plan.plan import Plan
+    from slidejoin.predicate.expression.expr import Expr
     from slidejoin.sides import Side
     from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spec.join_options import JoinType
@@ -249,18 +251,31 @@ class SparkJoinSpec:
     def described(self) -> dict[str, Any]:
         """Return everything that must be the same for a state to be reused, as plain JSON values."""
         config = self.config
-        return _kept(config) | {
-            "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
-            "window": window_to_state(config.window),
-            "order_by": self.order_by,
-            "how": self.how,
-            "output": _output(config),
-            "self_join": config.self_join,
-            "left columns": _columns(self.left),
-            "right columns": _columns(self.right),
-            "strategy": str(self.strategy),
-            "partitions": len(self.buckets),
-        }
+        return (
+            _kept(config)
+            | planned_form(config.on)
+            | {
+                "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
+                "window": window_to_state(config.window),
+                "order_by": self.order_by,
+                "how": self.how,
+                "output": _output(config),
+                "self_join": config.self_join,
+                "left columns": _columns(self.left),
+                "right columns": _columns(self.right),
+                "strategy": str(self.strategy),
+                "partitions": len(self.buckets),
+            }
+        )
+
+
+def planned_form(on: Expr) -> dict[str, str]:
+    """Return how a predicate is planned if that is not as it is written; left out if it is, as of `_kept`.
+
+    Rows are routed by its equalities, and indexes that are saved are of its terms, in their order.
+    """
+    known = is_normal(on) and not has_open_ends(on)
+    return {} if known else {"planned": "null-safe equalities, what branches of OR share, and open ends"}
 
 
 def _kept(config: JoinSpec) -> dict[str, str]:

@@ -21,6 +21,7 @@ WHAT_TO_DO = {
     "output": "set output={was!r}",
     "how": "set how={was!r}",
     "keep": "set keep={was}",
+    "planned": "go on with the version of slidejoin that wrote the state",
 }
 
 
