@@ -97,7 +97,7 @@ def _limit() -> str:
     )
 
 
-class _Part(NamedTuple):
+class _KnownPart(NamedTuple):
     """What is known of one part of a conjunction, however many conjunctions it is in."""
 
     node: Node
@@ -105,7 +105,7 @@ class _Part(NamedTuple):
     size: int
 
 
-class _Bound(NamedTuple):
+class _BoundParts(NamedTuple):
     """A conjunction with types: see `slidejoin.predicate.bind.BoundPredicate`."""
 
     terms: tuple[RangeTerm, ...]
@@ -118,7 +118,7 @@ class _Splitting:
 
     def __init__(self, left: pa.Schema, right: pa.Schema) -> None:
         self.schemas: dict[Side, pa.Schema] = {"left": left, "right": right}
-        self._parts: dict[Expr, _Part] = {}
+        self._parts: dict[Expr, _KnownPart] = {}
         self.left = MOST_NODES
         """How many nodes may still be looked at."""
 
@@ -126,23 +126,23 @@ class _Splitting:
         """Return the parts of a condition that must all be true."""
         return list(conjuncts(expr, self.schemas))
 
-    def bound(self, parts: Sequence[Expr]) -> _Bound:
+    def bound(self, parts: Sequence[Expr]) -> _BoundParts:
         """Bind a conjunction."""
         known = [(part, self._part(part)) for expr in parts for part in self.conjuncts(expr)]
         self.left -= sum(part.size for _, part in known)
         across = [(expr, part) for expr, part in known if len(part.node.sides) > 1]
-        return _Bound(
+        return _BoundParts(
             terms_of([(expr, part.ranged) for expr, part in across if part.ranged is not None]),
             tuple(expr for expr, part in across if part.ranged is None),
             any(not part.node.sides and part.node.value is not True for _, part in known),
         )
 
-    def _part(self, expr: Expr) -> _Part:
+    def _part(self, expr: Expr) -> _KnownPart:
         found = self._parts.get(expr)
         if found is None:
             node = resolve_boolean(expr, self.schemas)
             of_both = ranged(node) if len(node.sides) > 1 else None
-            found = self._parts[expr] = _Part(node, of_both, sum(1 for _ in walk(expr)))
+            found = self._parts[expr] = _KnownPart(node, of_both, sum(1 for _ in walk(expr)))
         return found
 
     def width(self, parts: Sequence[Expr]) -> int:
