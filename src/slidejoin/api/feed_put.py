@@ -10,6 +10,8 @@ import pyarrow as pa
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.held_types import plain_type
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class Put:
             self._ranks = {side: places[own] for side, own in ranks.items()}
         lost: dict[Side, NDArray[np.int64]] = {}
         for side, mark in marks.items():
-            self.tables[side] = self.tables[side].filter(pa.array(mark))
+            self.tables[side] = rows_as_given(self.tables[side], np.flatnonzero(mark))
             if side in self.levels:
                 self.levels[side] = self.levels[side][mark]
             if side in self.sampled:
@@ -143,7 +145,7 @@ def combined(puts: Sequence[Put], schemas: Mapping[Side, pa.Schema]) -> tuple[di
     counts = {side: np.array([put.rows_of(side) for put in puts]) for side in SIDES}
     for side in SIDES:
         parts = [put.tables[side] for put in puts if put.rows_of(side)]
-        tables[side] = pa.concat_tables(parts).combine_chunks() if parts else empty_of(schemas[side])
+        tables[side] = _together(parts) if parts else empty_of(schemas[side])
     with_right, with_left = np.flatnonzero(counts["right"]), np.flatnonzero(counts["left"])
     straight = not with_right.size or not with_left.size or with_left[-1] <= with_right[0]
     if straight and not any(put.ordered for put in puts):
@@ -153,6 +155,13 @@ def combined(puts: Sequence[Put], schemas: Mapping[Side, pa.Schema]) -> tuple[di
         column: pa.Array[Any] = pa.array(ranks)
         tables[side] = tables[side].append_column(ARRIVAL, column)
     return tables, ARRIVAL
+
+
+def _together(parts: list[pa.Table]) -> pa.Table:
+    """Return tables one behind the other, with one chunk a column where Arrow can combine those of its type."""
+    whole = pa.concat_tables(parts)
+    combined = all(plain_type(kind) == kind for kind in whole.schema.types)
+    return whole.combine_chunks() if combined else whole
 
 
 def _ranks(puts: Sequence[Put], counts: Mapping[Side, NDArray[np.int64]], side: Side) -> NDArray[np.int64]:

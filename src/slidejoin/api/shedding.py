@@ -20,6 +20,7 @@ import pyarrow as pa
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.errors import NoIndexWarning, SlideJoinError
 from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
 
@@ -153,13 +154,13 @@ class Shedding:
             begin += at.size
             if at.size:
                 column: pa.Array[Any] = pa.array(put.sampled[side][1])
-                self._buffered[side].append(put.tables[side].take(at).append_column(NUMBER, column))
+                self._buffered[side].append(rows_as_given(put.tables[side], at).append_column(NUMBER, column))
         self._waiting += ranks.size
 
     def _join_sample(self) -> None:
         if self._sample is None:
             return
-        tables = {side: pa.concat_tables(parts).combine_chunks() for side, parts in self._buffered.items() if parts}
+        tables = {side: pa.concat_tables(parts) for side, parts in self._buffered.items() if parts}
         self._buffered, self._waiting = {"left": [], "right": []}, 0
         out = self._sample.push(tables.get("left"), tables.get("right"), order_by=NUMBER)
         if out.num_rows:

@@ -159,7 +159,9 @@ def bind_rule(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> DeferredRu
         For unknown columns, or columns of types that have no distance, or no such function.
     """
     if config.aggregate is not None:
-        functions = tuple(_bound(one, one.column_name(config.aliases), right) for one in config.aggregate.functions)
+        functions = tuple(
+            _bound(one, one.column_name(config.aliases, right.names), right) for one in config.aggregate.functions
+        )
         return AggregateRule(functions, f"{config.aggregate!r} of each left row, as the row leaves")
     return _nearest(config, {"left": left, "right": right})
 

@@ -63,7 +63,15 @@ def array_of(values: NDArray[np.int64]) -> pa.Array[Any]:
 
 def empty_of(schema: pa.Schema) -> pa.Table:
     """Return a table without rows; ``schema.empty_table()`` would load pandas."""
-    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    return pa.Table.from_arrays([_no_values(field.type) for field in schema], schema=schema)
+
+
+def _no_values(kind: pa.DataType) -> pa.Array[Any] | pa.ChunkedArray[Any]:
+    # Arrow makes wrong arrays of lists of run-end-encoded values: their members have marks of NULLs.
+    if pa.types.is_nested(kind) and "run_end_encoded" in str(kind):
+        return chunks_of([], kind)
+    none: pa.Array[Any] = pa.nulls(0, kind)  # type: ignore[call-overload]  # the stubs know no type in general
+    return none
 
 
 def by_name(table: pa.Table) -> dict[str, pa.ChunkedArray[Any]]:

@@ -29,6 +29,7 @@ from slidejoin.kernels.rows.text_table import (
     rebuild,
 )
 from slidejoin.rows.arrow_buffers import buffer_of, chunks_of
+from slidejoin.rows.held_types import plain
 from slidejoin.rows.text import is_text, offsets_of, text_arrays
 
 if TYPE_CHECKING:
@@ -176,12 +177,12 @@ class LookUp:
         if pat.is_dictionary(array.type):
             indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
             if len(entries) > len(array):
-                array = entries.take(indices)
+                array = plain(entries).take(indices)
             else:
                 array, self._indices = entries, indices
         if not is_text(array.type):
-            # Views, and binary of fixed size.
-            array = array.cast(pa.large_string() if pat.is_string_view(array.type) else pa.large_binary())
+            array = plain(array)  # views and runs
+            array = array if is_text(array.type) else array.cast(pa.large_binary())  # binary of fixed size
         self._array = array
         data, rows = array.buffers()[2], len(array)
         address, size = (0, 0) if data is None else (data.address, data.size)

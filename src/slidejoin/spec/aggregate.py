@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
 from slidejoin.spec.nearest import column_of_side
 from slidejoin.stored import StoredValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["FUNCTIONS", "Aggregate", "AggregateFunction", "AggregateName"]
 
@@ -37,8 +40,8 @@ class AggregateFunction(NamedTuple):
     function: AggregateName
     column: str | None
 
-    def column_name(self, aliases: tuple[str, str]) -> str | None:
-        """Return the name of the right column.
+    def column_name(self, aliases: tuple[str, str], names: Sequence[str] = ()) -> str | None:
+        """Return the name of the right column; spaces behind it belong to it if it is one of the `names` so.
 
         Raises
         ------
@@ -48,7 +51,8 @@ class AggregateFunction(NamedTuple):
         if self.column is None:
             return None
         what = f"Aggregate {self.name}={f'{self.function}({self.column})'!r}: the column"
-        return column_of_side(what, self.column, aliases[1], "right")
+        found = column_of_side(what, self.column, aliases[1], "right")
+        return found if found in names else found.rstrip()
 
     def __str__(self) -> str:
         """Return it as it is written."""
@@ -130,10 +134,11 @@ def _read(name: str, text: object) -> AggregateFunction:
     if found is None or known is None:
         msg = f"Aggregate {name}={shown(text)} is none of {', '.join(FUNCTIONS)}; write 'count' or 'sum(r.qty)'."
         raise ArgumentError(msg + nearest(function, FUNCTIONS))
-    column = None if found[2] is None else found[2].strip()
-    if known == "count" and column in (None, "*"):
+    # Spaces behind the name may be part of it, which only the schema tells.
+    column = None if found[2] is None else found[2].lstrip()
+    if known == "count" and (column is None or column.rstrip() == "*"):
         return AggregateFunction(name, known, None)
-    if not column or column == "*":
+    if not column or column.rstrip() == "*":
         msg = f"Aggregate {name}={shown(text)} needs a right column, such as '{known}(r.qty)'"
         raise ArgumentError(msg)
     return AggregateFunction(name, known, column)

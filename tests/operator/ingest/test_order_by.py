@@ -71,7 +71,8 @@ def test_integers_and_floats(left: list[int], right: list[float]) -> None:
         ({"o": [1]}, {"oo": [1], "x": [1]}, "order_by='o': the right batch has no such column; it has oo, x."),
         ({"o": [1, None, None]}, {}, "order_by='o': 2 rows of the left batch are NULL in it and cannot be ordered"),
         ({}, {"o": [float("nan")]}, "order_by='o': 1 rows of the right batch are NaN in it and cannot be ordered"),
-        ({"o": ["x"]}, {}, "that column of the left batch is string; order by a number, boolean, time or duration"),
+        ({"o": [[1]]}, {}, "that column of the left batch is list<item: int64>, which has no order; order by a number"),
+        ({"o": ["x"]}, {"o": [b"x"]}, "order_by='o': string and binary have no common order; cast one of the columns"),
         ({"o": [1]}, {"o": [True]}, "order_by='o': number and boolean have no common order; cast one of the columns"),
         (
             {"o": pa.array([1], pa.timestamp("s"))},
@@ -79,7 +80,16 @@ def test_integers_and_floats(left: list[int], right: list[float]) -> None:
             "time and time with zone have no common order",
         ),
     ],
-    ids=["no column left", "no column right", "NULL", "NaN", "text", "number and boolean", "naive and zoned"],
+    ids=[
+        "no column left",
+        "no column right",
+        "NULL",
+        "NaN",
+        "list",
+        "string and binary",
+        "number and boolean",
+        "naive and zoned",
+    ],
 )
 def test_errors(left: dict[str, Any], right: dict[str, Any], text: str) -> None:
     with pytest.raises(sj.SchemaError) as error:

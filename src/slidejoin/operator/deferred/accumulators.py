@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, from_buffer
+from slidejoin.rows.held_types import plain, plain_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +65,10 @@ class PairValues(NamedTuple):
 
     def known(self) -> PairValues:
         """Return those that are not NULL."""
-        if self.values is None or not self.values.null_count:
+        if self.values is None or not (self.values.null_count or pat.is_union(self.values.type)):
             return self
         valid = np.asarray(self.values.is_valid())
-        return PairValues(self.places[valid], self.values.drop_null())
+        return PairValues(self.places[valid], self.values.filter(pa.array(valid)))
 
 
 class Accumulator(ABC):
@@ -353,7 +354,7 @@ class Extremes(Accumulator):
     def __init__(self, rows: int, kind: pa.DataType, *, largest: bool) -> None:
         super().__init__(rows)
         self._kind, self._largest = kind, largest
-        self.values: pa.Array[Any] = _nulls(rows, kind)
+        self.values: pa.Array[Any] = _nulls(rows, plain_type(kind))
 
     def add(self, pairs: PairValues) -> None:
         """Add pairs, see `Accumulator`."""
@@ -407,7 +408,7 @@ class Extremes(Accumulator):
 
     def load(self, columns: Mapping[str, pa.Array[Any]]) -> None:
         """Take what `columns` returned."""
-        self.values = columns["value"]
+        self.values = plain(columns["value"])
 
 
 def _nulls(rows: int, kind: pa.DataType) -> pa.Array[Any]:
@@ -423,12 +424,15 @@ def _joined(one: pa.Array[Any], two: pa.Array[Any]) -> pa.Array[Any]:
 
 def _sortable(values: pa.Array[Any]) -> pa.Array[Any]:
     """Return values as a type that Arrow sorts."""
-    return values.cast(pa.float32()) if pat.is_float16(values.type) else values
+    kind = values.type
+    if pat.is_decimal(kind) and kind.bit_width < 128:  # noqa: PLR2004
+        return values.cast(pa.decimal128(kind.precision, kind.scale))
+    return values.cast(pa.float32()) if pat.is_float16(kind) else values
 
 
 def plain_values(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values of a column that is held."""
-    return kind.value_type if pat.is_dictionary(kind) else kind
+    return plain_type(kind)
 
 
 def accumulator_of(function: BoundAggregate, rows: int) -> Accumulator:

@@ -13,7 +13,8 @@ from slidejoin.index.reduction import Channel
 from slidejoin.kernels.predicate.doubles import double_keys, key_doubles
 from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, masked, plain_values
 from slidejoin.operator.deferred.matches import probes_of
-from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.arrow_buffers import by_name, chunks_of
+from slidejoin.rows.held_types import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -277,7 +278,7 @@ class AggregateSearch:
 
 def _in_one(found: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Return a column as one array of plain values of a type."""
-    chunks = (found.cast(kind) if pat.is_dictionary(found.type) else found).combine_chunks()
+    chunks = chunks_of([plain(chunk) for chunk in found.chunks], kind).combine_chunks()
     one: pa.Array[Any] = chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks)  # type: ignore[redundant-expr]
     return one
 

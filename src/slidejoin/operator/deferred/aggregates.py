@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import types as pat
 
 from slidejoin.errors import StateError
 from slidejoin.operator.deferred.accumulators import Accumulator, Counts, PairValues
@@ -21,6 +20,7 @@ from slidejoin.operator.deferred.intervals import folded_from
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.plan.deferred import AggregateRule
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
+from slidejoin.rows.held_types import plain, plain_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,10 +182,8 @@ class AggregateAnswers:
 
 def _values(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     """Return a column as one array of plain values."""
-    kind = column.type
-    plain = column.cast(kind.value_type) if pat.is_dictionary(kind) else column
-    chunks: list[pa.Array[Any]] = plain.chunks
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [empty_array(plain.type)])
+    chunks: list[pa.Array[Any]] = [plain(chunk) for chunk in column.chunks]
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [empty_array(plain_type(column.type))])
 
 
 def empty_array(kind: pa.DataType) -> pa.Array[Any]:

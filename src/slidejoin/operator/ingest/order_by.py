@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import SchemaError, nearest
-from slidejoin.rows.arrow_buffers import values_in
+from slidejoin.rows.arrow_buffers import chunks_of, values_in
+from slidejoin.rows.held_types import plain, plain_type
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ PLAIN = {kind.id for kind in (pa.int64(), pa.timestamp("us"), pa.duration("us"),
 """Types whose order is that of 64-bit integers; their units and zones are the same if the types are."""
 
 SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+TEXTS = dict.fromkeys(
+    (kind.id for kind in (pa.string(), pa.large_string(), pa.string_view())), "string"
+) | dict.fromkeys((kind.id for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))), "binary")
+"""How errors call the types that are ordered by their bytes, by the types' numbers."""
 
 
 def sort_values(tables: Mapping[Side, pa.Table], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -89,19 +95,15 @@ def _plain(table: pa.Table, name: str) -> pa.ChunkedArray[Any] | None:
     return None if column.null_count or column.type.id not in PLAIN else column
 
 
-def _values(  # noqa: C901, PLR0911 - one case for each family of types
+def _values(  # noqa: C901, PLR0911, PLR0912 - one case for each family of types
     column: pa.ChunkedArray[Any], name: str, side: str
 ) -> tuple[str, NDArray[Any], int]:
     """Return the kind of order, the values and their decimal scale."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
+        column = chunks_of([plain(chunk) for chunk in column.chunks], plain_type(column.type))
     kind = column.type
     if column.null_count:
-        msg = (
-            f"order_by={name!r}: {column.null_count} rows of the {side} batch are NULL in it and cannot be ordered; "
-            "drop them first"
-        )
-        raise SchemaError(msg)
+        raise _unordered(name, side, column.null_count, "NULL")
     if pa.types.is_boolean(kind):
         return "boolean", column.cast(pa.int8()).to_numpy().astype(np.int64), 0
     if pa.types.is_unsigned_integer(kind):
@@ -113,12 +115,7 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
     if pa.types.is_floating(kind):
         values = column.to_numpy().astype(np.float64)
         if np.isnan(values).any():
-            nan = int(np.isnan(values).sum())
-            msg = (
-                f"order_by={name!r}: {nan} rows of the {side} batch are NaN in it and cannot be ordered; "
-                "drop them first"
-            )
-            raise SchemaError(msg)
+            raise _unordered(name, side, int(np.isnan(values).sum()), "NaN")
         return "number", values, 0
     if pa.types.is_decimal(kind):
         return "number", np.array(column.to_pylist(), dtype=object), 0
@@ -133,8 +130,27 @@ def _values(  # noqa: C901, PLR0911 - one case for each family of types
         return "time of day", ticks.to_numpy().astype(np.int64), SCALES[kind.unit]
     if pa.types.is_duration(kind):
         return "duration", values_in(column, np.int64), SCALES[kind.unit]
-    msg = f"order_by={name!r}: that column of the {side} batch is {kind}; order by a number, boolean, time or duration"
+    if kind.id in TEXTS:
+        return TEXTS[kind.id], _bytes(column), 0
+    msg = (
+        f"order_by={name!r}: that column of the {side} batch is {kind}, which has no order; order by a number, "
+        "boolean, time, duration, string or binary"
+    )
     raise SchemaError(msg)
+
+
+def _unordered(name: str, side: str, rows: int, what: str) -> SchemaError:
+    return SchemaError(
+        f"order_by={name!r}: {rows} rows of the {side} batch are {what} in it and cannot be ordered; drop them first"
+    )
+
+
+def _bytes(column: pa.ChunkedArray[Any]) -> NDArray[Any]:
+    """Return the bytes of each string or binary value, in whose order they sort, (n,) of Python objects."""
+    wide = chunks_of([plain(chunk).cast(pa.large_binary()) for chunk in column.chunks], pa.large_binary())
+    values = np.empty(len(wide), object)
+    values[:] = wide.to_pylist()
+    return values
 
 
 def _aligned(values: NDArray[Any], scale: int, finest: int) -> NDArray[Any]:

@@ -35,8 +35,9 @@ def hashed(column: Column) -> Values:
             valid = inner if valid is None else inner & valid
         data = entries.data[places] if len(entries.data) else np.zeros(len(places), np.int64)
         return Values(data, valid)
-    valid = pc.is_valid(array).to_numpy(zero_copy_only=False) if array.null_count else None
-    return Values(hash_values(bytes_array(array)), valid)
+    whole = bytes_array(array)
+    valid = pc.is_valid(whole).to_numpy(zero_copy_only=False) if whole.null_count else None
+    return Values(hash_values(whole), valid)
 
 
 def hash_values(array: pa.Array[Any]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ decimals, dates, times, durations and booleans), an IEEE double, or a string of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
@@ -48,6 +48,7 @@ SECONDS_A_DAY = 86_400
 MAX_DECIMAL_DIGITS = 38
 ONE_WORD_DIGITS = 18
 """Decimals of so many digits fit into 64 bits, whatever they are."""
+LISTS = (pat.is_list, pat.is_large_list, pat.is_fixed_size_list, pat.is_list_view, pat.is_large_list_view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,13 @@ class Type:
     scale: int = 0
     element: Type | None = None
     """Of a list, the type of its elements."""
+    name: str = field(default="", compare=False, repr=False)
+    """Of a type that can only be payload, how Arrow calls it."""
 
     def __str__(self) -> str:
         """Return how error messages call this type."""
+        if self.name:
+            return self.name
         return self.kind.value if self.element is None else f"list of {self.element} values"
 
     @property
@@ -90,7 +95,7 @@ def type_of(arrow: pa.DataType) -> Type:  # noqa: C901, PLR0911  one line for ea
     >>> type_of(pa.timestamp("us", "UTC"))
     Type(kind=<Kind.INSTANT: 'timestamp with time zone'>, scale=6, element=None)
     """
-    if pat.is_dictionary(arrow):
+    if pat.is_dictionary(arrow) or pat.is_run_end_encoded(arrow):
         return type_of(arrow.value_type)
     if pat.is_boolean(arrow):
         return Type(Kind.BOOL)
@@ -99,7 +104,7 @@ def type_of(arrow: pa.DataType) -> Type:  # noqa: C901, PLR0911  one line for ea
     if pat.is_floating(arrow):
         return Type(Kind.FLOAT)
     if pat.is_decimal(arrow):
-        return Type(Kind.DECIMAL, max(arrow.scale, 0)) if arrow.precision <= MAX_DECIMAL_DIGITS else Type(Kind.OTHER)
+        return Type(Kind.DECIMAL, max(arrow.scale, 0)) if arrow.precision <= MAX_DECIMAL_DIGITS else _other(arrow)
     if pat.is_timestamp(arrow):
         return Type(Kind.TIMESTAMP if arrow.tz is None else Kind.INSTANT, UNIT_SCALE[arrow.unit])
     if pat.is_date(arrow):
@@ -108,16 +113,20 @@ def type_of(arrow: pa.DataType) -> Type:  # noqa: C901, PLR0911  one line for ea
         return Type(Kind.TIME, UNIT_SCALE[arrow.unit])
     if pat.is_duration(arrow):
         return Type(Kind.DURATION, UNIT_SCALE[arrow.unit])
-    if pat.is_list(arrow) or pat.is_large_list(arrow) or pat.is_fixed_size_list(arrow):
-        element = type_of(arrow.value_type)
-        return Type(Kind.OTHER) if element.kind is Kind.OTHER else Type(Kind.LIST, 0, element)
+    if any(is_one(arrow) for is_one in LISTS):
+        element = type_of(arrow.value_type)  # type: ignore[attr-defined]  # of lists
+        return _other(arrow) if element.kind is Kind.OTHER else Type(Kind.LIST, 0, element)
     kind = _is_bytes(arrow)
-    return Type(kind) if kind is not None else Type(Kind.OTHER)
+    return Type(kind) if kind is not None else _other(arrow)
+
+
+def _other(arrow: pa.DataType) -> Type:
+    return Type(Kind.OTHER, name=str(arrow))
 
 
 def reach_of(arrow: pa.DataType) -> int:
     """Return the largest magnitude that an unscaled value of an exact Arrow type can have."""
-    if pat.is_dictionary(arrow):
+    if pat.is_dictionary(arrow) or pat.is_run_end_encoded(arrow):
         return reach_of(arrow.value_type)
     if pat.is_boolean(arrow):
         return 1

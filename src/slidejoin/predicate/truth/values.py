@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from slidejoin.predicate.truth.types import ONE_WORD_DIGITS, SECONDS_A_DAY, Kind, Type
-from slidejoin.rows.arrow_buffers import from_buffer, values_in
+from slidejoin.rows.arrow_buffers import chunks_of, from_buffer, values_in
+from slidejoin.rows.held_types import as_lists, plain, plain_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,13 +185,17 @@ def one_array(column: Column) -> pa.Array[Any]:
         return column
     if column.num_chunks == 1:
         return column.chunk(0)  # type: ignore[return-value]  # the stubs are of pyarrow 20
+    kind = plain_type(column.type)
+    if kind != column.type:  # dictionaries of some types cannot be combined
+        column = chunks_of([plain(chunk) for chunk in column.chunks], kind)
     joined: Any = column.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
 
 
 def validity(array: pa.Array[Any]) -> NDArray[np.bool_] | None:
     """Return where an array is not NULL; None if nowhere it is."""
-    if array.null_count == 0:
+    # A union has no marks of its own: its values may be NULL.
+    if array.null_count == 0 and not pat.is_union(array.type):
         return None
     valid: NDArray[np.bool_] = pc.is_valid(array).to_numpy(zero_copy_only=False)
     return valid
@@ -213,8 +218,8 @@ def bytes_array(array: pa.Array[Any]) -> pa.Array[Any]:
         # Its few entries get large offsets first: decoded, they may be more than 2 GiB.
         indices, entries = array.indices, array.dictionary  # type: ignore[attr-defined]  # of dictionaries, by its type
         return pa.DictionaryArray.from_arrays(indices, bytes_array(entries)).dictionary_decode()
-    if pat.is_string_view(array.type):
-        array = array.cast(pa.large_string())
+    if pat.is_string_view(array.type) or pat.is_run_end_encoded(array.type):
+        array = plain(array)
     return array.cast(pa.large_binary())
 
 
@@ -247,21 +252,21 @@ def load(  # noqa: PLR0911 - one case for each layout
         if column.type.id == kind:
             return Values(values_in(column, dtype))  # which shares a single chunk's memory, and is the shortest way
     array = one_array(column)
-    plain = _PLAIN.get(array.type.id)
-    if plain is not None and array.null_count == 0 and len(array):  # the usual case, in a fifth of the time
-        return Values(from_buffer(array.buffers()[1], plain, len(array), array.offset * 8))
+    as_it_is = _PLAIN.get(array.type.id)
+    if as_it_is is not None and array.null_count == 0 and len(array):  # the usual case, in a fifth of the time
+        return Values(from_buffer(array.buffers()[1], as_it_is, len(array), array.offset * 8))
     if meaning.kind in {Kind.STRING, Kind.BINARY}:
         whole = bytes_array(array)
         # Of the decoded values: Arrow before 26 does not see a NULL entry of a dictionary from outside.
         return Values(whole, validity(whole))
-    if pat.is_dictionary(array.type):
-        array = array.dictionary_decode()  # type: ignore[attr-defined]  # of dictionaries, by its type
+    if pat.is_dictionary(array.type) or pat.is_run_end_encoded(array.type):
+        array = plain(array)
     valid = validity(array)
     if meaning.kind is Kind.BOOL:
         filled = array if valid is None else array.fill_null(False)  # noqa: FBT003  Arrow's signature
         return Values(filled.to_numpy(zero_copy_only=False), valid)
     if meaning.kind is Kind.LIST:
-        return Values(array, valid)
+        return Values(as_lists(array), valid)
     if meaning.kind is Kind.OTHER:
         return Values(np.zeros(len(array), np.int64), valid)
     if meaning.kind is Kind.FLOAT:

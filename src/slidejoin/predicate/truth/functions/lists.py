@@ -21,6 +21,7 @@ from slidejoin.predicate.truth.tree import Node
 from slidejoin.predicate.truth.types import BYTES, Kind, Type
 from slidejoin.predicate.truth.values import Values, load, validity
 from slidejoin.rows.arrow_buffers import from_buffer
+from slidejoin.rows.held_types import as_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +84,7 @@ def _of_array(array: Any, of: Type, to: Type) -> pa.Array[Any]:  # noqa: ANN401 
     lists: Any = pa.array(array.to_pylist(), whole) if padded else array.cast(whole)
     ends = lists.offsets.to_numpy()
     elements = lists.values.slice(int(ends[0]), int(ends[-1] - ends[0]))
-    inner = Values(elements, validity(elements)) if of.kind is Kind.LIST else load(elements, of)
+    inner = Values(as_lists(elements), validity(elements)) if of.kind is Kind.LIST else load(elements, of)
     made = _elements(inner, of, to)
     places = (
         from_buffer(made.buffers()[1], np.int64, len(made) + 1, made.offset * 8) if len(made) else np.zeros(1, np.int64)
