@@ -48,6 +48,31 @@ def test_a_step_is_given_up():
         interruptible(lasting, stop, ended.set)
 
 
+def test_a_step_that_has_not_begun_is_given_up_later():
+    """There is nothing to cancel yet when the stop is asked for."""
+    stop, ends = Event(), list[int]()
+    stop.set()
+
+    def cancelled() -> None:
+        while len(ends) < 3:
+            assert stop.wait(1)
+        msg = "job cancelled"
+        raise OSError(msg)
+
+    with pytest.raises(Stopped):
+        interruptible(cancelled, stop, lambda: ends.append(1))
+
+
+def test_a_step_that_is_done_before_it_can_be_given_up_is_done():
+    stop = Event()
+
+    def quick() -> int:
+        stop.set()
+        return 5
+
+    assert interruptible(quick, stop, lambda: None) == 5
+
+
 class Compiling:
     """Kernels of which one more is compiled at each look."""
 

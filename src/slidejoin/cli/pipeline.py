@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from slidejoin.cli.advice import check_event_times, in_toml
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
@@ -119,8 +120,10 @@ def counts_bad_rows(source: Source) -> bool:
 
 
 def load_all(spark: SparkSession, job: Job) -> dict[str, DataFrame]:
-    """Return the DataFrames of all sources by name, see `load`."""
-    return {name: load(spark, source) for name, source in job.sources.items()}
+    """Return the DataFrames of all sources by name, see `load`, whose event times are timestamps."""
+    frames = {name: load(spark, source) for name, source in job.sources.items()}
+    check_event_times(job, frames)
+    return frames
 
 
 def result_of(job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -172,7 +175,7 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             keep=join.keep,
         )
     except (SlideJoinError, ValueError, NotImplementedError) as error:
-        msg = f"join: {error}"
+        msg = f"join: {in_toml(str(error))}"
         raise ConfigError(msg) from error
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.locking import locked
 from slidejoin.cli.lost_rows import LostRows
-from slidejoin.cli.pipeline import brief, load_all, planned_batches, result_of, writer_of
+from slidejoin.cli.pipeline import brief, explained, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.progress import BatchProgress, RunTotals
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session
@@ -74,7 +74,11 @@ def _run(job: Job, name: str, reporter: Reporter, stop: Event, *, json: bool) ->
             job.session, f"slidejoin {name}", json=json, stop=stop, kept=() if lock is None else (lock,)
         ) as spark,
     ):
-        _compiled(compiling, reporter, stop)
+        if stop.is_set():
+            raise Stopped
+        if compiling is not None:
+            explained(job, load_all(spark, job))  # what is wrong with the job is said before a long wait
+            _compiled(compiling, reporter, stop)
         with _workers_starting(spark, job.session):
             return _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, stop, json=json)
 
@@ -109,10 +113,8 @@ def _compiling(session: Session) -> Iterator[Compiling | None]:
         yield compiling
 
 
-def _compiled(compiling: Compiling | None, reporter: Reporter, stop: Event) -> None:
+def _compiled(compiling: Compiling, reporter: Reporter, stop: Event) -> None:
     """Wait for the kernels, and say how far they are and how long the rest takes at the speed so far."""
-    if compiling is None:
-        return
     while compiling.runs():
         reporter.compiling(compiling.done(), compiling.total)
         if stop.wait(POLL_SECONDS):
@@ -243,8 +245,14 @@ def _static(spark: SparkSession, job: Job, stop: Event, *, json: bool) -> RunTot
     inputs = {name: counted(frame) for name, frame in load_all(spark, job).items()}
     result, written = counted(result_of(job, {name: frame for name, (frame, _) in inputs.items()}))
     new = _missing(job.sink.path)
+    context = spark.sparkContext
+
+    def write() -> None:
+        context.setLocalProperty("spark.job.interruptOnCancel", "true")  # of this thread's jobs
+        _write(job, result, json=json)
+
     try:
-        interruptible(lambda: _write(job, result, json=json), stop, spark.sparkContext.cancelAllJobs)
+        interruptible(write, stop, context.cancelAllJobs)
     except Stopped:
         if new is not None:  # what Spark has left of it
             with suppress(OSError):

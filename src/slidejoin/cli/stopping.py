@@ -50,17 +50,19 @@ def stop_signals(*, leaving: bool = False) -> Iterator[Event]:
 def interruptible(function: Callable[[], T], stop: Event, end: Callable[[], object]) -> T:
     """Call a function that takes long, in a thread, so that it can be given up; return or raise what it does.
 
+    If it returns although a stop was asked for, it was too late to give it up.
+
     PySpark sets a handler of its own for SIGINT where it starts in the main thread, but not in another one.
 
     Parameters
     ----------
     end : callable
-        Makes the function end soon. It is called once a stop has been asked for.
+        Makes the function end soon. It is called after a stop has been asked for, until the function has ended.
 
     Raises
     ------
     Stopped
-        If a stop was asked for, whatever has become of the function.
+        If a stop was asked for and the function has failed.
     """
     returned: list[T] = []
     raised: list[BaseException] = []
@@ -75,12 +77,11 @@ def interruptible(function: Callable[[], T], stop: Event, end: Callable[[], obje
     thread.start()
     while thread.is_alive() and not stop.is_set():
         thread.join(LOOK)
-    if stop.is_set():
-        end()
-        thread.join()
-        raise Stopped
-    if raised:
-        if stop.wait(GRACE):
-            raise Stopped from raised[0]
-        raise raised[0]
-    return returned[0]
+    while thread.is_alive():
+        end()  # again and again: what there is to end may not have begun
+        thread.join(LOOK)
+    if returned:
+        return returned[0]
+    if stop.wait(GRACE):
+        raise Stopped from raised[0]
+    raise raised[0]
