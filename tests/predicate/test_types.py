@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from slidejoin.errors import PredicateError
@@ -146,6 +147,8 @@ def test_decimals_become_the_nearest_double_beside_floats():
 
 
 def test_decimals_of_negative_scale():
+    for kind in (pa.decimal128(3, -30), pa.decimal128(38, -30)):
+        assert matches("l.a = r.a", pa.array([Decimal(0), None], kind), pa.array([0, 1])) == [(0, 0)]
     hundreds = pa.array([Decimal(1200)], pa.decimal128(3, -2))
     assert matches("l.a = r.a", hundreds, pa.array([1200, 12])) == [(0, 0)]
 
@@ -164,6 +167,8 @@ def test_decimals_of_two_words(kind):
     assert matches("l.a * l.a + r.a > 1", amounts, pa.array([0])) == [(0, 0), (1, 0), (2, 0), (4, 0)]
     assert matches("l.a IS NOT DISTINCT FROM r.a", amounts, amounts)[3] == (3, 3)
     assert matches("l.a IN (12, 13) AND r.a = 1", amounts, pa.array([1])) == [(0, 0)]
+    for encoded in (amounts.dictionary_encode(), pc.run_end_encode(amounts)):
+        assert matches("l.a = r.a", encoded, amounts.slice(0, 3)) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_decimals_whose_doubles_are_equal_are_not():
@@ -178,6 +183,20 @@ def test_decimals_beyond_38_digits_are_payload_only():
     refused("l.a = r.a", pa.decimal256(60, 2), pa.int64(), said)
     refused("l.a = r.a", pa.int64(), pa.decimal256(39, 2), "column 'a' of the right batch is decimal256(39, 2)")
     refused("l.a = r.a", pa.decimal256(39, 2), pa.int64(), "numbers (decimals to 38 digits)")
+    refused("l.a + 1 = r.a", pa.decimal256(39, 2), pa.int64(), "there is no decimal256(39, 2) + integer in l.a + 1")
+    refused("round(l.a) = r.a", pa.decimal256(39, 2), pa.int64(), "cannot use l.a of type decimal256(39, 2) in round")
+    refused("CAST(l.a AS INT) = r.a", pa.decimal256(39, 2), pa.int64(), "cannot cast l.a of type decimal256(39, 2)")
+
+
+def test_lists_of_decimals_of_any_scale():
+    far = pa.list_(pa.decimal128(38, 38)), pa.list_(pa.decimal128(38, 18))
+    unscaled = pa.array([10**37, 0], pa.decimal128(38, 0))
+    numbers = pa.Array.from_buffers(pa.decimal128(38, -30), 2, unscaled.buffers())
+    ones = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), numbers)
+    assert matches("l.a = r.a", ones, pa.array([[Decimal(0)], [Decimal("0.1")]], far[0])) == [(1, 0)]
+    halves = pa.array([[Decimal("12.5"), None], [Decimal(10**19)], None], far[1])
+    assert matches("l.a = r.a", halves, halves) == [(0, 0), (1, 1)]
+    assert matches("l.a = r.a", halves, pa.array([[10**19 - 1], [1]], pa.list_(pa.uint64()))) == []
 
 
 def test_literals_beyond_every_column():

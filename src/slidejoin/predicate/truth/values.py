@@ -310,8 +310,13 @@ def _load_exact(array: pa.Array[Any], valid: NDArray[np.bool_] | None, *, biased
         return values
     low, high = (limit * factor for limit in values.limits())
     if low >= INT64_MIN and high <= INT64_MAX:
-        return Values(values.data * factor, valid, low, high)
+        return Values(_multiplied(values.data, factor), valid, low, high)
     return fit(values.data.astype(object) * factor, valid)
+
+
+def _multiplied(data: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+    """Return int64 times a factor, of which all results fit; a factor that does not fit is one of zeros."""
+    return np.ascontiguousarray(data) if factor == 1 else data * np.int64(min(factor, INT64_MAX))
 
 
 def in_steps(column: Column, step: int) -> Values | None:
@@ -327,8 +332,8 @@ def in_steps(column: Column, step: int) -> Values | None:
     [2500000000]
     """
     array = one_array(column)
-    if pat.is_dictionary(array.type):
-        array = array.dictionary_decode()  # type: ignore[attr-defined]  # of dictionaries, by its type
+    if pat.is_dictionary(array.type) or pat.is_run_end_encoded(array.type):
+        array = plain(array)
     of, scale = array.type, array.type.scale - len(str(step)) + 1
     try:
         counted = array.cast((pa.decimal256 if pat.is_decimal256(of) else pa.decimal128)(of.precision, scale))
@@ -344,7 +349,7 @@ def _wide_decimals(array: pa.Array[Any], valid: NDArray[np.bool_] | None, factor
     if valid is not None:
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     if np.array_equal(high, low >> 63) and (not low.size or max(int(low.max()), -int(low.min())) * factor < CALM):
-        return Values(low * factor if factor > 1 else np.ascontiguousarray(low), valid)
+        return Values(_multiplied(low, factor), valid)
     data = (high.astype(object) << 64) + np.ascontiguousarray(low).view(np.uint64).astype(object)
     return Values(data * factor, valid)
 

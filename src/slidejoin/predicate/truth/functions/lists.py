@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LISTS", "encoded", "encoding", "same_elements"]
 
-_NULL, _WORD, _LONG, _BYTES = range(4)
-"""What the bytes of an element begin with: NULL, a number of 64 bits, a longer one, or bytes with their length."""
-_WORD_SIZE, _LONG_SIZE = 8, 32
+_NULL, _WORD, _LONG, _BYTES, _LONGEST = range(5)
+"""What the bytes of an element begin with: NULL, a number of 64 bits, a longer one, bytes with their length, or one
+of the numbers that decimals of far apart scales have in common units."""
+_SIZES = {_WORD: 8, _LONG: 32, _LONGEST: 160}
+_WORD_SIZE = _SIZES[_WORD]
 
 
 def same_elements(one: Type, two: Type) -> Type:
@@ -138,9 +140,8 @@ def _long(number: int, known: bool) -> bytes:
     """Return what `_elements` writes for a number, if need be a longer one."""
     if not known:
         return bytes([_NULL] * (1 + _WORD_SIZE))
-    small = -(1 << 63) <= number < 1 << 63
-    size = _WORD_SIZE if small else _LONG_SIZE
-    return bytes([_WORD if small else _LONG]) + number.to_bytes(size, "little", signed=True)
+    kind = next(kind for kind, size in _SIZES.items() if abs(number) < 1 << 8 * size - 1 or number == -(1 << 63))
+    return bytes([kind]) + number.to_bytes(_SIZES[kind], "little", signed=True)
 
 
 def _framed(array: Any, valid: NDArray[np.bool_] | None) -> pa.Array[Any]:  # noqa: ANN401 - see `with_nulls`
