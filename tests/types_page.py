@@ -34,6 +34,7 @@ TYPES = {
     "`Categorical`, pandas `Categorical`",
     "dictionaries of binary": "of every layout",
     "lists": "`list`, `large_list`, fixed-size lists; of any type that has `=`, of views and dictionaries too",
+    "lists of lists": "of the same",
     "extension types": "`uuid`, `json`, `bool8`, opaque ones, pandas `Period`, your own; lists of them",
     "unions": "sparse and dense",
     "null": "a column that is NULL throughout, of type `null`",

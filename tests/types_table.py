@@ -67,7 +67,7 @@ class Kind:
     def __post_init__(self) -> None:
         if self.literal is None and (not self.values or isinstance(self.values[0], (list, dict, pa.MonthDayNano))):
             text = str(self.values[-1]) if self.values and isinstance(self.values[-1], list) else "1"
-            object.__setattr__(self, "literal", "1" if "(" in text or "{" in text or "b'" in text else text)
+            object.__setattr__(self, "literal", "1" if any(mark in text for mark in ("(", "{", "[b'")) else text)
 
     def canon(self, number: int | None) -> int | None:
         """The number of a value as it comes out again."""
@@ -84,7 +84,7 @@ class Kind:
         if self.frame == "polars":
             return pl.DataFrame(plain | made, schema_overrides=dict.fromkeys(plain, pl.Int64))
         if self.frame == "pandas":
-            return pd.DataFrame(plain | made)
+            return pd.DataFrame({name: pd.Series(values, dtype="int64") for name, values in plain.items()} | made)
         return pa.table({name: pa.array(values, pa.int64()) for name, values in plain.items()} | made)
 
     def schema(self, *plain: str, columns: Sequence[str] = ("v",)) -> pa.Schema:
@@ -349,8 +349,14 @@ def _nested() -> list[Kind]:
         Kind("large_list<string>", lists, TEXT_LISTS, of(pa.large_list(pa.string()))),
         Kind("list<string_view>", lists, TEXT_LISTS, of(pa.list_(pa.string_view())), plain=pa.list_(pa.string())),
         Kind("list<binary_view>", lists, [[b"a"], [b"b"], []], of(pa.list_(pa.binary_view()))),
-        Kind("fixed_size_list<double>", lists, pairs, of(pa.list_(pa.float64(), 2))),
-        Kind("list<list<int8>>", lists, [[[1]], [[2]], [[], [3]]], of(pa.list_(pa.list_(pa.int8())))),
+        Kind(
+            "fixed_size_list<double>",
+            lists,
+            pairs,
+            of(pa.list_(pa.float64(), 2)),
+            literal="[CAST(3.0 AS DOUBLE), CAST(0.5 AS DOUBLE)]",
+        ),
+        Kind("list<list<int8>>", "lists of lists", [[[1]], [[2]], [[3], [4]]], of(pa.list_(pa.list_(pa.int8())))),
         Kind("list<halffloat>", lists, [[1.5], [2.5], []], of(pa.list_(pa.float16()))),
         Kind("list<decimal32>", lists, [cents([1]), cents([2]), []], of(pa.list_(pa.decimal32(5, 2)))),
         Kind(

@@ -551,7 +551,7 @@ USES = [
     Use("=", "=", equality),
     Use("<>", "=", inequality),
     Use("IS NOT DISTINCT FROM", "=", distinct),
-    Use("constant", "=", constant),
+    Use("constant", "constant", constant),
     Use("beside plain", "=", beside_plain),
     Use("<", "<", order),
     Use("BETWEEN", "<", band),

@@ -18,14 +18,14 @@ REMEDY = re.compile(
     re.IGNORECASE,
 )
 WORDS = re.compile(
-    r"integer|float|decimal|timestamp|date|time of day|duration|string|binary|boolean|list of|null|struct<"
+    r"integer|float|decimal|timestamp|date|time of day|duration|string|binary|boolean|list|null|struct<|interval"
 )
 
 
 def unexplained(kind: Kind, outcome: Outcome) -> str | None:
     """What an error leaves out."""
     message = outcome.message
-    if not re.search(r"'v'|[lr]\.v\b", message):
+    if not re.search(r"'v'|[lr]\.v\b", message) and (kind.literal is None or kind.literal not in message):
         return "the column"
     if str(kind.type) not in message and not WORDS.search(message):
         return "the type"

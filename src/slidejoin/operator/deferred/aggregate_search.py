@@ -82,7 +82,8 @@ class ColumnChannels:
 
     def values(self, channel: Channel, column: pa.Array[Any]) -> NDArray[np.int64]:
         """Return the values of rows in a channel, (n,) int64, and remember what they need."""
-        valid = None if not column.null_count else np.asarray(column.is_valid(), np.bool_)
+        known = not (column.null_count or pat.is_union(column.type))
+        valid = None if known else np.asarray(column.is_valid(), np.bool_)
         self.nulls |= valid is not None
         if channel.part == "valid":
             return _ones(valid, len(column))

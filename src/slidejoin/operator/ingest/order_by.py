@@ -102,7 +102,7 @@ def _values(  # noqa: C901, PLR0911, PLR0912 - one case for each family of types
     if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
         column = chunks_of([plain(chunk) for chunk in column.chunks], plain_type(column.type))
     kind = column.type
-    if column.null_count:
+    if column.null_count and not pa.types.is_null(kind):
         raise _unordered(name, side, column.null_count, "NULL")
     if pa.types.is_boolean(kind):
         return "boolean", column.cast(pa.int8()).to_numpy().astype(np.int64), 0
