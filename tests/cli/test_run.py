@@ -98,10 +98,10 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     assert first.status == 0
     start, *batches, done = first.events()
     assert start == {"event": "start", "job": "job", "batches": 2}
-    # Spark's CSV reader already leaves out the quote that `where` refuses
-    assert [(batch["number"], batch["rows_in"], batch["rows_out"]) for batch in batches] == [(0, 7, 3), (1, 7, 3)]
+    # The quote that `where` refuses is read and counted.
+    assert [(batch["number"], batch["rows_in"], batch["rows_out"]) for batch in batches] == [(0, 8, 3), (1, 8, 3)]
     assert batches[0]["event_time"] == "2024-05-01T00:30:00.000Z"
-    assert (done["batches"], done["rows_in"], done["rows_out"], done["stopped"]) == (2, 14, 6, False)
+    assert (done["batches"], done["rows_in"], done["rows_out"], done["stopped"]) == (2, 16, 6, False)
     assert found(tmp_path) == expected(2)
     # An inner join has nothing to put out in a micro-batch without rows.
     assert sorted(path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*")) == ["0", "1"]
@@ -112,8 +112,8 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     lines = second.out.splitlines()
     assert lines[0] == "job: starting Spark"
     assert lines[1].startswith("job: batch ")
-    assert "7 rows in, 3 out" in lines[1]
-    assert lines[2].startswith("job: done, 7 rows in, 3 rows out, 1 micro-batches")
+    assert "8 rows in, 3 out" in lines[1]
+    assert lines[2].startswith("job: done, 8 rows in, 3 rows out, 1 micro-batches")
     assert found(tmp_path) == expected(3)
     assert pq.read_schema(next((tmp_path / "out").glob("*.parquet"))).field("match_time").type == pa.timestamp(
         "us", "UTC"

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 
@@ -99,6 +99,15 @@ def test_compiling_is_waited_for_and_can_be_stopped(monkeypatch: pytest.MonkeyPa
     stop.set()
     with pytest.raises(Stopped):
         running._compiled(Compiling(50), PlainReporter(), stop)
+
+
+def test_the_process_that_compiles_may_get_the_signal_first():
+    stop, killed = Event(), Compiling(3)
+    timer = Timer(0.1, stop.set)
+    timer.start()
+    with pytest.raises(Stopped):
+        running._compiled(killed, PlainReporter(), stop)
+    timer.join()
 
 
 LEAVING = """

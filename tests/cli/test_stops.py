@@ -53,13 +53,15 @@ def put(folder: Path, files: int) -> None:
 class Running:
     """The command in a process group of its own, as ``timeout`` or a CI runner starts it."""
 
-    def __init__(self, folder: Path, *, available_now: bool = False) -> None:
+    def __init__(self, folder: Path, *, available_now: bool = False, **environment: str) -> None:
         self.folder = folder
         if available_now:
             (folder / "job.toml").write_text(JOB.replace('"200 ms"', '"available_now"'))
         command = [sys.executable, "-c", "from slidejoin.cli import main; main()", "run", "job.toml", "--json"]
         with (folder / "told").open("wb") as told, (folder / "errors").open("wb") as errors:
-            self.process = subprocess.Popen(command, cwd=folder, stdout=told, stderr=errors, process_group=0)
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=os.environ | environment, stdout=told, stderr=errors, process_group=0
+            )
         self.until(lambda: "start" in self.events())
 
     def told(self) -> list[dict[str, Any]]:
@@ -159,6 +161,20 @@ def test_a_job_is_stopped_twice_and_ends(tmp_path: Path):
     to_group(third, signal.SIGINT)
     stopped_well(third)
     assert whole(tmp_path) == expected(2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("send", [to_group, to_all])
+def test_a_job_is_stopped_amid_compiling(send: Callable[[Running, int], None], tmp_path: Path):
+    put(tmp_path, 1)
+    job = Running(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"), NUMBA_DISABLE_JIT="0")
+    job.until(lambda: "compiling" in job.events())
+    send(job, signal.SIGTERM)
+    begun = time.monotonic()
+    stopped_well(job)
+    assert time.monotonic() - begun < 60
+    assert job.events()[-2:] == ["compiling", "done"]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.nightly

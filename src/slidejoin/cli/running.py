@@ -119,7 +119,11 @@ def _compiled(compiling: Compiling, reporter: Reporter, stop: Event) -> None:
         reporter.compiling(compiling.done(), compiling.total)
         if stop.wait(POLL_SECONDS):
             raise Stopped
-    reporter.compiling(compiling.done(), compiling.total)
+    done = compiling.done()
+    reporter.compiling(done, compiling.total)
+    # The other process may have got the signal first; without one the join compiles the rest.
+    if done < compiling.total and stop.wait(GRACE):
+        raise Stopped
 
 
 @contextmanager
