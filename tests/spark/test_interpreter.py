@@ -45,12 +45,15 @@ spark.stop()
 @pytest.mark.spark
 @pytest.mark.nightly  # the README's example is run like this each time, see tests/packaging
 def test_a_script_of_an_environment_that_is_not_activated(tmp_path: Path) -> None:
-    """Default warning filters; nothing that names the environment."""
+    """Default warning filters; nothing that names the environment; a module of Python's in the working directory."""
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "random.py").write_text("raise ImportError('of the working directory')\n", encoding="utf-8")
     kept = ("JAVA_HOME", "HOME", "LANG", "SPARK_LOCAL_IP", "NUMBA_CACHE_DIR", "TMPDIR")
     environment = {name: os.environ[name] for name in kept if name in os.environ} | {"PATH": os.defpath}
     ran = subprocess.run(
-        [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "../job.py"], cwd=here, env=environment, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr[-6000:]
     found = set()
@@ -120,6 +123,23 @@ def test_the_session_keeps_its_python(static: DataFrame, monkeypatch: pytest.Mon
         with interpreter.workers_run_this_python(static.sparkSession):
             assert context.pythonExec == within
         assert context.pythonExec == kept
+
+
+def test_workers_of_a_join_do_not_look_in_the_working_directory(static: DataFrame) -> None:
+    session = static.sparkSession
+
+    def safe(batches: Any) -> Any:
+        import sys
+
+        for batch in batches:
+            yield batch.set_column(0, "id", [[sys.flags.safe_path] * batch.num_rows])
+
+    before = dict(session.sparkContext.environment)
+    with interpreter.workers_run_this_python(session):
+        ours = static.select("id").mapInArrow(safe, "id boolean")
+    assert [row[0] for row in ours.collect()] == [True] * 3
+    assert session.sparkContext.environment == before
+    assert static.select("id").mapInArrow(safe, "id boolean").first() == (False,)
 
 
 def test_another_version_on_the_workers(static: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

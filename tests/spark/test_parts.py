@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
 from slidejoin.errors import StateError
+from slidejoin.spark.bucket.result_frames import result_batches, to_frame
 from slidejoin.spark.bucket.tasks import JoinTask, pack_task
 from slidejoin.spark.job import checks, workers
-from slidejoin.spark.job.results import to_frame
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.state.blocks import canonical, open_block, open_sealed, seal, to_block
-from slidejoin.spark.state.compact import to_compact
+from slidejoin.spark.state.compact import from_compact, to_compact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,13 +70,37 @@ def test_batches_are_brought_to_one_schema() -> None:
     assert canonical(given, SCHEMA) == some(3)
 
 
+@dataclass
+class OfResult:
+    """As much of a join's spec as frames need."""
+
+    nested: pa.Schema | None
+
+
 def test_frames_keep_nulls_and_nested_values() -> None:
-    nested = pa.struct([("m", pa.map_(pa.string(), pa.list_(pa.int64()))), ("t", pa.timestamp("us", tz="UTC"))])
-    at = datetime(2020, 1, 1, tzinfo=UTC)
-    table = pa.table({"a": [1, None], "n": pa.array([{"m": [("k", [1, None])], "t": at}, None], nested)})
-    frame = to_frame(table)
-    assert frame["n"].tolist() == [{"m": {"k": [1, None]}, "t": at}, None]
-    assert pa.Array.from_pandas(frame["a"]).to_pylist() == [1, None]
+    nested = pa.struct([pa.field("m", pa.map_(pa.string(), pa.list_(pa.float64()))), pa.field("b", pa.binary())])
+    values = pa.array([{"m": [("k", [math.nan, None])], "b": b"x"}, None], nested)
+    table = pa.table({"a": [1, None], "n": values})
+    flat: Any = to_frame(OfResult(None), table.select(["a"]))
+    assert pa.Array.from_pandas(flat["a"]).to_pylist() == [1, None]
+    boxed = to_frame(OfResult(table.schema), table)
+    (batch,) = result_batches(table.schema, iter([pa.RecordBatch.from_pandas(boxed, preserve_index=False)]))
+    assert batch.schema == table.schema
+    assert str(batch.to_pylist()) == str(table.to_pylist())
+
+
+def test_structs_that_are_null_are_kept() -> None:
+    inner = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+    kinds = [inner, pa.list_(inner), pa.map_(inner, inner)]
+    for kind, values in zip(kinds, ([{"a": 1}, None], [[{"a": 1}], None], [[({"a": 1}, {"a": 2})], None]), strict=True):
+        loose = pa.array([{"a": 1}, None], pa.struct([pa.field("a", pa.int32())])) if kind == inner else None
+        given = pa.table({"n": pa.array(values, kind)})
+        if loose is not None:  # the NULL of the struct is one of its field, too
+            masked = pa.RecordBatch.from_arrays([loose], names=["n"]).serialize()
+            given = pa.Table.from_batches([pa.ipc.read_record_batch(masked, given.schema)])
+        found = from_compact(to_compact(given), given.schema)
+        assert found.schema == given.schema
+        assert found.to_pylist() == given.to_pylist()
 
 
 def test_packages_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
+from slidejoin.plan.column_names import named, names_twice, one_name
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.held_types import released
 from slidejoin.sides import other
@@ -73,11 +74,13 @@ class Layout:
         how: JoinType = "inner",
         punctuated: bool = False,
         added: Sequence[pa.Field[Any]] | None = None,
+        fold: bool = False,
     ) -> Layout:
         """Decide names from the whole schemas: left columns, then right columns, a name that both have with the suffix.
 
         Semi and anti joins have left columns alone. All fields may be NULL, whatever the fields of the sides say.
-        With `added` columns, of aggregates, there are the left ones and these.
+        With `added` columns, of aggregates, there are the left ones and these. With `fold` names that differ by case
+        alone are the same.
 
         Raises
         ------
@@ -85,25 +88,26 @@ class Layout:
             If two output columns would have one name, or `select` names a column that is not there.
         """
         sides: tuple[tuple[Side, pa.Schema], ...] = (("left", left), ("right", right))
-        taken = set(left.names)
+        taken = {one_name(name, fold=fold) for name in left.names}
         every: list[tuple[Side, str, str]] = []
         for side, schema in sides:
             _unique(side, schema.names)
             if side == "right" and how in ONE_SIDED:
                 continue
             every += [
-                (side, name, name + suffix if side == "right" and name in taken else name) for name in schema.names
+                (side, name, name + suffix if side == "right" and one_name(name, fold=fold) in taken else name)
+                for name in schema.names
             ]
         lacking = tuple(other(side) for side in UNMATCHED[how]) + (("right",) if how == "left_semi" else ())
         if output == "positions":
             return Layout((), POSITIONS, output, punctuated, lacking)
         if added is not None:
             every = [column for column in every if column[0] == "left"]
-        chosen = every if select is None else _selected(select, every, aliases, how)
+        chosen = every if select is None else _selected(select, every, aliases, how, fold=fold)
         extra = ("side", "match_count") if output == "count" else tuple(PUNCTUATION.names) if punctuated else ()
         extra += tuple(field.name for field in added or ())
         names = [*extra, *(out for _, _, out in chosen)]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = names_twice(names, fold=fold)
         if twice:
             msg = (
                 f"output columns {', '.join(map(repr, twice))} would appear twice; choose another suffix= than "
@@ -158,27 +162,33 @@ def together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _unique(side: str, names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if list(names).count(name) > 1})
+    twice = names_twice(names, fold=False)
     if twice:
         msg = f"the {side} side has more than one column named {', '.join(map(repr, twice))}; rename them"
         raise PredicateError(msg)
 
 
 def _selected(
-    select: Sequence[str], every: list[tuple[Side, str, str]], aliases: tuple[str, str], how: JoinType
+    select: Sequence[str],
+    every: list[tuple[Side, str, str]],
+    aliases: tuple[str, str],
+    how: JoinType,
+    *,
+    fold: bool,
 ) -> list[tuple[Side, str, str]]:
     by_name: dict[str, tuple[Side, str, str]] = {}
     for side, name, out in every:
         by_name[f"{aliases[0] if side == 'left' else aliases[1]}.{name}"] = (side, name, out)
     chosen = []
     for item in select:
-        if item not in by_name:
+        column = named(item, by_name, fold=fold)
+        if column is None:
             if how in ONE_SIDED and item.startswith(aliases[1] + "."):
                 msg = f"select= names {item!r}, but how={how!r} outputs left columns only; use {', '.join(by_name)}"
                 raise PredicateError(msg)
             msg = f"select= names {item!r}, which is not a column; use one of {', '.join(by_name)}."
             raise PredicateError(msg + nearest(item, by_name))
-        chosen.append(by_name[item])
+        chosen.append(column)
     return chosen
 
 

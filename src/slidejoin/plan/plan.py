@@ -348,7 +348,7 @@ def make_plan(
     layout = Layout.of(
         left, right, config.select, config.suffix, config.aliases, config.output, how=config.how,
         punctuated=config.topology is not None and config.topology.punctuates,
-        added=None if rule is None else rule.fields,
+        added=None if rule is None else rule.fields, fold=config.fold_names,
     )  # fmt: skip
     # Left rows that are answered as they leave are compared by other means.
     bound = bind(config.on, left, right, coded=coded, valued=coded and rule is None)

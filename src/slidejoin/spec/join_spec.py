@@ -53,6 +53,8 @@ class JoinSpec:
     ----------
     aggregate : Aggregate or None
         What was given as `output`, which is "pairs" then.
+    fold_names : bool
+        Whether names of columns that differ by case alone are the same, as on Spark.
     """
 
     on: Expr
@@ -74,6 +76,7 @@ class JoinSpec:
     wall_clock: Callable[[], float] | None = None
     keep: Nearest | None = None
     aggregate: Aggregate | None = None
+    fold_names: bool = False
 
     @property
     def deferred(self) -> bool:
@@ -93,7 +96,11 @@ class JoinSpec:
         given = [f"on={to_sql(self.on, self.aliases)!r}", f"window={self.window!r}"]
         for option in fields(self):
             value: object = getattr(self, option.name)
-            if option.name in {"options", "wall_clock"} or option.default is MISSING or value == option.default:
+            if (
+                option.name in {"options", "wall_clock", "fold_names"}
+                or option.default is MISSING
+                or value == option.default
+            ):
                 continue
             if option.name == "algorithm" and self.options is not None:
                 value = self.options

@@ -44,6 +44,8 @@ class MultiSpec:
         Over the wide row, see `slidejoin.predicate.expression.streams`.
     windows : tuple of Window
         Of each stream.
+    fold_names : bool
+        Whether names of columns that differ by case alone are the same, as on Spark.
     """
 
     streams: tuple[str, ...]
@@ -54,6 +56,7 @@ class MultiSpec:
     select: tuple[str, ...] | None = None
     threads: int | None = None
     memory_limit: int | None = None
+    fold_names: bool = False
 
     @property
     def counted(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
+from slidejoin.plan.column_names import named, names_twice, one_name
 from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.rows.held_types import released
 
@@ -67,20 +68,22 @@ def layout_of(spec: MultiSpec, schemas: Sequence[pa.Schema]) -> MultiLayout:
     PredicateError
         If two output columns would have one name, or `select` names a column that is not there.
     """
-    every = _every(spec.streams, schemas)
+    every = _every(spec.streams, schemas, fold=spec.fold_names)
     if spec.output == "positions":
         return MultiLayout((), pa.schema([pa.field(stream, pa.int64()) for stream in spec.streams]))
     by_name = {wide_name(spec.streams[stream], name): (stream, name, out) for stream, name, out in every}
     chosen = every
     if spec.select is not None:
+        chosen = []
         for item in spec.select:
-            if item not in by_name:
+            column = named(item, by_name, fold=spec.fold_names)
+            if column is None:
                 msg = f"select= names {item!r}, which is not a column; use one of {', '.join(by_name)}."
                 raise PredicateError(msg + nearest(item, by_name))
-        chosen = [by_name[item] for item in spec.select]
+            chosen.append(column)
     extra = ("stream", "match_count") if spec.output == "count" else ()
     names = [*extra, *(out for _, _, out in chosen)]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = names_twice(names, fold=spec.fold_names)
     if twice:
         msg = (
             f"output columns {', '.join(map(repr, twice))} would appear twice; rename a column, or leave one out with "
@@ -111,17 +114,20 @@ def output_names(spec: MultiSpec, stream: str, schemas: Mapping[str, pa.Schema])
 def _known(spec: MultiSpec, schemas: Mapping[str, pa.Schema]) -> list[tuple[str, str, str]]:
     """Return the stream, name and output name of the columns of streams whose schemas are known, in output order."""
     known = [schemas.get(stream, pa.schema([])) for stream in spec.streams]
-    every = [(spec.streams[stream], name, out) for stream, name, out in _every(spec.streams, known)]
+    every = [
+        (spec.streams[stream], name, out) for stream, name, out in _every(spec.streams, known, fold=spec.fold_names)
+    ]
     if spec.select is None:
         return every
     by_name = {wide_name(stream, name): (stream, name, out) for stream, name, out in every}
     return [by_name[item] for item in spec.select if item in by_name]
 
 
-def _every(streams: Sequence[str], schemas: Sequence[pa.Schema]) -> list[tuple[int, str, str]]:
+def _every(streams: Sequence[str], schemas: Sequence[pa.Schema], *, fold: bool) -> list[tuple[int, str, str]]:
     taken: set[str] = set()
     every: list[tuple[int, str, str]] = []
     for number, (stream, schema) in enumerate(zip(streams, schemas, strict=True)):
-        every += [(number, name, f"{name}_{stream}" if name in taken else name) for name in schema.names]
-        taken.update(schema.names)
+        keys = {name: one_name(name, fold=fold) for name in schema.names}
+        every += [(number, name, f"{name}_{stream}" if keys[name] in taken else name) for name in schema.names]
+        taken.update(keys.values())
     return every

@@ -23,11 +23,12 @@ from slidejoin.spark.bucket.late_output import LateOutput
 from slidejoin.spark.bucket.left_answers import answer_frames, arriving, due_ordinals, oldest_needed
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
+from slidejoin.spark.bucket.result_frames import to_frame
 from slidejoin.spark.bucket.scattered_rows import pair_frame
 from slidejoin.spark.bucket.unmatched_rows import EVERYTHING, due_rows, next_timer, unmatched_frames
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import plan_of
-from slidejoin.spark.job.results import result_rows, to_frame, with_late_side
+from slidejoin.spark.job.results import result_rows, with_late_side
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.metrics.figures import Figures
 from slidejoin.spark.state.blocks import FRAME
@@ -254,7 +255,7 @@ def _joined(
             if spec.scattered:
                 frame = pair_frame(spec, bucket, lines)
             else:
-                frame = partial_frame(spec, lines) if spec.partial else to_frame(with_late_side(spec, lines))
+                frame = partial_frame(spec, lines) if spec.partial else to_frame(spec, with_late_side(spec, lines))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)

@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import by_name, values_in
+from slidejoin.spark.bucket.result_frames import to_frame
 from slidejoin.spark.job.join_spec import JUDGED_ONLY, LATE_HOME, NO_LATE_HOME, plan_of
-from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME, to_frame
+from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.segments import scope_of
 
@@ -77,7 +78,8 @@ class LateOutput:
             if valid is not None:
                 late |= ~valid
             if late.any():
-                yield from map(to_frame, FRAME.cut(self._result(side, table.filter(pa.array(late)))))
+                rows = self._result(side, table.filter(pa.array(late)))
+                yield from (to_frame(self._spec, part) for part in FRAME.cut(rows))
 
     def _result(self, side: Side, rows: pa.Table) -> pa.Table:
         """Return rows of a side with the columns of the result, the other side's NULL."""

@@ -26,9 +26,10 @@ from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.window_term import CountScope, first_seen
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spark.bucket.partial_answers import alone_at_home, partial_frames
+from slidejoin.spark.bucket.result_frames import to_frame
 from slidejoin.spark.bucket.unmatched_rows import due_in
 from slidejoin.spark.job.join_spec import OVER
-from slidejoin.spark.job.results import result_rows, to_frame
+from slidejoin.spark.job.results import result_rows
 from slidejoin.spark.state.segments import oldest_of, over_of, scope_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def answer_frames(
     for table in operator.asked.answers(rows):
         lines = result_rows(spec, table)
         if lines.num_rows:
-            yield to_frame(lines)
+            yield to_frame(spec, lines)
     figures.unmatched += operator.stats.unmatched_left
 
 

@@ -112,7 +112,9 @@ def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes,
     """Return a block's rows with the numbers that the sequencer gave them."""
     batch = open_block(block, spec.packed(side))
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns |= {name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals), strict=True)}
+    columns |= {
+        name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals, batch.num_rows), strict=True)
+    }
     schema = _opened(spec, side)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 

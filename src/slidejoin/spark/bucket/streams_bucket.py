@@ -22,9 +22,10 @@ from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.multi_operator import MultiOperator
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spark.bucket.limits import Room
+from slidejoin.spark.bucket.result_frames import to_frame
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import TICKS_A_MILLISECOND
-from slidejoin.spark.job.results import result_rows, to_frame
+from slidejoin.spark.job.results import result_rows
 from slidejoin.spark.job.streams_spec import streams_plan_of
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.state.blocks import FRAME, open_block
@@ -175,7 +176,7 @@ def _joined(
     for table in operator.push_iter(push, watermark, own_clock=False):
         now = perf_counter()
         if table.num_rows:  # Spark takes no frame without rows
-            frame = to_frame(result_rows(spec, table))
+            frame = to_frame(spec, result_rows(spec, table))
             now = figures.since("frames", now)
             yield frame
             figures.since("send", now)

@@ -26,6 +26,7 @@ __all__ = [
     "NUMBERED",
     "PACKED",
     "PARTIAL",
+    "ROWS",
     "SCATTERED",
     "STREAMS",
     "AdoptHomeTask",
@@ -37,6 +38,7 @@ __all__ = [
     "gather_task",
     "pack_rows",
     "pack_task",
+    "rows_task",
     "sum_task",
 ]
 
@@ -57,6 +59,9 @@ PARTIAL = "home bigint, block binary"
 
 SCATTERED = "home bigint, kind tinyint, block binary"
 """Columns between joining and gathering, where the partners of a row are found in several buckets."""
+
+ROWS = "block binary"
+"""The column of result rows on their way out, where the result has nested columns."""
 
 
 def pack_task(
@@ -380,3 +385,15 @@ def gather_task(spec: bytes, cache: str | None) -> Callable[[Iterator[pa.RecordB
         yield from (answered if join.deferred else gathered)(join, batches)
 
     return gather
+
+
+def rows_task(schema: pa.Schema, cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of `mapInArrow` that opens the blocks of a result with nested columns."""
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        ready(cache)
+        from slidejoin.spark.bucket.result_frames import result_batches
+
+        yield from result_batches(schema, batches)
+
+    return rows

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType, UserDefinedType
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.plan.column_names import one_name
 from slidejoin.plan.deferred import AggregateRule, NearestRule
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And
@@ -32,15 +33,19 @@ from slidejoin.spark.bucket.tasks import (
     NUMBERED,
     PACKED,
     PARTIAL,
+    ROWS,
     SCATTERED,
     JoinTask,
     OnceTask,
     SequenceTask,
     gather_task,
     pack_task,
+    rows_task,
     sum_task,
 )
-from slidejoin.spark.driver.binding import schema_of
+from slidejoin.spark.driver.binding import arrow_schema, schema_of
+from slidejoin.spark.driver.column_names import folds_names, quoted
+from slidejoin.spark.driver.column_types import check_type
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
     HIDDEN,
@@ -76,13 +81,14 @@ __all__ = [
     "check_columns",
     "check_names",
     "check_order",
+    "nested_schema",
+    "opened",
     "pipeline",
-    "quoted",
     "result_type",
+    "row_type",
     "wired",
 ]
 
-CASE_SENSITIVE = "spark.sql.caseSensitive"
 CACHE_DIR = "spark.slidejoin.cacheDir"
 TIMERS = "None"
 TIMERS_BY_WATERMARK = "EventTime"
@@ -153,7 +159,8 @@ def wired(
     if plan.rule is not None and plan.rule.fields is not None:
         places += [len(columns) + place for place in range(len(plan.rule.fields))]
         names += [field.name for field in plan.rule.fields]
-    if config.late == "emit" and LATE_SIDE in names:
+    folded = {one_name(name, fold=config.fold_names) for name in names}
+    if config.late == "emit" and LATE_SIDE in folded:
         msg = (
             f"late='emit' adds a column {LATE_SIDE!r}, and an input has one too; rename that one or leave it out with "
             "select="
@@ -166,7 +173,7 @@ def wired(
     elif bound.columns:
         names = [out for _, _, out in bound.columns]
         places = [at[side, name] for side, name, _ in bound.columns]
-    if MATCH_TIME in names and isinstance(window, TimeWindow):
+    if MATCH_TIME in {one_name(name, fold=config.fold_names) for name in names} and isinstance(window, TimeWindow):
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
             f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
@@ -254,23 +261,30 @@ def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
 
 
 def check_columns(frame: DataFrame, whose: str, names: Iterable[str]) -> None:
-    """Check that Spark finds one column for each of these names of an input, which is given in words.
+    """Check that Spark finds one column for each of these names of an input, of a type that can pass to Python.
+
+    `whose` is the input in words.
 
     Raises
     ------
     PredicateError
         If it finds several.
+    SparkJoinError
+        If a column is of another type.
     """
-    exact = str(frame.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
-    columns = frame.columns if exact else [name.lower() for name in frame.columns]
+    fold = folds_names(frame.sparkSession)
+    columns = [one_name(name, fold=fold) for name in frame.columns]
     for name in names:
-        if columns.count(name if exact else name.lower()) > 1:
+        if columns.count(one_name(name, fold=fold)) > 1:
             msg = f"{whose} has more than one column named {name!r} for Spark; rename all but one of them"
             raise PredicateError(msg)
+        check_type(frame, whose, name)
 
 
 def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructType) -> DataFrame:
     """Add pack and join operators to the frames; streaming ones have a watermark already."""
+    if spec.once or not spec.blocks:
+        spec = replace(spec, nested=nested_schema(result))
     pickled = pickle.dumps(spec)
     packed = None
     for side, frame in frames.items():
@@ -285,15 +299,36 @@ def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructT
     if spec.numbered:
         sequencer = SequenceTask(pickled, spec.cache)
         packed = packed.groupBy("sequencer").transformWithStateInPandas(sequencer, NUMBERED, "Append", TIMERS)
-    out: StructType | str = PARTIAL if spec.partial else SCATTERED if spec.scattered else result
+    out: StructType | str = PARTIAL if spec.partial else SCATTERED if spec.scattered else row_type(spec, result)
     joined = bucketed(packed, pickled, spec, _predicate(spec.config), out)
     if spec.once:
         once = OnceTask(pickled, spec.cache)
-        return joined.groupBy("home").transformWithStateInPandas(once, result, "Append", TIMERS)
+        first = joined.groupBy("home").transformWithStateInPandas(once, row_type(spec, result), "Append", TIMERS)
+        return opened(first, spec, result)
     if spec.scattered:
         # All that concerns a row comes together in one task; its rows pass one after the other, never all at once.
         return joined.repartition("home").mapInArrow(gather_task(pickled, spec.cache), result)
-    return joined.groupBy("home").applyInArrow(sum_task(spec.cache), result) if spec.partial else joined
+    if spec.partial:
+        return joined.groupBy("home").applyInArrow(sum_task(spec.cache), result)
+    return opened(joined, spec, result)
+
+
+def nested_schema(result: StructType) -> pa.Schema | None:
+    """Return the schema of a result in Arrow's types if it has columns that frames would pass as Python objects."""
+    schema = arrow_schema(result)
+    kinds = zip(schema, result.fields, strict=True)
+    nested = any(pa.types.is_nested(one.type) or isinstance(own.dataType, UserDefinedType) for one, own in kinds)
+    return schema if nested else None
+
+
+def row_type(spec: SparkJoinSpec | StreamsSpec, result: StructType) -> StructType | str:
+    """Return the columns in which result rows leave their buckets."""
+    return result if spec.nested is None else ROWS
+
+
+def opened(rows: DataFrame, spec: SparkJoinSpec | StreamsSpec, result: StructType) -> DataFrame:
+    """Return result rows that have left their buckets, see `slidejoin.spark.bucket.result_frames`."""
+    return rows if spec.nested is None else rows.mapInArrow(rows_task(spec.nested, spec.cache), result)
 
 
 def bucketed(
@@ -329,8 +364,3 @@ def _predicate(config: JoinSpec) -> str:
         parts = on.parts[:-appended]
         on = And(parts) if len(parts) > 1 else parts[0]
     return to_sql(on, config.aliases)
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as Spark's functions read it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -31,6 +31,7 @@ from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.bind import BoundPredicate
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
-__all__ = ["BoundJoin", "bound_to", "schema_of"]
+__all__ = ["BoundJoin", "arrow_schema", "bound_to", "schema_of"]
 
 APART = "__slidejoin_right"
 """Suffix of the operator's right columns where they are not the result's: no input has such names."""
@@ -239,7 +240,12 @@ def _bound_for_rows(
 
 def schema_of(frame: DataFrame) -> pa.Schema:
     """Return the schema of a DataFrame in Arrow's types."""
-    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields])
+    return arrow_schema(frame.schema)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return a schema of Spark in Arrow's types; null for a type that Arrow does not have."""
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema.fields])
 
 
 def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - any of Spark's types

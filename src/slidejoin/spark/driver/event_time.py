@@ -7,11 +7,13 @@ its second micro-batch, so an input that has a watermark keeps it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import TimestampType
 
 from slidejoin.errors import PredicateError, nearest
+from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spec.window import Span
 
@@ -26,6 +28,8 @@ DELAY = "spark.watermarkDelayMs"
 """Spark's own key for the watermark in the metadata of a column: the delay in milliseconds."""
 
 MILLISECOND = 1_000_000
+
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def marks_of(frame: DataFrame) -> dict[str, int]:
@@ -51,7 +55,7 @@ def check_time_column(frame: DataFrame, whose: str, column: str) -> None:
     if not isinstance(kind, TimestampType):
         msg = (
             f"event-time column {column!r} of {whose} is {kind.simpleString()}; watermarks on Spark need a "
-            f'timestamp: df.withColumn("{column}", df["{column}"].cast("timestamp"))'
+            f"timestamp: df.withColumn({column!r}, F.col({quoted(column)!r}).cast('timestamp'))"
         )
         raise PredicateError(msg)
 
@@ -127,11 +131,11 @@ def marked(frame: DataFrame, whose: str, window: TimeWindow, column: str, earlie
 def _with_watermark(frame: DataFrame, column: str, lateness: int) -> DataFrame:
     """Return a frame with a watermark, so many milliseconds behind its event times, on a column of any name.
 
-    Spark takes a dot in the name that it is given here for a field of a struct, backticks or not. So such a column is
-    marked under another name: to rename one keeps its watermark.
+    Spark reads the name that it is given here as SQL, and takes a dot for a field of a struct, backticks or not. So a
+    column with an odd name is marked under another one: to rename it keeps its watermark.
     """
     delay = f"{lateness} milliseconds"
-    if not {".", "`"} & set(column):
+    if PLAIN_NAME.fullmatch(column):
         return frame.withWatermark(column, delay)
     plain = "event_time"
     while plain in (name.lower() for name in frame.columns):

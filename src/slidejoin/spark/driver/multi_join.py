@@ -11,10 +11,15 @@ import pyarrow as pa
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentTypeError, PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values_of
+from slidejoin.plan.column_names import one_name
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
+from slidejoin.predicate import columns_of
+from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.spark.driver.assembly import ZEROS, check_columns
 from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
+from slidejoin.spark.driver.column_names import folds_names
+from slidejoin.spark.driver.column_types import check_collations
 from slidejoin.spark.driver.event_time import check_time_column, marked
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
 from slidejoin.spark.driver.streams_operator import as_one_operator, streams_spec
@@ -191,21 +196,25 @@ def wired_streams(
         _check_windows(given, window)
         window = {name: window[name] for name in given}
     spec = make_multi_spec(window, on=on, output=output, order="none", select=select, threads=1)
+    session = next(iter(given.values())).sparkSession
+    spec = replace(spec, fold_names=folds_names(session))
     if spec.output == "positions":
         msg = (
             "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
             "with select= and a column that names the row"
         )
         raise SparkJoinError(msg)
+    compared = [stream_and_name(wide) for wide in columns_of(spec.on, "left")]
+    for stream, frame in given.items():
+        check_collations(frame, f"stream {stream!r}", [name for own, name in compared if own == stream])
     plan = _planned(spec, given, order_by)
     names = tuple(field.name for field in plan.layout.schema)
-    if MATCH_TIME in names and not spec.counted:
+    if not spec.counted and MATCH_TIME in {one_name(name, fold=spec.fold_names) for name in names}:
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and a stream has one too; rename that one "
             f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
         )
         raise PredicateError(msg)
-    session = next(iter(given.values())).sparkSession
     if spec.counted:
         if partitions not in {None, 1}:
             msg = (

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from slidejoin.arguments import shown, whole_number
+from slidejoin.sides import SIDES
 from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, result_type, wired
 from slidejoin.spark.driver.binding import bound_to
+from slidejoin.spark.driver.column_names import folds_names
+from slidejoin.spark.driver.column_types import check_collations, compared_columns
 from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
@@ -227,6 +230,10 @@ def wired_join(
         raise SparkJoinError(msg)
     check_order_by(window, order_by)
     frames = _frames(left, right, self_join=self_join)
+    config = replace(config, fold_names=folds_names(left.sparkSession))
+    for side in SIDES:
+        frame = frames.get(side, left)
+        check_collations(frame, f"the {side} side", compared_columns(config, side))
     if isinstance(window, TimeWindow):
         for side, frame in frames.items():
             check_time_column(frame, f"the {side} side", window.on(side))

@@ -21,7 +21,8 @@ from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.spark.bucket.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.bucket.tasks import STREAMS, pack_task
-from slidejoin.spark.driver.assembly import CACHE_DIR, bucketed, check_columns, quoted
+from slidejoin.spark.driver.assembly import CACHE_DIR, bucketed, check_columns, nested_schema, opened, row_type
+from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.driver.event_time import DELAY
 from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.streams_spec import StreamsSpec
@@ -92,6 +93,8 @@ def streams_spec(
 
 def as_one_operator(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: StreamsSpec, delay: int) -> DataFrame:
     """Add pack and join operators to frames; streaming ones have a watermark, `delay` is the longest, in ms."""
+    result = _result(frames, plan, spec)
+    spec = replace(spec, nested=nested_schema(result))
     pickled = pickle.dumps(spec)
     packed = None
     for number, (stream, frame) in enumerate(frames.items()):
@@ -99,7 +102,8 @@ def as_one_operator(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: Stre
         needed = [F.col(quoted(name)).alias(task_column(place, name)) for place, name in enumerate(names)]
         blocks = frame.select(*needed).mapInArrow(pack_task(pickled, stream, spec.cache), STREAMS)
         packed = blocks if packed is None else packed.unionAll(blocks)
-    joined = bucketed(cast("DataFrame", packed), pickled, spec, wide_sql(spec.config.on), _result(frames, plan, spec))
+    out = row_type(spec, result)
+    joined = opened(bucketed(cast("DataFrame", packed), pickled, spec, wide_sql(spec.config.on), out), spec, result)
     if not spec.streaming or not spec.times:
         return joined
     # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.

@@ -28,6 +28,9 @@ __all__ = ["check_python", "workers_run_this_python"]
 DEFAULT = "python3"
 """The interpreter that Spark runs by default."""
 
+SAFE_PATH = "PYTHONSAFEPATH"
+"""The variable that keeps the working directory out of the path of modules."""
+
 ASK = "import slidejoin; print(slidejoin.__version__)"
 
 _one_at_a_time = Lock()
@@ -74,17 +77,20 @@ def _without(program: str) -> str:
 def workers_run_this_python(session: SparkSession) -> Iterator[None]:
     """Let workers on this machine run the driver's Python for functions created within the block.
 
-    Only where none is configured. Other functions of the session keep theirs.
+    Only where none is configured. In any case they do not look for modules in the working directory, where a file such
+    as ``random.py`` beside a job would be taken for the module of that name. Other functions of the session keep their
+    Python and their path.
     """
     if not is_local(session) or not sys.executable:
         yield
         return
     context = session.sparkContext
     with _one_at_a_time:
-        before = context.pythonExec
+        before, variables = context.pythonExec, context.environment
         if before == DEFAULT:
             context.pythonExec = sys.executable
+        context.environment = {**variables, SAFE_PATH: "1"}
         try:
             yield
         finally:
-            context.pythonExec = before
+            context.pythonExec, context.environment = before, variables

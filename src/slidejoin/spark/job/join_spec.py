@@ -148,6 +148,8 @@ class SparkJoinSpec:
     arrival : tuple of int
         Of nearest matches from several buckets: the places of the columns by which right rows arrived, the first of
         which has no NULLs.
+    nested : pyarrow.Schema or None
+        Of the result where it has nested columns and a bucket, or a home, outputs its rows: they pass as blocks then.
     """
 
     config: JoinSpec
@@ -173,6 +175,7 @@ class SparkJoinSpec:
     scattered: bool = False
     distance: tuple[int, ...] = ()
     arrival: tuple[int, ...] = ()
+    nested: pa.Schema | None = None
 
     @property
     def matched(self) -> tuple[Side, ...]:

@@ -1,10 +1,9 @@
-"""The schema of the result, and the frames that Spark takes, made from output tables of the operator."""
+"""The rows of the result, made from output tables of the operator."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +21,6 @@ __all__ = [
     "latest_times",
     "result_rows",
     "rows_with_time",
-    "to_frame",
     "with_late_side",
 ]
 
@@ -74,30 +72,3 @@ def rows_with_time(spec: SparkJoinSpec, side: Side, rows: pa.Table, times: NDArr
 def with_late_side(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:
     """Add the column of the sides of late rows to other rows of the result, where late rows are output."""
     return table.append_column(LATE_SIDE, pa.nulls(table.num_rows, pa.string())) if spec.emits_late else table
-
-
-def to_frame(table: pa.Table) -> pd.DataFrame:
-    """Return a pandas frame on top of Arrow memory, which Spark takes back without a copy.
-
-    Nested columns go as Python objects: Spark converts those value by value, and does not know pandas' NA there.
-    """
-    whole = table.combine_chunks()
-    nested = [field.name for field in whole.schema if pa.types.is_nested(field.type)]
-    frame: pd.DataFrame = whole.to_pandas(types_mapper=pd.ArrowDtype)
-    for name in nested:
-        values = [_plain(value, whole.schema.field(name).type) for value in whole.column(name).to_pylist()]
-        frame[name] = pd.Series(values, dtype=object, index=frame.index)
-    return frame
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - any value of any nested type
-    """Turn Arrow's lists of map entries into dicts, at any depth."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return {_plain(key, kind.key_type): _plain(item, kind.item_type) for key, item in value}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
-    if pa.types.is_struct(kind):
-        return {field.name: _plain(value[field.name], field.type) for field in kind}
-    return value

@@ -43,6 +43,8 @@ class StreamsSpec:
         The column that rows of count windows arrive by; None for time windows.
     derived : frozenset of str
         Streams whose rows come out of another stateful operator, see `slidejoin.spark.bucket.late_rows`.
+    nested
+        As in `SparkJoinSpec`.
     """
 
     config: MultiSpec
@@ -59,6 +61,7 @@ class StreamsSpec:
     observed: bool = False
     emits_late: ClassVar[bool] = False
     derived: frozenset[str] = frozenset()
+    nested: pa.Schema | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:

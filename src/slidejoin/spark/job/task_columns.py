@@ -1,8 +1,10 @@
-"""Names of columns on their way to tasks: ``mapInArrow`` looks columns up by names in which a dot means a field."""
+"""Names of columns on their way to tasks: ``mapInArrow`` looks columns up by names, where a dot means a field."""
 
 from __future__ import annotations
 
 __all__ = ["task_column"]
+
+PREFIX = "#slidejoin:"
 
 
 def task_column(number: int, name: str) -> str:
@@ -11,6 +13,6 @@ def task_column(number: int, name: str) -> str:
     Examples
     --------
     >>> task_column(0, "price"), task_column(1, "order.id")
-    ('price', '#1')
+    ('price', '#slidejoin:1')
     """
-    return f"#{number}" if {".", "`"} & set(name) else name
+    return f"{PREFIX}{number}" if name == "*" or {".", "`"} & set(name) or name.startswith(PREFIX) else name

@@ -28,6 +28,8 @@ from tempfile import TemporaryFile, mkdtemp
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.spark.job.interpreter import workers_run_this_python
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -217,7 +219,8 @@ def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]
         count = min(context.defaultParallelism, import_module("slidejoin.runtime.cores").cores())
         try:
             context.addJobTag(tag)
-            rows = session.range(0, count, 1, count).mapInArrow(_loading(cache), "id long")
+            with workers_run_this_python(session):  # as of a join's functions, or it would get other workers
+                rows = session.range(0, count, 1, count).mapInArrow(_loading(cache), "id long")
             if not over.is_set():
                 rows.write.format("noop").mode("overwrite").save()
         except Exception:

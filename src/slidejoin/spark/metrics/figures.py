@@ -128,6 +128,8 @@ def figures_frame(spec: SparkJoinSpec | StreamsSpec, figures: Figures) -> pd.Dat
     columns = [*spec.names, *([] if spec.numbered else [MATCH_TIME]), *([LATE_SIDE] if spec.emits_late else [])]
     if spec.blocks:
         columns = ["home", "block"] if spec.partial else ["home", "kind", "block"]
+    elif spec.nested is not None:
+        columns = ["block"]
     told = json.dumps(figures.to_json(), separators=(",", ":"))
     return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
 

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from slidejoin.errors import StateError
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.sides import SIDES, other
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 __all__ = ["NUMBERED", "Numbers", "Totals", "begin_at", "number_rows", "sequence", "told"]
 
 NUMBERED = "the sequencer's state"
+
+TOTALS = 32
+"""Bytes of four totals."""
+
 """Its name in errors."""
 
 
@@ -73,8 +78,18 @@ class Totals(NamedTuple):
 
     @staticmethod
     def from_bytes(data: bytes) -> Totals:
-        """Read what `to_bytes` wrote."""
-        left, right, left_after, right_after = np.frombuffer(data, "<i8").tolist()
+        """Read what `to_bytes` wrote.
+
+        Raises
+        ------
+        StateError
+            If these are no totals.
+        """
+        every = np.frombuffer(data, "<i8").tolist() if len(data) == TOTALS else [-1]
+        if min(every) < 0 or every[2] < every[0] or every[3] < every[1]:
+            msg = f"totals of rows on their way to a bucket are damaged: {data[:TOTALS]!r}. Start the query again"
+            raise StateError(msg)
+        left, right, left_after, right_after = every
         return Totals({"left": left, "right": right}, {"left": left_after, "right": right_after})
 
 
@@ -123,11 +138,14 @@ class _Part:
         Which of these rows, (n,) `NUMBER` as bytes, went to a bucket.
     start : int
         How many rows of the micro-batch's side are in earlier parts.
+    rows : int
+        How many are in this one.
     """
 
     order: bytes = b""
     blocks: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     start: int = 0
+    rows: int = 0
 
 
 _Parts = dict[tuple[int, int], _Part]
@@ -163,7 +181,7 @@ def sequence(
             # Passed on and freed one by one, as all of them together are as large as the micro-batch.
             while part.blocks:
                 bucket, places, block = part.blocks.pop()
-                at = np.frombuffer(places, NUMBER) + part.start
+                at = _places(places, part)
                 numbers = np.stack([column[at] for column in found[side]]).astype(NUMBER)
                 lines.append((bucket, CODES[side], numbers.tobytes(), block))
                 size += len(block)
@@ -176,6 +194,21 @@ def sequence(
         _update(variables, after, text)
 
 
+def _places(places: bytes, part: _Part) -> NDArray[np.int64]:
+    """Return the places of a block's rows among those of its side.
+
+    Raises
+    ------
+    StateError
+        If they are not among the rows that its task packed.
+    """
+    own = np.frombuffer(places, NUMBER) if len(places) % NUMBER.itemsize == 0 else np.array([-1])
+    if own.size and not 0 <= own.min() <= own.max() < part.rows:
+        msg = f"the places of a block's rows among {part.rows} rows of its task are damaged. Start the query again"
+        raise StateError(msg)
+    return own.astype(np.int64) + part.start
+
+
 def begin_at(described: dict[str, Any], variables: SequenceVariables, arrived: Mapping[Side, int]) -> None:
     """Let the sequencer of a new checkpoint begin after so many rows of each side."""
     _, text = _seen(described, variables)
@@ -186,10 +219,22 @@ def _update(variables: SequenceVariables, seen: Mapping[Side, int], text: str) -
     variables.totals.update((to_record({"left": seen["left"], "right": seen["right"], "join": digest(text)}).decode(),))
 
 
-def told(numbers: bytes, side: Side, totals: Totals) -> Numbers:
-    """Return the numbers of a block's rows in the whole stream, (n,) int64 each."""
-    own, others = np.frombuffer(numbers, NUMBER).reshape(2, -1).astype(np.int64)
-    return Numbers(own + totals.before[side], others + totals.before[other(side)])
+def told(numbers: bytes, side: Side, totals: Totals, rows: int) -> Numbers:
+    """Return the numbers of a block's rows in the whole stream, (n,) int64 each.
+
+    Raises
+    ------
+    StateError
+        If these are not as many, or not of rows of this micro-batch.
+    """
+    if len(numbers) == 2 * rows * NUMBER.itemsize:
+        own, others = np.frombuffer(numbers, NUMBER).reshape(2, -1).astype(np.int64)
+        first, first_others = totals.before[side], totals.before[other(side)]
+        came, came_others = totals.after[side] - first, totals.after[other(side)] - first_others
+        if not rows or (0 <= own.min() <= own.max() < came and 0 <= others.min() <= others.max() <= came_others):
+            return Numbers(own + first, others + first_others)
+    msg = f"the numbers of {rows} rows on their way to a bucket are damaged. Start the query again"
+    raise StateError(msg)
 
 
 def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tuple[dict[Side, int], str]:
@@ -239,7 +284,7 @@ def _ordered(spec: SparkJoinSpec, side: Side, parts: _Parts) -> pa.Table:
     batches, start = [], 0
     for _, part in sorted(parts.items()):
         batch = open_block(part.order, schema)
-        part.start = start
+        part.start, part.rows = start, batch.num_rows
         start += batch.num_rows
         batches.append(batch)
     return pa.Table.from_batches(batches, schema=schema)

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types as pat
 
 from slidejoin.errors import StateError
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.widths import TableLimit
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.task_columns import task_column
-from slidejoin.spark.state.compact import from_compact
+from slidejoin.spark.state.compact import from_compact, nullable
 from slidejoin.spark.state.records import WHAT_TO_DO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["BLOCK", "FRAME", "canonical", "open_block", "open_sealed", "seal", "to_block", "to_value", "unsealed"]
+__all__ = [
+    "BLOCK",
+    "FRAME",
+    "canonical",
+    "open_block",
+    "open_sealed",
+    "read_block",
+    "seal",
+    "to_block",
+    "to_value",
+    "unsealed",
+]
 
 LARGEST_VALUE = (1 << 31) - 1
 
@@ -84,8 +97,44 @@ def to_value(block: pa.Buffer) -> pa.Array[Any]:
 
 
 def open_block(block: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
-    """Read what `to_block` wrote, without a copy."""
-    return pa.ipc.read_record_batch(pa.py_buffer(block) if isinstance(block, bytes) else block, schema)
+    """Read what `to_block` wrote, without a copy.
+
+    Lengths and offsets are checked, as kernels trust them: a block comes from disk or over the network. Texts need not
+    be UTF-8, which Spark does not promise.
+
+    Raises
+    ------
+    StateError
+        If these are no rows of that schema.
+    """
+    data = pa.py_buffer(block) if isinstance(block, bytes) else block
+    try:
+        batch = read_block(data, schema)
+        pa.ipc.read_record_batch(data, _checked_schema(schema)).validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        msg = f"a block of {data.size} bytes on its way between tasks is damaged: {error}. Start the query again"
+        raise StateError(msg) from error
+    return batch
+
+
+def read_block(block: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Read what `to_block` wrote, without a copy and without a check."""
+    return pa.ipc.read_record_batch(block, schema)
+
+
+@lru_cache(maxsize=64)
+def _checked_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema under which a block of another one is checked."""
+    return pa.schema([pa.field(str(number), _checked_type(one.type)) for number, one in enumerate(schema)])
+
+
+def _checked_type(kind: pa.DataType) -> pa.DataType:
+    """Return a type of the same layout: of texts as bytes, of nested types all of whose fields may be NULL."""
+    if pat.is_string(kind):
+        return pa.binary()
+    if pat.is_large_string(kind):
+        return pa.large_binary()
+    return nullable(kind, _checked_type)
 
 
 def seal(block: pa.Buffer | bytes, owner: bytes) -> bytes:

@@ -7,7 +7,7 @@ every byte is written to the changelog, and again to each snapshot of the state.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -15,7 +15,10 @@ from pyarrow import types as pat
 
 from slidejoin.rows.arrow_buffers import chunks_of
 
-__all__ = ["from_compact", "to_compact"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["from_compact", "nullable", "to_compact"]
 
 ROWS_WITHOUT_BYTES = 1 << 26
 """So many rows a segment may have whatever its bytes are: times and keys that rise evenly take hardly any."""
@@ -90,8 +93,29 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.binary(kind.byte_width)
     if pat.is_primitive(kind) and not pat.is_boolean(kind) and kind not in (pa.float32(), pa.float64()):
         return WORDS.get(kind.bit_width, kind)
-    return kind
+    return nullable(kind)
+
+
+def nullable(kind: pa.DataType, inner: Callable[[pa.DataType], pa.DataType] | None = None) -> pa.DataType:
+    """Return a nested type all of whose fields may be NULL, their own types changed by `inner`; others as they are.
+
+    Within a struct that is NULL they are, whatever Spark says of them, and Parquet then refuses to write them.
+    """
+    of = nullable if inner is None else inner
+    if pat.is_struct(kind):
+        return pa.struct([pa.field(field.name, of(field.type)) for field in kind])
+    if pat.is_map(kind):
+        return pa.map_(of(kind.key_type), of(kind.item_type))
+    return pa.list_(of(kind.value_type)) if pat.is_list(kind) else kind
 
 
 def _viewed(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
-    return chunks_of([chunk.view(kind) for chunk in column.chunks], kind)
+    return chunks_of(
+        [_nested(chunk, kind) if pat.is_nested(kind) else chunk.view(kind) for chunk in column.chunks], kind
+    )
+
+
+def _nested(array: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return nested values as those of a type that differs in what may be NULL, which no cast does if there are any."""
+    batch = pa.RecordBatch.from_arrays([array], names=["0"])
+    return pa.ipc.read_record_batch(batch.serialize(), pa.schema([pa.field("0", kind)])).column(0)

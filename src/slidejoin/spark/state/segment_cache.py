@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.rows.arrow_buffers import from_buffer
-from slidejoin.spark.state.blocks import open_block, to_block
+from slidejoin.spark.state.blocks import read_block, to_block
 from slidejoin.spark.state.segments import Segment
 from slidejoin.stored import StoredValue
 
@@ -192,7 +192,7 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
     for name, place in index["parts"].items():
         piece = data.slice(start + place["at"], place["size"])
         if name == "payload":
-            payload = pa.Table.from_batches([open_block(piece, schema)])
+            payload = pa.Table.from_batches([read_block(piece, schema)])
         else:
             arrays[name] = from_buffer(piece, np.dtype(place["dtype"])).reshape(place["shape"])
     if payload is None:
