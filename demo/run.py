@@ -107,7 +107,11 @@ def run_job(console: Console, name: str, output: Path, result: str | None = None
                 event.pop("rows_per_second")
                 totals = RunTotals(**event)
                 listener.done(totals)
-            else:
+            elif kind == "compiling":
+                listener.compiling(event["done"], event["total"])
+            elif kind == "note":
+                listener.note(event["message"])
+            elif kind == "failed":
                 listener.failed(event["error"])
     if process.returncode != 0 or totals is None:
         return None
