@@ -114,6 +114,6 @@ def test_an_empty_first_batch_brings_the_schema() -> None:
     join = sj.StreamJoin(on="l.id = r.id", window=sj.CountWindow(5))
     assert join.push().num_columns == 0
     join.push(left=SCHEMA.empty_table())
-    with pytest.raises(sj.SchemaError, match="expected int64 as in the first one; cast it"):
+    with pytest.raises(sj.SchemaError, match="expected int64 as in the first batch; cast it"):
         join.push(left={name: pa.array([None], pa.string()) for name in SCHEMA.names})
     assert join.push(right=SCHEMA.empty_table()).schema.names[4:] == [f"{name}_right" for name in SCHEMA.names]

@@ -61,12 +61,16 @@ class FeedTarget:
             msg = "a self-join takes only left batches; got a right batch as well"
             raise SchemaError(msg)
         batches = {side: batch for side, batch in zip(SIDES, (left, right), strict=True) if batch is not None}
-        put = Put({side: to_table(batch, side, self.schemas.get(side)) for side, batch in batches.items()}, order_by)
+        said = self._join._known_from  # noqa: SLF001 - see `__init__`
+        tables = {
+            side: to_table(batch, side, self.schemas.get(side), known_from=said) for side, batch in batches.items()
+        }
+        put = Put(tables, order_by)
         # Of two first batches at once, the one that was read first counts; the other is compared with it.
         for side, table in put.tables.items():
             known = self.schemas.setdefault(side, table.schema)
             if known is not table.schema and not known.equals(table.schema):
-                put.tables[side] = to_table(table, side, known)
+                put.tables[side] = to_table(table, side, known, known_from=said)
         if self.spec.self_join:
             self.schemas.setdefault("right", self.schemas["left"])
         return put

@@ -17,7 +17,7 @@ from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, MemoryLimitError, nearest
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
-from slidejoin.operator.ingest.batches import to_table
+from slidejoin.operator.ingest.batches import DECLARED, FIRST, to_table
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.figures import MultiStats
 from slidejoin.plan.multiway.layout import output_schema
@@ -91,6 +91,9 @@ class MultiJoin(OneCall):
     {'k': [1, 1], 'k_b': [1, 1], 'x': [8, 8], 'x_c': [9, 7]}
     """
 
+    _known_from = FIRST
+    """Where the schemas come from, for errors."""
+
     def __init__(
         self,
         windows: Mapping[str, Window],
@@ -109,6 +112,7 @@ class MultiJoin(OneCall):
         self._begin()
         self._state = MultiState(spec)
         if schemas is not None:
+            self._known_from = DECLARED
             self._state.schemas = _schemas(schemas, spec.streams)
             self._state.operator = operator_of(spec, self._state.schemas)
 
@@ -306,7 +310,7 @@ class MultiJoin(OneCall):
                 msg = f"push has no stream {name!r}; the streams are {', '.join(map(repr, streams))}."
                 raise ArgumentError(msg + nearest(str(name), streams))
         tables = {
-            stream: to_table(batches[stream], stream, state.schemas.get(stream))
+            stream: to_table(batches[stream], stream, state.schemas.get(stream), known_from=self._known_from)
             for stream in streams
             if batches.get(stream) is not None
         }

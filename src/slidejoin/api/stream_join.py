@@ -19,7 +19,7 @@ from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, JoinClosedError, MemoryLimitError, SchemaError
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
-from slidejoin.operator.ingest.batches import to_table
+from slidejoin.operator.ingest.batches import DECLARED, FIRST, to_table
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
@@ -129,6 +129,9 @@ class StreamJoin(OneCall):
     _fed_by: int | None = None
     """The thread of the `Feed` that pushes, 0 before it runs; None without a feed."""
 
+    _known_from = FIRST
+    """Where the schemas come from, for errors."""
+
     _ordered_by: str | None = None
     """The `order_by` of an earlier push, which was checked then."""
 
@@ -177,7 +180,7 @@ class StreamJoin(OneCall):
         self._state = JoinState(config)
         if schemas is not None:
             left, right = both_schemas(schemas, self_join=config.self_join)
-            self._state.schemas = {"left": left, "right": right}
+            self._state.schemas, self._known_from = {"left": left, "right": right}, DECLARED
             self._state.operator = operator_of(new_plan(config, left, right), self._state.late)
 
     # -- rows ----------------------------------------------------------------------------------------------------
@@ -229,9 +232,10 @@ class StreamJoin(OneCall):
         if order_by is not None and order_by is not self._ordered_by:
             self._ordered_by = column_name("order_by", order_by)
         self._check_open()
-        tables = self._read(left, right)
         operator = self._state.operator
-        if operator is None or self._state.config.memory_limit is not None:
+        limited = self._state.config.memory_limit is not None
+        tables = self._read(left, right, own=operator is None or limited or not operator.copies)
+        if operator is None or limited:
             work = self._push_iter(tables, _given(left, right), order_by)
             try:
                 out = list(work)
@@ -246,7 +250,7 @@ class StreamJoin(OneCall):
         # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
         before = operator.changes
         try:
-            return operator.push(tables, order_by)
+            return operator.push(tables, order_by, own=False)
         except BaseException as error:
             if operator.changes != before:
                 self._broken = repr(error)
@@ -531,16 +535,19 @@ class StreamJoin(OneCall):
 
     # -- checks --------------------------------------------------------------------------------------------------
 
-    def _read(self, left: object, right: object) -> dict[Side, pa.Table]:
-        """Read the batches, each once, and return a table of each side."""
+    def _read(self, left: object, right: object, *, own: bool = True) -> dict[Side, pa.Table]:
+        """Read the batches, each once, and return a table of each side, with memory of its `own` or perhaps not."""
         state = self._state
         if state.config.self_join and right is not None:
             msg = "a self-join takes only left batches; got a right batch as well"
             raise SchemaError(msg)
         of_left, of_right = state.schemas.get("left"), state.schemas.get("right")
+        said = self._known_from
         tables: dict[Side, pa.Table] = {
-            "left": _no_rows(of_left) if left is None else to_table(left, "left", of_left),
-            "right": _no_rows(of_right) if right is None else to_table(right, "right", of_right),
+            "left": _no_rows(of_left) if left is None else to_table(left, "left", of_left, known_from=said, own=own),
+            "right": _no_rows(of_right)
+            if right is None
+            else to_table(right, "right", of_right, known_from=said, own=own),
         }
         if state.operator is None or INTERPRETER.cold:
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))

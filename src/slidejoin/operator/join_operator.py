@@ -7,6 +7,7 @@ expires rows, replaces the index and counts rows.
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from slidejoin.operator.index_advisor import IndexAdvisor
 from slidejoin.operator.ingest.idle_clock import IdleClock, clock_of
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.operator.ingest.own_memory import owned
 from slidejoin.operator.ingest.watermark_watch import WatermarkWatch
 from slidejoin.operator.join_type import JoinTypeOutput, marked_sides
 from slidejoin.operator.pair_advisor import PairAdvisor
@@ -157,10 +159,17 @@ class JoinOperator:
         """Grows as soon as a push has taken rows; a push that fails before that changes nothing."""
         INTERPRETER.planned()
 
+    @cached_property
+    def copies(self) -> bool:
+        """Whether the fused path serves this join, and copies all that it keeps of a batch."""
+        return self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
+
     # -- one push ----------------------------------------------------------------------------------------------------
 
-    def push(self, tables: dict[Side, pa.Table], order_by: str | None = None) -> pa.Table:
+    def push(self, tables: dict[Side, pa.Table], order_by: str | None = None, *, own: bool = True) -> pa.Table:
         """Take rows and return what they produce, as one table, by the path that accepts them.
+
+        Unless the tables have memory of their `own`, what keeps some of it copies first; see `copies`.
 
         Raises
         ------
@@ -186,6 +195,8 @@ class JoinOperator:
                 self.clock = batch.clock_after
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
             return out
+        if not own and self.copies:
+            tables = {side: owned(table) for side, table in tables.items()}
         by = None if order_by is None else sort_values(tables, order_by)
         return together(list(self.push_iter(self._prepare(tables, by))), self.plan.layout.whole)
 

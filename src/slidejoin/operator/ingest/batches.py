@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import SchemaError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from slidejoin.operator.ingest.other_types import as_type, family, takes
+from slidejoin.operator.ingest.own_memory import check_buffers, owned, owned_column
 
 __all__ = ["same_schema", "to_table"]
 
@@ -26,19 +25,32 @@ _FOR_LARGE = (
     "NumPy array of that type; for other integers beyond 64 bits give Decimal values or text"
 )
 
+FIRST, DECLARED = "as in the first batch", "as schemas= said"
+"""Where the schema of a side comes from."""
 
-def to_table(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:
-    """Return the batch as a table; values of a dict are read as the types of `schema` where that is known.
+
+def to_table(
+    batch: object, side: str, schema: pa.Schema | None, *, known_from: str = FIRST, own: bool = True
+) -> pa.Table:
+    """Return the batch as a table, its values as the types of `schema` where that is known and nothing is lost.
+
+    Parameters
+    ----------
+    known_from : str
+        Where the schema comes from, for errors.
+    own : bool, default True
+        Whether the table has memory of its own. If not, the caller copies what it keeps before its user's call returns.
 
     Raises
     ------
     SchemaError
-        If it is no batch, or does not have the side's schema. Nothing is taken then.
+        If it is no batch, its memory is invalid, or it does not have the side's schema. Nothing is taken then.
     """
     if schema is not None:
         # The forms that programs push thousands of times a second are checked first: 0.2 µs instead of 12.
         if isinstance(batch, pa.Table) and batch.schema.equals(schema, check_metadata=True):
-            return batch
+            check_buffers(batch, side)
+            return owned(batch) if own else batch
         if type(batch) is dict and (made := _from_numpy(batch, schema)) is not None:
             return made
     table = _read(batch, side, schema)
@@ -47,12 +59,14 @@ def to_table(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:
         if twice:
             msg = f"the {side} batch has more than one column named {', '.join(map(repr, twice))}; rename them"
             raise SchemaError(msg)
-    elif not table.schema.equals(schema, check_metadata=True):
+    check_buffers(table, side)
+    if schema is not None and not table.schema.equals(schema, check_metadata=True):
         if not table.schema.equals(schema):
-            same_schema(table.schema, schema, side)
+            table = _mended(table, schema, side, known_from)
         # Field metadata and nullability may differ between batches and mean nothing here.
         table = pa.Table.from_arrays(table.columns, schema=schema)
-    return table
+    # The columns of a dict have memory of their own already.
+    return owned(table) if own and type(batch) is not dict else table
 
 
 def _read(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:
@@ -80,8 +94,7 @@ def _table(batch: Any, schema: pa.Schema | None) -> pa.Table | None:  # noqa: AN
     if isinstance(batch, dict):
         return _from_dict(batch, schema)
     if hasattr(batch, "columns") and any(kind.__module__.split(".")[0] == "pandas" for kind in type(batch).__mro__):
-        # Copied, because Arrow shares the memory of plain columns, and their owner may write into them later.
-        return pa.Table.from_pandas(batch.copy(), preserve_index=False).replace_schema_metadata(None)
+        return pa.Table.from_pandas(batch, preserve_index=False).replace_schema_metadata(None)
     if hasattr(batch, "__arrow_c_stream__"):
         return pa.table(batch)
     if hasattr(batch, "__arrow_c_array__"):
@@ -130,7 +143,7 @@ def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
 
 def _column(values: Any, kind: pa.DataType | None) -> pa.Array[Any] | pa.ChunkedArray[Any]:  # noqa: ANN401
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
+        return _foreign(values)
     # Arrow shares the memory of NumPy arrays and of pandas columns, and their owner may write into them later.
     if type(values) is np.ndarray and values.ndim == 1:
         own = NUMPY_TYPES.get(values.dtype)
@@ -142,11 +155,19 @@ def _column(values: Any, kind: pa.DataType | None) -> pa.Array[Any] | pa.Chunked
     ):
         return pa.array(values.copy(), type=kind)
     if hasattr(values, "__arrow_c_stream__"):
-        column = pa.chunked_array(values)
+        column = _foreign(pa.chunked_array(values))
         return column if kind is None else column.cast(kind)
     if hasattr(values, "__array__") and not hasattr(values, "__arrow_c_array__"):
         return pa.array(np.asarray(values).copy(), type=kind)
-    return _listed(values, kind)
+    listed = _listed(values, kind)
+    return _foreign(listed) if hasattr(values, "__arrow_c_array__") else listed
+
+
+def _foreign(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Return values of which others own the memory as a column with memory of its own."""
+    column = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
+    column.validate(full=True)
+    return owned_column(column)
 
 
 def _listed(values: Any, kind: pa.DataType | None) -> pa.Array[Any]:  # noqa: ANN401
@@ -167,36 +188,42 @@ def _listed(values: Any, kind: pa.DataType | None) -> pa.Array[Any]:  # noqa: AN
     if pa.types.is_null(kind):
         msg = f"values are {own.type}, but all values of the first batch were NULL; give schemas= with the types"
         raise pa.ArrowTypeError(msg)
-    given, wanted = _family(own.type), _family(kind)
-    if given not in {wanted, "null"} and (given, wanted) not in {("integer", "float"), ("integer", "decimal")}:
+    given, wanted = family(own.type), family(kind)
+    if given != wanted and not takes(given, wanted):
         msg = f"values are {own.type}, expected {kind}"
         raise pa.ArrowTypeError(msg)
     # A cast of integers to decimals asks for digits that they need not have; reading them again does not.
     return pa.array(values, type=kind) if wanted == "decimal" else own.cast(kind)
 
 
-FAMILIES: dict[str, Callable[[pa.DataType], bool]] = {
-    "null": pa.types.is_null,
-    "boolean": pa.types.is_boolean,
-    "integer": pa.types.is_integer,
-    "float": pa.types.is_floating,
-    "decimal": pa.types.is_decimal,
-    "timestamp": pa.types.is_timestamp,
-    "date": pa.types.is_date,
-    "time": pa.types.is_time,
-    "duration": pa.types.is_duration,
-    "string": lambda kind: any(
-        is_(kind) for is_ in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    ),
-}
-
-
-def _family(kind: pa.DataType) -> str:
-    return next((name for name, is_one in FAMILIES.items() if is_one(kind)), "other")
+def _mended(table: pa.Table, schema: pa.Schema, side: str, known_from: str) -> pa.Table:
+    """Return the table with the columns of the schema, of other types where nothing is lost."""
+    same_schema(table.schema, schema, side)
+    columns = []
+    for column, field in zip(table.columns, schema, strict=True):
+        if column.type == field.type:
+            columns.append(column)
+            continue
+        said = f"column {field.name!r} of the {side} batch is {column.type}, expected {field.type} {known_from}"
+        try:
+            made = as_type(column, field.type)
+        except pa.ArrowException as error:
+            msg = (
+                f"{said}, and not all of its values can be: {error}; cast the column, or give another type in schemas="
+            )
+            raise SchemaError(msg) from error
+        if made is None and pa.types.is_null(field.type):
+            msg = f"{said}, which had only NULLs in it; give schemas= with the types when you create the join"
+            raise SchemaError(msg)
+        if made is None:
+            msg = f"{said}; cast it"
+            raise SchemaError(msg)
+        columns.append(made)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def same_schema(got: pa.Schema, expected: pa.Schema, side: str) -> None:
-    """Compare names and types, in order.
+    """Compare names, in order.
 
     Raises
     ------
@@ -212,13 +239,6 @@ def same_schema(got: pa.Schema, expected: pa.Schema, side: str) -> None:
         extra = (unknown or got.names)[0]
         msg = f"the {side} batch has column {extra!r}, which earlier batches lack: {', '.join(expected.names)}"
         raise SchemaError(msg)
-    for name in expected.names:
-        if got.field(name).type != expected.field(name).type:
-            msg = (
-                f"column {name!r} of the {side} batch is {got.field(name).type}, expected {expected.field(name).type} "
-                "as in the first one; cast it"
-            )
-            raise SchemaError(msg)
     if got.names != expected.names:
         msg = (
             f"the {side} batch has its columns in another order: {', '.join(got.names)}; "
