@@ -308,6 +308,9 @@ def tried(case: Case, state: bytes) -> bool:
         join.finish().validate(full=True)
     except EXPECTED:
         pass
+    except sj.PredicateError:
+        # Whether the predicate suits a schema that is not known yet is seen once it is; nothing is taken then.
+        assert "waiting" in case.name or "2 known" in case.name
     return True
 
 
