@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.kernels.rows.text_table import CODE
 from slidejoin.rows import text_table as module
 from slidejoin.rows.text_table import TextTable
 from tests.law.checks import examples
@@ -35,6 +37,29 @@ def arrow(kind: pa.DataType, texts: list[str | None]) -> pa.Array[Any]:
     if pa.types.is_dictionary(kind):
         return pa.array(texts, kind.value_type).dictionary_encode().cast(kind)
     return pa.array([None if text is None else text.encode() for text in texts], pa.binary()).cast(kind)
+
+
+def longest_run(table: TextTable) -> int:
+    """The longest row of taken slots, which is what a search may read."""
+    taken = np.flatnonzero(table._slots[:, CODE] == 0)
+    return int(np.diff(taken).max()) - 1
+
+
+def test_texts_that_are_chosen_do_not_meet() -> None:
+    """Texts that differ so that products by any odd number agree: in the uppermost bits of two words."""
+    table = TextTable()
+    halves = [b"0123456\x00abc\x00def\x00", b"0123456\x80abc\x80def\x80"]
+    texts = [b"".join(parts) for parts in product(halves, repeat=10)]
+    table.codes(pa.chunked_array([texts], pa.binary()), 0)
+    assert table.texts == len(set(texts))
+    assert longest_run(table) < 60
+
+
+def test_each_table_has_secrets_of_its_own_and_the_same_codes() -> None:
+    texts = pa.chunked_array([[f"{number * 7919 % 500}" for number in range(2000)]])
+    one, two = TextTable(), TextTable()
+    assert one.codes(texts, 0).equals(two.codes(texts, 0))
+    assert not np.array_equal(one._slots[:, 0], two._slots[:, 0])
 
 
 @examples(150)

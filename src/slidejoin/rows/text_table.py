@@ -7,6 +7,7 @@ are alive at once, for ever.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from slidejoin.kernels.rows.text_table import (
     EPOCH,
     FREED,
     LOW_32,
+    SECRETS,
     SLOT,
     STATE,
     TEXTS,
@@ -63,6 +65,8 @@ class TextTable:
         self._heap = np.empty(0, np.uint8)
         self._free = np.empty(FEWEST, np.int64)
         self._state = np.zeros(STATE, np.int64)
+        self._secrets = np.frombuffer(os.urandom(8 * SECRETS), np.uint64) | np.uint64(1)
+        self._secrets[0] = ALL_BITS
         self.oldest = 0
         """The first epoch of which texts must be remembered."""
 
@@ -90,7 +94,7 @@ class TextTable:
         found = []
         for chunk in column.chunks:
             one = LookUp(chunk)
-            one.absent = find_texts(*one.texts, self._slots, self._heap, ALL_BITS, epoch, one.codes, one.missing)
+            one.absent = find_texts(*one.texts, self._slots, self._heap, self._secrets, epoch, one.codes, one.missing)
             found.append(one)
         return found
 
@@ -104,8 +108,8 @@ class TextTable:
         done = 0
         while done < one.absent:
             done = add_texts(
-                *one.texts, self._slots, self._heap, self._free, self._state, ALL_BITS, epoch, one.codes, one.missing,
-                done, one.absent,
+                *one.texts, self._slots, self._heap, self._free, self._state, self._secrets, epoch, one.codes,
+                one.missing, done, one.absent,
             )  # fmt: skip
             if done < one.absent:
                 row, offsets = one.missing[done], one.texts[0]
@@ -122,7 +126,7 @@ class TextTable:
         self._slots = np.zeros((SLOTS * room, SLOT), np.uint64)
         self._heap = np.empty(2 * (held + least), np.uint8)
         used = np.zeros(self._state[USED], np.bool_)
-        rebuild(old, self._slots, heap, self._heap, used, self._state, ALL_BITS, self.oldest)
+        rebuild(old, self._slots, heap, self._heap, used, self._state, self._secrets, self.oldest)
         # The lowest codes are given out first, so that all stay small.
         free = np.flatnonzero(~used)[::-1]
         self._free = np.empty(room, np.int64)

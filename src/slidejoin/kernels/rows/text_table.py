@@ -8,7 +8,8 @@ Two arrays make the table::
         fourth word       the epoch in which it was last seen
     heap (h,) uint8       the bytes of long texts
 
-A text is mostly in the slot that its hash names, so that a single cache line is read for it.
+A text is mostly in the slot that its hash names, so that a single cache line is read for it. The hash has
+secrets, random numbers of each table, so that nobody can choose texts of which many have one hash.
 
 Two texts have one code only if they have the same bytes: hashes say where to look, and bytes are compared.
 """
@@ -17,18 +18,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numba
 import numpy as np
 from numba import types
 
+from slidejoin.kernels.common.folding import fold
 from slidejoin.kernels.common.memory import load_64, place_of, prefetch_at
 from slidejoin.kernels.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, inlined, kernel
 from slidejoin.kernels.rows.copying import copy_bytes, store_64
 from slidejoin.kernels.rows.records import LONG, SHORT, short_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 Place: TypeAlias = Any
@@ -41,6 +40,7 @@ __all__ = [
     "HEAP_USED",
     "LOW_32",
     "MISSING",
+    "SECRETS",
     "SLOT",
     "STATE",
     "TEXTS",
@@ -62,36 +62,30 @@ USED, FREED, HEAP_USED, TEXTS, STATE = range(5)
 BLOCK = 64
 """Texts whose slots are prefetched together."""
 
-LOW_32, ALL_64 = (1 << 32) - 1, (1 << 64) - 1
-MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+LOW_32 = (1 << 32) - 1
 
-
-def _plain_stir(hashed: int, word: int, multiplier: int) -> np.uint64:
-    product = ((int(hashed) ^ int(word)) * int(multiplier)) & ALL_64
-    return np.uint64(product ^ (product >> 32))
-
-
-def _stir(hashed: int, word: int, multiplier: int) -> np.uint64:
-    product = (U64(hashed) ^ U64(word)) * U64(multiplier)
-    return product ^ (product >> U64(32))
-
-
-stir: Callable[[Any, Any, Any], np.uint64] = _plain_stir if numba.config.DISABLE_JIT else inlined(_stir)
-"""Mix 64 more bits into a hash."""
+SECRETS = 4
+"""A mask of the bits of a hash that are used, and three random numbers, the second one odd."""
 
 OUT_SLOTS, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint8, 1, "C")
+WORDS: Any = types.Array(types.uint64, 1, "C", readonly=True)
 
 
 @inlined
-def _hash(low: np.uint64, high: np.uint64, address: Place) -> np.uint64:
-    """Return the hash of a text given its first word, and the second one if it is short, else where its bytes are."""
+def _hash(
+    low: np.uint64, high: np.uint64, address: Place, one: np.uint64, two: np.uint64, three: np.uint64
+) -> np.uint64:
+    """Return the hash of a text given its first word, and the second one if it is short, else where its bytes are.
+
+    Folded products, as in wyhash (Wang Yi): which texts have one hash depends on the secrets.
+    """
     if low & U64(255) != U64(LONG):
-        return stir(stir(low, U64(0), MULTIPLIERS[0]), high, MULTIPLIERS[1])
+        return fold(low ^ one, high ^ three)
     length: Place = np.int64(low >> U64(8))
-    hashed = stir(low, U64(0), MULTIPLIERS[0])
+    hashed = fold(low ^ one, two)
     for place in range(0, length - 8, 8):
-        hashed = stir(hashed, U64(load_64(address + place)), MULTIPLIERS[2])
-    return stir(hashed, U64(load_64(address + length - 8)), MULTIPLIERS[1])
+        hashed = fold(hashed ^ U64(load_64(address + place)) ^ three, two) ^ hashed
+    return fold(hashed ^ U64(load_64(address + length - 8)) ^ three, two)
 
 
 @inlined
@@ -149,18 +143,19 @@ def _fill(slot: Place, low: np.uint64, high: np.uint64, hashed: np.uint64, code:
 
 
 @kernel(
-    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, types.uint64, types.uint64, OUT_I64, OUT_I64,
+    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, WORDS, types.uint64, OUT_I64, OUT_I64,
     returns=types.int64,
 )  # fmt: skip
 def find_texts(
-    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8], bits: int,
-    epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64],
+    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8],
+    secrets: NDArray[np.uint64], epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Write the codes (n,) int64 of texts; return how many are not in the table, whose rows go to `missing` (n,) int64.
 
     offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them. The texts that are found get
-    this epoch; two threads may search at once. bits: of a hash, those that are used. O(n + bytes).
+    this epoch; two threads may search at once. secrets (SECRETS,) uint64. O(n + bytes).
     """
+    bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
     rows, absent, bytes_at = offsets.size - 1, 0, place_of(heap)
     words, mask, slots_at = np.empty((BLOCK, 3), np.uint64), U64(slots.shape[0] - 1), place_of(slots)
     for start in range(0, rows, BLOCK):
@@ -168,7 +163,7 @@ def find_texts(
         for i in range(count):
             begin = offsets[U64(start + i)]
             low, high = _words(data, begin, offsets[U64(start + i + 1)] - begin, size)
-            hashed = _hash(low, high, data + begin) & U64(bits)
+            hashed = _hash(low, high, data + begin, one, two, three) & bits
             words[U64(i), 0], words[U64(i), 1], words[U64(i), 2] = low, high, hashed
             prefetch_at(slots_at + np.int64(hashed & mask) * (8 * SLOT))
         for i in range(count):
@@ -184,13 +179,13 @@ def find_texts(
 
 
 @kernel(
-    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, I64, OUT_I64, types.uint64, types.uint64, OUT_I64, I64,
+    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, I64, OUT_I64, WORDS, types.uint64, OUT_I64, I64,
     types.int64, types.int64, returns=types.int64,
 )  # fmt: skip
 def add_texts(
     offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8],
-    free: NDArray[np.int64], state: NDArray[np.int64], bits: int, epoch: int, codes: NDArray[np.int64],
-    missing: NDArray[np.int64], first: int, last: int,
+    free: NDArray[np.int64], state: NDArray[np.int64], secrets: NDArray[np.uint64], epoch: int,
+    codes: NDArray[np.int64], missing: NDArray[np.int64], first: int, last: int,
 ) -> int:  # fmt: skip
     """Give codes to the texts of the rows missing[first:last], which are written; return where there was no room.
 
@@ -198,12 +193,13 @@ def add_texts(
     there is room for. state (STATE,) int64. O(n + bytes).
     """
     slots_at, bytes_at, mask = place_of(slots), place_of(heap), U64(slots.shape[0] - 1)
+    bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
     for number in range(first, last):
         row = missing[U64(number)]
         begin = offsets[U64(row)]
         length = offsets[U64(row + 1)] - begin
         low, high = _words(data, begin, length, size)
-        hashed = _hash(low, high, data + begin) & U64(bits)
+        hashed = _hash(low, high, data + begin, one, two, three) & bits
         code, slot = _sought(low, high, hashed, data + begin, slots_at, mask, bytes_at)
         if code < 0:
             if state[TEXTS] == free.size:
@@ -227,10 +223,10 @@ def add_texts(
     return last
 
 
-@kernel(OUT_SLOTS, OUT_SLOTS, OUT_BYTES, OUT_BYTES, OUT_FLAGS, OUT_I64, types.uint64, types.uint64)
+@kernel(OUT_SLOTS, OUT_SLOTS, OUT_BYTES, OUT_BYTES, OUT_FLAGS, OUT_I64, WORDS, types.uint64)
 def rebuild(
     old_slots: NDArray[np.uint64], slots: NDArray[np.uint64], old: NDArray[np.uint8], heap: NDArray[np.uint8],
-    alive: NDArray[np.bool_], state: NDArray[np.int64], bits: int, oldest: int,
+    alive: NDArray[np.bool_], state: NDArray[np.int64], secrets: NDArray[np.uint64], oldest: int,
 ) -> None:  # fmt: skip
     """Enter those texts into empty slots (s, 4) uint64 that were seen in the epoch `oldest` or later.
 
@@ -238,6 +234,7 @@ def rebuild(
     state, the heap and the number of texts are written. O(slots + bytes).
     """
     mask, slots_at, old_at, heap_at = U64(slots.shape[0] - 1), place_of(slots), place_of(old), place_of(heap)
+    bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
     end: Place = 0
     texts = 0
     for place in range(old_slots.shape[0]):
@@ -245,7 +242,7 @@ def rebuild(
         tagged, epoch = old_slots[U64(place), CODE], old_slots[U64(place), EPOCH]
         if tagged == U64(0) or epoch < U64(oldest):
             continue
-        hashed = _hash(low, high, old_at + np.int64(high)) & U64(bits)
+        hashed = _hash(low, high, old_at + np.int64(high), one, two, three) & bits
         if low & U64(255) == U64(LONG):
             length = np.int64(low >> U64(8))
             copy_bytes(heap_at + end, old_at + np.int64(high), length)
