@@ -131,8 +131,10 @@ def test_workers_of_a_join_do_not_look_in_the_working_directory(static: DataFram
     def safe(batches: Any) -> Any:
         import sys
 
+        import pyarrow as pa
+
         for batch in batches:
-            yield batch.set_column(0, "id", [[sys.flags.safe_path] * batch.num_rows])
+            yield pa.record_batch({"id": [sys.flags.safe_path] * batch.num_rows})
 
     before = dict(session.sparkContext.environment)
     with interpreter.workers_run_this_python(session):

@@ -74,7 +74,8 @@ def test_odd_names_in_all_places(feed: Feed) -> None:
 
 def test_odd_names_of_event_times(feed: Feed) -> None:
     """Spark reads the name that a watermark is given as SQL."""
-    stream = feed.add([dict.fromkeys("a", ROWS)]) or feed.stream("a")
+    feed.add([{"a": ROWS}])
+    stream = feed.stream("a")
     for name in NAMES:
         window = sj.TimeWindow("10 seconds", on=name, lateness="1 second")
         found, delay = marked(stream.withColumnRenamed("ts", name), "the left side", window, name)
@@ -108,7 +109,7 @@ def test_case_of_names(feed: Feed) -> None:
     assert stream_join(a, b, **on, select=["l.ID", "r.TS"]).columns == ["Id", "ts_right", "match_time"]
     with pytest.raises(PredicateError, match=r"select= names 'l\.idd'"):
         stream_join(a, b, **on, select=["l.idd"])
-    with pytest.raises(PredicateError, match="'Id', 'id' would appear twice; choose another suffix"):
+    with pytest.raises(PredicateError, match="'Id', 'id', 'ts' would appear twice; choose another suffix"):
         stream_join(a, b, **on, suffix="")
     timed = a.withColumnRenamed("Id", "Match_Time")
     with pytest.raises(PredicateError, match="'match_time' of its own"):

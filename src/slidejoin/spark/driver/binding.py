@@ -104,6 +104,10 @@ def bound_to(
         # The rule says whether left rows without a pair are output.
         config = replace(config, on=with_condition(config.on, rule), how="inner")
     plan = plan_join(config, left, right, rule=rule)
+    if config.select is not None:
+        # By the columns' own names, as the user's may differ by case.
+        alias = dict(zip(SIDES, config.aliases, strict=True))
+        config = replace(config, select=tuple(f"{alias[side]}.{name}" for side, name, _ in plan.layout.columns))
     bound = plan.bound
     if not plan.branches:
         warn_without_index(config, bound, plan.limit)
