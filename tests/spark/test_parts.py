@@ -98,7 +98,7 @@ def test_structs_that_are_null_are_kept() -> None:
         if loose is not None:  # the NULL of the struct is one of its field, too
             masked = pa.RecordBatch.from_arrays([loose], names=["n"]).serialize()
             given = pa.Table.from_batches([pa.ipc.read_record_batch(masked, given.schema)])
-        found = from_compact(to_compact(given), given.schema)
+        found = from_compact(to_compact(given), given.schema, given.num_rows)
         assert found.schema == given.schema
         assert found.to_pylist() == given.to_pylist()
 
