@@ -117,3 +117,14 @@ def test_an_empty_first_batch_brings_the_schema() -> None:
     with pytest.raises(sj.SchemaError, match="expected int64 as in the first batch; cast it"):
         join.push(left={name: pa.array([None], pa.string()) for name in SCHEMA.names})
     assert join.push(right=SCHEMA.empty_table()).schema.names[4:] == [f"{name}_right" for name in SCHEMA.names]
+
+
+def test_the_schema_is_known_with_both_sides() -> None:
+    join = sj.StreamJoin(on="l.k = r.j", window=sj.CountWindow(5), select=["l.k", "r.j"])
+    many = sj.MultiJoin({"l": sj.CountWindow(5), "r": sj.CountWindow(5)}, on="l.k = r.j")
+    join.push(left={"k": [1]})
+    many.push(l={"k": [1]})
+    assert [getattr(one, "schema") for one in (join, many)] == [None, None]  # noqa: B009 - not narrowed for what follows
+    assert join.push(right={"j": [1]}).schema == join.schema == pa.schema([("k", pa.int64()), ("j", pa.int64())])
+    assert many.push(r={"j": [1]}).schema == many.schema == join.schema
+    assert sj.StreamJoin.restore(join.snapshot()).schema == join.schema

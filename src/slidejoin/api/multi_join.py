@@ -68,7 +68,8 @@ class MultiJoin(OneCall):
     threads : int, optional
         Default: one for each core, up to four. More seldom make a join faster.
     memory_limit : int, optional
-        Refuse a push that would make the windows larger than this many bytes.
+        Refuse a push that would make the windows larger than this many bytes. Not covered are batches while they are
+        read, what a push returns (see `push_iter`), and what kernels take while they run.
     schemas : dict of str to pyarrow.Schema, optional
         Of the streams. Without them the schema of a stream is that of its first batch, and the predicate is checked
         when all streams have had one.
@@ -252,6 +253,12 @@ class MultiJoin(OneCall):
         return MultiStats(
             rows=rows, null_time_rows=waiting.null_time_rows, window_rows=waiting.rows, window_bytes=waiting.nbytes
         )
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of what `push` returns; None until the schemas of all streams are known."""
+        operator = self._state.operator
+        return None if operator is None else operator.plan.layout.schema
 
     @one_call
     def explain(self) -> Explanation:

@@ -92,7 +92,8 @@ class StreamJoin(OneCall):
     threads : int, optional
         Threads to use; default one for each core, up to four. More seldom make a join faster.
     memory_limit : int, optional
-        Bytes of rows and index, late rows that are kept included; a push that would pass them is refused.
+        Bytes of rows and index, late rows that are kept included; a push that would pass them is refused. Not covered
+        are batches while they are read, what a push returns (see `push_iter`), and what kernels take while they run.
     late : {"drop", "emit"}
         Whether the late rows of a time window, and rows without event time, are dropped; or kept until `late_rows`
         returns them. Both ways they take no part in the join, and are counted.
@@ -429,6 +430,13 @@ class StreamJoin(OneCall):
         state = self._state
         stats = state.waiting.stats if state.operator is None else state.operator.measured()
         return replace(stats, seconds=dict(stats.seconds))
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of what `push` returns; None until both sides' schemas are known."""
+        self._settle()
+        operator = self._state.operator
+        return None if operator is None else operator.plan.layout.whole
 
     def explain(self) -> Explanation:
         """Return the plan in words, and why it was chosen: a text that shows its lines at Python's prompt."""
