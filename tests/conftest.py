@@ -5,9 +5,7 @@ This module is loaded before any test imports Numba or Spark, which read their s
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "src" / "slidejoin"
 
 # Few examples, and the same ones in every run: a failure is there again when one looks for it, none comes by chance. No
 # deadlines and no health check on time, which would depend on how busy the machine is and on what compiles first.
@@ -45,29 +42,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-def compile_cache() -> Path:
-    """Return the folder that all processes of the tests keep compiled kernels in.
-
-    A kernel's file is named after what the kernel is made of, as far as that can be told; the folder belongs to one
-    state of all files beside those that import Numba, so that nothing old is ever tested.
-    """
-    folders = {path.parent for path in SOURCES.rglob("*.py") if "numba" in path.read_text(encoding="utf-8")}
-    state = hashlib.sha256(sys.version.encode())
-    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
-        state.update(path.read_bytes())
-    return ROOT / ".cache" / "numba" / state.hexdigest()[:16]
-
-
 def use_compile_cache() -> None:
-    """Point Numba to that folder and drop those of earlier states of the sources."""
-    cache = compile_cache()
+    """Keep compiled kernels where all processes of the tests find them; files of other sources have other names."""
+    cache = ROOT / ".cache" / "numba"
     cache.mkdir(parents=True, exist_ok=True)
     os.environ["NUMBA_CACHE_DIR"] = str(cache)
     # Tests are of compiled kernels, and of nothing that goes on behind their backs.
     os.environ["SLIDEJOIN_COMPILE"], os.environ["SLIDEJOIN_QUIET"] = "now", "1"
-    for other in cache.parent.iterdir():
-        if other != cache:
-            shutil.rmtree(other, ignore_errors=True)
 
 
 use_compile_cache()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slidejoin.kernels.jit.caching import KernelCache, _Files, _parts, _source_files
+from slidejoin.kernels.jit.caching import MANAGING, KernelCache, _Files, _parts, _reached
+from slidejoin.kernels.jit.folders import KernelFolders, _Folders
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import warm_up
 
@@ -123,17 +124,35 @@ def test_no_key_holds_an_address(place: int) -> None:
         assert not any(b" at 0x" in part for part in _parts(function))
 
 
-def test_a_change_in_any_module_of_kernels_makes_new_files() -> None:
+def test_a_kernel_is_made_of_all_modules_that_its_module_imports() -> None:
     """A kernel that calls another one, or has a constant of another module, is compiled with it."""
-    known = {str(path) for path in _source_files()}
-    # Those of benchmarks are registered where these were imported before.
-    modules = {kernel.__module__ for kernel, _ in KERNELS if kernel.__module__.startswith("slidejoin.kernels.")}
-    assert {str(Path(sys.modules[name].__file__ or "")) for name in modules} <= known
+    known = set[str]()
+    for kernel, _ in KERNELS:
+        function = getattr(kernel, "py_func", kernel)
+        reached = {str(path) for path in _reached(Path(function.__code__.co_filename))}
+        used = {getattr(value, "__module__", None) for value in function.__globals__.values()}
+        helpers = {name for name in used if name and name.startswith("slidejoin.kernels.")} - {*MANAGING_MODULES}
+        assert {sys.modules[name].__file__ for name in helpers} <= reached
+        known |= reached
     assert any(path.endswith("fields.py") for path in known)
+    assert not any(path.endswith(("caching.py", "progress.py")) for path in known)
+
+
+MANAGING_MODULES = {f"slidejoin.kernels.jit.{path.stem}" for path in MANAGING}
+
+
+def only(folder: Path) -> KernelFolders:
+    """Return the folders of a process that has one alone."""
+    folders = KernelFolders()
+    folders._known[str(folder)] = _Folders((folder,), folder, "")
+    return folders
 
 
 def test_files_appear_whole_and_those_of_earlier_sources_go(tmp_path: Path) -> None:
-    old, new, other = (_Files(tmp_path, *named) for named in (("m.f.tag", "0a"), ("m.f.tag", "1b"), ("m.ff.tag", "0a")))
+    old, new, other = (
+        _Files(str(tmp_path), *named, only(tmp_path))
+        for named in (("m.f.tag", "0a"), ("m.f.tag", "1b"), ("m.ff.tag", "0a"))
+    )
     for files in (old, other):
         files.save("aa", {"code": b"old"})
     assert new.load("aa") is None
@@ -148,7 +167,7 @@ def test_files_appear_whole_and_those_of_earlier_sources_go(tmp_path: Path) -> N
 
 
 def test_a_damaged_file_is_no_file(tmp_path: Path) -> None:
-    files = _Files(tmp_path, "m.f.tag", "0a")
+    files = _Files(str(tmp_path), "m.f.tag", "0a", only(tmp_path))
     files.save("aa", list(range(100)))
     whole = files.path("aa").read_bytes()
     for size in range(len(whole)):
@@ -156,15 +175,19 @@ def test_a_damaged_file_is_no_file(tmp_path: Path) -> None:
         assert files.load("aa") is None
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = _Files(tmp_path, "m.f.tag", "0a")
+def test_what_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = _Files(str(tmp_path), "m.f.tag", "0a", only(tmp_path))
 
     def refuse(*_: object) -> None:
         raise OSError("no space left")
 
+    monkeypatch.setenv("SLIDEJOIN_QUIET", "")
     monkeypatch.setattr("pathlib.Path.replace", refuse)
-    with pytest.raises(OSError, match="no space left"):
-        files.save("aa", 1)
+    for key in ("aa", "bb"):
+        files.save(key, 1)
+    assert capsys.readouterr().err.count("compiled kernels cannot be saved (no space left), so this process") == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from slidejoin.errors import StateError
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache, folder_of
 from slidejoin.spark.state.segments import Entry, Sealing, build_segment, new_id
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from slidejoin.spark.state.segments import Segment
 
+ORIGIN = new_id()
 SCHEMA = pa.schema([("x", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
 
 
@@ -37,7 +40,7 @@ def segment(plan: Plan, rows: int = 5) -> Segment:
 
 @pytest.mark.parametrize("rows", [1, 5, 1000])
 def test_what_is_written_is_read(plan: Plan, tmp_path: Path, rows: int) -> None:
-    cache, made = SegmentCache(str(tmp_path), "origin"), segment(plan, rows)
+    cache, made = SegmentCache(str(tmp_path), ORIGIN), segment(plan, rows)
     cache.write(made)
     found = cache.read(made.entry, SCHEMA)
     assert found is not None
@@ -48,14 +51,14 @@ def test_what_is_written_is_read(plan: Plan, tmp_path: Path, rows: int) -> None:
 
 
 def test_missing_file_is_no_matter_for_a_warning(plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert SegmentCache(str(tmp_path), "origin").read(segment(plan).entry, SCHEMA) is None
+    assert SegmentCache(str(tmp_path), ORIGIN).read(segment(plan).entry, SCHEMA) is None
     assert not caplog.records
 
 
 def test_altered_file_is_found_out_after_it_was_read_once(
     plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cache, made = SegmentCache(str(tmp_path), "origin"), segment(plan)
+    cache, made = SegmentCache(str(tmp_path), ORIGIN), segment(plan)
     cache.write(made)
     assert cache.read(made.entry, SCHEMA) is not None
     (path,) = tmp_path.rglob("*.segment")
@@ -68,7 +71,7 @@ def test_altered_file_is_found_out_after_it_was_read_once(
 
 
 def test_file_of_another_segment_is_refused(plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache, made, other = SegmentCache(str(tmp_path), "origin"), segment(plan), segment(plan)
+    cache, made, other = SegmentCache(str(tmp_path), ORIGIN), segment(plan), segment(plan)
     cache.write(made)
     (path,) = tmp_path.rglob("*.segment")
     path.rename(path.with_name(f"{other.entry.id}.segment"))
@@ -77,7 +80,7 @@ def test_file_of_another_segment_is_refused(plan: Plan, tmp_path: Path, caplog: 
 
 
 def test_only_needed_files_are_kept(plan: Plan, tmp_path: Path) -> None:
-    cache, segments = SegmentCache(str(tmp_path), "origin"), [segment(plan) for _ in range(3)]
+    cache, segments = SegmentCache(str(tmp_path), ORIGIN), [segment(plan) for _ in range(3)]
     for one in segments:
         cache.write(one)
     cache.keep_only([segments[1].entry.id])
@@ -85,12 +88,44 @@ def test_only_needed_files_are_kept(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_what_old_queries_left_goes_when_a_new_one_begins(plan: Plan, tmp_path: Path) -> None:
-    SegmentCache(str(tmp_path), "old").write(segment(plan))
-    SegmentCache(str(tmp_path), "living").write(segment(plan))
+    root, (old, living, new) = tmp_path / "segments", (new_id() for _ in range(3))
+    for origin in (old, living):
+        SegmentCache(str(tmp_path), origin).write(segment(plan))
     long_ago = time.time() - (DAYS_KEPT + 1) * 86_400
-    os.utime(tmp_path / "segments" / folder_of("old"), (long_ago, long_ago))
-    SegmentCache(str(tmp_path), "new").write(segment(plan))
-    assert {path.name for path in (tmp_path / "segments").iterdir()} == {folder_of("living"), folder_of("new")}
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (root / "ours").mkdir()  # no id: not made here
+    (root / new_id()).symlink_to(elsewhere)
+    for folder in (root / folder_of(old), root / "ours", elsewhere):
+        os.utime(folder, (long_ago, long_ago))
+    links = [path.name for path in root.iterdir() if path.is_symlink()]
+    SegmentCache(str(tmp_path), new).write(segment(plan))
+    assert sorted(path.name for path in root.iterdir()) == sorted([folder_of(living), folder_of(new), "ours", *links])
+    assert elsewhere.is_dir()
+
+
+@pytest.mark.parametrize("origin", ["../../etc", "", "a" * 31, "/"])
+def test_ids_are_checked_before_they_are_paths(plan: Plan, tmp_path: Path, origin: str) -> None:
+    cache, made = SegmentCache(str(tmp_path), origin), segment(plan)
+    assert cache.folder.parent == tmp_path / "segments"
+    with pytest.raises(StateError, match=r"names a segment '.*', not an id of 32 hexadecimal digits"):
+        cache.read(replace(made.entry, id=origin), SCHEMA)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_others_can_write_is_not_read(
+    plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache, made = SegmentCache(str(tmp_path), ORIGIN), segment(plan)
+    cache.write(made)
+    tmp_path.chmod(0o777)
+    shared = SegmentCache(str(tmp_path), ORIGIN)
+    assert shared.read(made.entry, SCHEMA) is None
+    assert "which can be written by other users; set spark.slidejoin.cacheDir" in caplog.text
+    shared.write(made)
+    shared.keep_only([])
+    assert len(list(tmp_path.rglob("*.segment"))) == 1
+    tmp_path.chmod(0o700)
+    assert cache.read(made.entry, SCHEMA) is not None
 
 
 def test_a_file_of_another_state_is_refused(plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,7 +26,6 @@ from slidejoin.spark.state.compact import from_compact, to_compact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("ts", pa.timestamp("us", tz="UTC"))])
 
@@ -161,9 +161,8 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
 
 NO_PLACE = """
 import sys
-from numba.core import caching
-nowhere = classmethod(lambda cls, function, file: None)
-caching.InTreeCacheLocator.from_function = caching.UserWideCacheLocator.from_function = nowhere
+from slidejoin.kernels.jit.folders import KernelFolders
+KernelFolders._candidates = lambda self, sources: [root / sources.rpartition("/")[2] for root in self._added]
 from slidejoin.spark.job.workers import ready
 ready(sys.argv[1])
 import slidejoin as sj
@@ -172,38 +171,45 @@ print(join.push(left={"a": [1, 2]}, right={"b": [2]}).to_pydict())
 """
 
 
-@pytest.mark.parametrize("compiled", ["1", "0"])
-def test_worker_without_a_place_of_its_own_keeps_kernels_in_the_nodes_folder(tmp_path: Path, compiled: str) -> None:
-    """Neither the package nor the home folder can be written."""
-    (tmp_path / "kernels").symlink_to(os.environ["NUMBA_CACHE_DIR"])
-    told = no_place(tmp_path, NUMBA_DISABLE_JIT=str(1 - int(compiled)))
-    assert told.stdout == "{'a': [2], 'b': [2]}\n", told.stderr
-
-
 def no_place(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a worker that can write neither the package nor a home folder."""
     environment = {**os.environ, "TMPDIR": str(folder), **more}
-    del environment["NUMBA_CACHE_DIR"]
     command = [sys.executable, "-c", NO_PLACE, str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def test_worker_that_can_keep_kernels_nowhere_has_a_folder_of_its_own(
+def test_worker_without_a_place_of_its_own_keeps_kernels_in_the_nodes_folder(tmp_path: Path) -> None:
+    for room in Path(os.environ["NUMBA_CACHE_DIR"]).iterdir():
+        # Compiled before, as far as they are: otherwise this takes long.
+        shutil.copytree(room, tmp_path / "kernels" / room.name.rpartition("_")[0])
+    told = no_place(tmp_path, NUMBA_DISABLE_JIT="0")
+    assert told.stdout == "{'a': [2], 'b': [2]}\n", told.stderr
+    assert list((tmp_path / "kernels" / "jit").parent.rglob("*.nbc"))
+
+
+@pytest.mark.nojit
+def test_worker_that_can_save_kernels_nowhere_compiles_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from numba import config
-
-    def compile_in(folder: Path) -> None:
-        if not str(config.CACHE_DIR).startswith(str(tmp_path / "slidejoin-kernels-")):
-            raise RuntimeError("cannot cache function 'f': no locator available")
+    from slidejoin.kernels.jit import warming
+    from slidejoin.kernels.jit.folders import KERNEL_FOLDERS
 
     blocked = tmp_path / "blocked"
     blocked.write_text("")
-    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
-    monkeypatch.setattr(workers, "_compile", compile_in)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    monkeypatch.setattr(KERNEL_FOLDERS, "_added", [])
+    monkeypatch.setattr(warming, "uncompiled", lambda _: [1])
+    monkeypatch.setattr(warming, "can_save", lambda: False)
     workers.compile_ahead(str(blocked))
-    assert "this worker compiles its own" in caplog.text
+    assert f"compiled kernels cannot be saved in {blocked}/kernels; each worker compiles what it needs" in caplog.text
+
+
+def test_no_process_starts_in_the_folder_that_somebody_else_has_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o777)
+    with workers._one_at_a_time(tmp_path / "slidejoin-ann"):
+        assert list(tmp_path.iterdir()) == []
+    assert "which can be written by other users" in caplog.text
 
 
 def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ def compiled_kernels() -> dict[str, object]:
     from slidejoin.kernels.jit.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
 
     done = warm_up()
+    _check_saved()
     return {"seconds": perf_counter() - start, "kernels": [kernel._asdict() for kernel in done]}
 
 
@@ -23,4 +24,15 @@ def compile_in_words() -> None:
     from slidejoin.kernels.jit.warming import compile_all, kernels  # noqa: PLC0415 - see above
 
     compiled = len(compile_all())
+    _check_saved()
     sys.stdout.write(f"{kernels():,} kernels ready, {compiled} compiled now, {perf_counter() - start:.1f} s\n")
+
+
+def _check_saved() -> None:
+    from slidejoin.errors import ConfigError  # noqa: PLC0415 - see above
+    from slidejoin.kernels.jit.warming import uncompiled  # noqa: PLC0415 - see above
+
+    left = len(uncompiled())
+    if left:
+        msg = f"{left} compiled kernels could not be saved; set NUMBA_CACHE_DIR to a folder that you can write to"
+        raise ConfigError(msg)

@@ -7,7 +7,6 @@ priority. With ``SLIDEJOIN_COMPILE=now`` there is none: each kernel is compiled 
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.errors import ConfigError
 from slidejoin.kernels.jit.progress import say
 from slidejoin.runtime.cores import cores
+from slidejoin.runtime.processes import python_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +30,8 @@ SETTING = "SLIDEJOIN_COMPILE"
 """The environment variable: ``background``, the default, or ``now``."""
 
 COMPILE = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
 from slidejoin.kernels.jit.warming import compile_rest
-compile_rest(json.loads(sys.argv[2]))
+compile_rest(*arguments)
 """
 
 LOCK = "compiling.lock"
@@ -59,7 +57,7 @@ class Background:
 
         Standard error says so, and what happens `meanwhile`; without that, the message is printed elsewhere.
         """
-        if setting() == "now":  # also where another process has begun
+        if setting() == "now" or not os.access(folder, os.W_OK):  # also where another process has begun
             return False
         if self._since is None:
             self._since = monotonic()
@@ -81,7 +79,7 @@ class Background:
         kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, this package
-                [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(imported)],
+                python_command(COMPILE, imported),
                 env=os.environ | kept,
                 # Readers of the output of this process need not wait for the other one.
                 stdin=subprocess.DEVNULL,

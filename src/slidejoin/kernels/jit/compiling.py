@@ -9,6 +9,7 @@ ahead of time.
 
 from __future__ import annotations
 
+from mmap import mmap
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -50,6 +51,9 @@ __all__ = [
     "prefetch",
 ]
 
+ROOM = 256 << 20
+"""Bytes that are free before a kernel is compiled or loaded; nothing is written to them."""
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -83,7 +87,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
 
 def file_of(made: Any) -> Path:  # noqa: ANN401 - Numba's kernels are untyped
     """Return where the compiled form of a kernel lies, or will."""
-    path: Path = made._file  # noqa: SLF001 - the form of this instance
+    path: Path = made._cache.file  # noqa: SLF001 - set below
     return path
 
 
@@ -101,6 +105,7 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
         # Numba's own lock: two threads may get here at once, one of them from compiling another kernel.
         with global_compiler_lock:
             if "_ready" in vars(made):
+                _check_room()
                 with PROGRESS.one(f"{made.__module__.rpartition('.')[2]}.{made.__name__}"):
                     made.compile(signature)
                 made.disable_compile()
@@ -119,7 +124,25 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
 
     # Numba calls these two when it has no compiled form: for a call, and for one inside another kernel.
     made._ready, made._compile_for_args, made.get_call_template = ready, called, called_compiled  # noqa: SLF001
-    made._file = made._cache.file(signature, made.targetctx)  # noqa: SLF001
+    made._cache.declare(signature, made.targetctx)  # noqa: SLF001
+
+
+def _check_room() -> None:
+    """Check that there is memory to compile in: LLVM ends the process where it gets none.
+
+    Raises
+    ------
+    MemoryError
+        If there is none.
+    """
+    try:
+        mmap(-1, ROOM).close()
+    except OSError as error:
+        msg = (
+            f"compiling or loading a kernel takes up to {ROOM >> 20} MiB, which this process cannot get; "
+            "raise its limit of memory, or compile ahead with `slidejoin compile`"
+        )
+        raise MemoryError(msg) from error
 
 
 def inlined(function: F) -> F:

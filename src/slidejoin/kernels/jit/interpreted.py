@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERPRETER", "Interpreter"]
 
 PACKAGE = "slidejoin.kernels."
-SHARED = frozenset(f"{PACKAGE}jit.{name}" for name in ("caching", "interpreted", "background", "progress"))
+SHARED = frozenset(f"{PACKAGE}jit.{name}" for name in ("caching", "folders", "interpreted", "background", "progress"))
 """Modules of the package that hold no kernels; the plain ones use them as they are."""
 
 MOST_ROWS = 256
@@ -76,13 +76,13 @@ class Interpreter:
 
     def imported(self, kernel: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
         """Record a kernel."""
-        self.cold |= not self._closed and not kernel._file.is_file()  # noqa: SLF001 - the form of Numba's kernels here
+        self.cold |= not self._closed and not kernel._cache.file.is_file()  # noqa: SLF001 - as `compiling` sets it
 
     def awaits(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
         """Tell whether another process is compiling a kernel, or is about to: it is not there, and rows are pushed."""
         if self._rows == 0 or not kernel.__module__.startswith(PACKAGE) or "_ready" not in vars(kernel):
             return False
-        file = kernel._file  # noqa: SLF001 - see above
+        file = kernel._cache.file  # noqa: SLF001 - see above
         return not file.is_file() and BACKGROUND.begin(file.parent, "" if self._closed else MEANWHILE)
 
     def takes(self, kernel: Any) -> bool:  # noqa: ANN401 - see above

@@ -22,11 +22,12 @@ from slidejoin.kernels.jit.compiling import file_of, load
 from slidejoin.kernels.jit.progress import PROGRESS, QUIET
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.runtime.cores import cores
+from slidejoin.runtime.processes import python_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["Warmed", "compile_all", "compile_rest", "compiled", "kernels", "uncompiled", "warm_up"]
+__all__ = ["Warmed", "can_save", "compile_all", "compile_rest", "compiled", "kernels", "uncompiled", "warm_up"]
 
 MOST_PROCESSES = 8
 """More processes would compile for less time than they take to load, about a second."""
@@ -35,10 +36,8 @@ NICE = 10
 """The niceness of the background process."""
 
 HELPER = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
 from slidejoin.kernels.jit.warming import help_compile
-print(json.dumps(help_compile(*json.loads(sys.argv[2]))))
+print(json.dumps(help_compile(*arguments)))
 """
 
 
@@ -102,8 +101,15 @@ def compile_all(
     if not missing:
         return {}
     processes = min(processes or min(cores(), MOST_PROCESSES), len(missing))
+    if not can_save():
+        processes = 1  # others could not pass on what they compile
     with PROGRESS.many(len(missing), processes):
         return _share(missing, processes, [list(leave_out), list(first)])
+
+
+def can_save() -> bool:
+    """Return whether compiled kernels can be written to disk."""
+    return os.access(file_of(next(_kernels())[0]).parent, os.W_OK)
 
 
 def kernels() -> int:
@@ -157,7 +163,7 @@ def help_compile(claims: str, leave_out: Collection[str], first: Collection[str]
 def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[str, float]:
     """Compile kernels in this process and in others; this one also does what the others have not done."""
     with TemporaryDirectory(prefix="slidejoin-warming-") as claims:
-        command = [sys.executable, "-c", HELPER, json.dumps(sys.path), json.dumps([claims, *given])]
+        command = python_command(HELPER, claims, *given)
         kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
         helpers = [
             subprocess.Popen(  # noqa: S603 - this interpreter, this package

@@ -65,7 +65,9 @@ def check_python(session: SparkSession) -> None:
 @cache
 def _without(program: str) -> str:
     """Return what is missing in a Python, in words; nothing if it has this version of slidejoin."""
-    asked = subprocess.run([program, "-c", ASK], capture_output=True, text=True, check=False)  # noqa: S603 - a Python
+    # By the environment, as the Python may not know the flag; a `json.py` in the working directory is no module.
+    safe = os.environ | {"PYTHONSAFEPATH": "1"}
+    asked = subprocess.run([program, "-c", ASK], capture_output=True, text=True, check=False, env=safe)  # noqa: S603 - a Python
     if asked.returncode:
         why = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[-1]
         return f"cannot import slidejoin ({why})"

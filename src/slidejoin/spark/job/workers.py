@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import getpass
-import json
 import logging
 import os
 import platform
@@ -24,10 +22,11 @@ import uuid
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryFile, mkdtemp
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.runtime.own_folders import make_own, own_folder, user_folder
+from slidejoin.runtime.processes import python_command
 from slidejoin.spark.job.interpreter import workers_run_this_python
 
 if TYPE_CHECKING:
@@ -68,10 +67,8 @@ TABLES = (
 of count windows compare ordinals too, and texts have hashes, which are the same in every process, not codes."""
 
 COMPILE = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
 from slidejoin.spark.job.workers import compile_ahead
-compile_ahead(json.loads(sys.argv[2]))
+compile_ahead(*arguments)
 """
 
 
@@ -88,18 +85,13 @@ def another_version(drivers: str) -> Exception:
 
 def default_folder() -> str:
     """Return the folder used where ``spark.slidejoin.cacheDir`` is not set: one for each user of the node."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # containers run users that have no name
-        user = str(os.getuid())
-    return str(Path(tempfile.gettempdir()) / f"slidejoin-{user}")
+    return str(user_folder(Path(tempfile.gettempdir())))
 
 
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = (folder / "kernels.lock").open("a")
+        file = (make_own(folder) / "kernels.lock").open("a")
     except OSError as error:
         log.warning("no lock in %s (%s); kernels are loaded without it", folder, error)
         yield
@@ -141,13 +133,17 @@ def compile_ahead(cache: str | None) -> None:
     cache : str, optional
         The node's cache folder, where the lock lies; the default one if None.
     """
-    folder = Path(cache or default_folder())
-    try:
-        _compile(folder)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        _compile_elsewhere(folder)
+    folder = own_folder(Path(cache or default_folder()))
+    # For workers that can write neither the package nor a home folder.
+    import_module("slidejoin.kernels.jit.folders").KERNEL_FOLDERS.add(folder / "kernels")
+    warming = import_module("slidejoin.kernels.jit.warming")
+    if not warming.uncompiled(TABLES):
+        return
+    if not warming.can_save():
+        log.warning("compiled kernels cannot be saved in %s; each worker compiles what it needs", folder / "kernels")
+        return
+    with _one_at_a_time(folder):
+        warming.compile_all(leave_out=TABLES)
 
 
 class Compiling:
@@ -189,7 +185,7 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
     if not missing:
         yield None
         return
-    command = [sys.executable, "-c", COMPILE, json.dumps(sys.path), json.dumps(cache)]
+    command = python_command(COMPILE, cache)
     # A separate process group, because it has helpers, which must end with it.
     with subprocess.Popen(  # noqa: S603 - this interpreter, this package
         command,
@@ -253,30 +249,3 @@ def _loading(cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator
 
 def _say(text: str) -> None:
     import_module("slidejoin.kernels.jit.progress").say(text)
-
-
-def _compile(folder: Path) -> None:
-    warming = import_module("slidejoin.kernels.jit.warming")
-    if warming.uncompiled(TABLES):
-        with _one_at_a_time(folder):
-            warming.compile_all(leave_out=TABLES)
-
-
-def _compile_elsewhere(folder: Path) -> None:
-    """Keep kernels in the node's cache folder, neither the package nor the home folder being writable.
-
-    Where that cannot be written either, in a folder of this process alone.
-    """
-    import numba
-
-    kept = folder / "kernels"
-    try:
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-        TemporaryFile(dir=kept).close()
-    except OSError as error:
-        log.warning("cannot store compiled kernels in %s (%s); this worker compiles its own", kept, error)
-        kept = Path(mkdtemp(prefix="slidejoin-kernels-"))
-    numba.config.CACHE_DIR = str(kept)
-    for name in [name for name in sys.modules if name.startswith("slidejoin.kernels.")]:
-        del sys.modules[name]
-    _compile(folder)

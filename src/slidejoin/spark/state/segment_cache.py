@@ -16,7 +16,9 @@ import hmac
 import json
 import logging
 import os
+import re
 import shutil
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -25,8 +27,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.errors import StateError
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.rows.arrow_buffers import from_buffer
+from slidejoin.runtime.own_folders import fault_of, make_own, own_folder
 from slidejoin.spark.state.blocks import read_block, to_block
 from slidejoin.spark.state.segments import Segment
 from slidejoin.stored import StoredValue
@@ -49,6 +53,9 @@ HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u8"), ("digest",
 
 DAYS_KEPT = 7
 
+ID = re.compile("[0-9a-f]{32}")
+"""What `new_id` makes; everything else is no file of ours."""
+
 _checked: dict[str, tuple[int, int, int]] = {}
 """Files whose checksum this process has verified, by inode, time of writing and size."""
 
@@ -66,11 +73,14 @@ class SegmentCache:
 
     def __init__(self, root: str, origin: str) -> None:
         self._key = origin.encode()
-        self.folder = Path(root) / "segments" / folder_of(origin)
+        self.root = own_folder(Path(root))
+        self.folder = self.root / "segments" / folder_of(origin)
 
     def read(self, entry: Entry, schema: pa.Schema) -> Segment | None:
         """Return a segment, or None if there is no whole file of it."""
         path = self._path(entry.id)
+        if not self._trusted():
+            return None
         try:
             source = pa.memory_map(str(path), "r")
             data = source.read_buffer()
@@ -93,6 +103,7 @@ class SegmentCache:
         path = self._path(segment.entry.id)
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
+            make_own(self.root)
             if not self.folder.is_dir():
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _sweep(self.folder.parent)
@@ -106,18 +117,42 @@ class SegmentCache:
 
     def keep_only(self, ids: Collection[str]) -> None:
         """Delete the files of segments that are in none of the manifests still needed."""
+        if not self._trusted():
+            return
         try:
             paths = list(self.folder.iterdir())
         except OSError:
             return
         for path in paths:
-            if path.name.split(".")[0] not in ids:
+            segment = path.name.split(".")[0]
+            if ID.fullmatch(segment) and segment not in ids:
                 with suppress(OSError):
                     path.unlink()
                 _checked.pop(str(path), None)
 
     def _path(self, segment: str) -> Path:
-        return self.folder / f"{segment}.segment"
+        return self.folder / f"{_name(segment)}.segment"
+
+    def _trusted(self) -> bool:
+        """Return whether nobody else can have written here: what is mapped reaches kernels."""
+        fault = fault_of(self.root)
+        if fault:
+            log.warning("the cache folder %s is not used, as it %s; set spark.slidejoin.cacheDir", self.root, fault)
+        return not fault
+
+
+def _name(id_: str) -> str:
+    """Return an id of the state as a part of a path.
+
+    Raises
+    ------
+    StateError
+        If it is none that `new_id` makes.
+    """
+    if not ID.fullmatch(id_):
+        msg = f"the state names a segment {id_[:60]!r}, not an id of 32 hexadecimal digits; it is damaged"
+        raise StateError(msg)
+    return id_
 
 
 def folder_of(origin: str) -> str:
@@ -130,7 +165,8 @@ def _sweep(root: Path) -> None:
     oldest = time.time() - DAYS_KEPT * 86_400
     for folder in root.iterdir():
         try:
-            if folder.stat().st_mtime < oldest:
+            found = folder.lstat()
+            if ID.fullmatch(folder.name) and stat.S_ISDIR(found.st_mode) and found.st_mtime < oldest:
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
             continue
@@ -173,8 +209,8 @@ def _is_whole(path: Path, data: pa.Buffer, key: bytes) -> bool:
     head = from_buffer(data, HEAD, 1)[0]
     if head["magic"] != MAGIC or head["total"] != data.size:
         return False
-    stat = path.stat()
-    seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    now = path.stat()
+    seen = (now.st_ino, now.st_mtime_ns, now.st_size)
     if _checked.get(str(path)) != seen:
         found = hmac.new(key, memoryview(data)[HEAD.itemsize :], "sha256").digest()
         if not hmac.compare_digest(found, head["digest"].tobytes()):
