@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,7 +201,7 @@ class Known:
     __module__ = "slidejoin.kernels.predicate.hashing"
 
     def __init__(self, file: Path) -> None:
-        self._file, self._ready = file, None
+        self._cache, self._ready = SimpleNamespace(file=file), None
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def begun(rows: int = 1) -> Interpreter:
 
 def test_only_kernels_that_are_missing_are_left_to_python(missing: Known) -> None:
     assert begun().takes(missing)
-    missing._file.touch()
+    missing._cache.file.touch()
     assert not begun().takes(missing)
 
 

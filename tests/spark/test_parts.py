@@ -152,7 +152,8 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     listed = "[m for m in sys.modules if m.startswith(('numba', 'slidejoin'))]"
     code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    rooms = ["slidejoin.spark.bucket", "slidejoin.spark.job"]
+    rooms = ["slidejoin.runtime", "slidejoin.spark.bucket", "slidejoin.spark.job"]
+    rooms += ["slidejoin.runtime.own_folders", "slidejoin.runtime.processes"]
     names = sorted(
         ["slidejoin", "slidejoin.spark", *rooms, "slidejoin.spark.bucket.tasks", "slidejoin.spark.job.workers"]
     )
