@@ -59,12 +59,12 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def run(place: Path, user: int | None = None, **settings: str) -> tuple[str, str]:
+def run(place: Path, user: int | None = None, program: str = PROGRAM, **settings: str) -> tuple[str, str]:
     """Run the kernel in a process of its own; return what it printed, and what it said."""
     kept = {name: value for name, value in os.environ.items() if name not in {"NUMBA_CACHE_DIR", "HOME"}}
     environment = kept | {"SLIDEJOIN_QUIET": "", "NUMBA_DISABLE_JIT": "0", "PYTHONPATH": str(place)} | settings
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *([] if user is None else [str(user)])],
+        [sys.executable, "-c", program, *([] if user is None else [str(user)])],
         capture_output=True,
         text=True,
         check=False,
@@ -152,3 +152,26 @@ def test_no_flipped_bit_is_loaded(tmp_path: Path, at: int) -> None:
     data[at] ^= 1
     saved.path("aa").write_bytes(data)
     assert saved.load("aa") is None
+
+
+LITTLE_MEMORY = """
+import resource
+import numpy as np
+from mini import total
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+for _ in range(2):
+    try:
+        total(np.arange(5))
+    except MemoryError as error:
+        print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(total(np.arange(5)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of memory that Linux alone keeps")
+def test_little_memory_is_an_error_and_no_end_of_the_process(place: Path) -> None:
+    out = run(place, program=LITTLE_MEMORY, NUMBA_CACHE_DIR=str(place / "kept"))[0].splitlines()
+    assert out[0].startswith("compiling or loading a kernel takes up to 256 MiB, which this process cannot get; raise")
+    assert out[1:] == [out[0], "10"]
