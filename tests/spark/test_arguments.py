@@ -58,7 +58,12 @@ def test_orders_that_cannot_be(spark: SparkSession, static: DataFrame) -> None:
 
     order("order_by='idd': the left side has no such column.*Did you mean 'id'", "idd", static, static)
     text = static.selectExpr("id", "x", "cast(ts as string) ts")
-    order("order_by='ts': that column of the right side is string; order by a number", "ts", static, text)
+    order("order_by='ts': time with zone and string have no common order; cast one", "ts", static, text)
+    lists = static.selectExpr("id", "x", "array(ts) ts")
+    order("order_by='ts': that column of the right side is list<.*; order by a number, boolean", "ts", static, lists)
+    folded = text.selectExpr("id", "x", "ts COLLATE UTF8_LCASE ts")
+    message = "column 'ts' of the left side is string collate UTF8_LCASE, but a join compares texts by their bytes"
+    refused(SparkJoinError, message, folded, text, window=sj.CountWindow(5), order_by="ts")
     local = static.selectExpr("id", "x", "cast(ts as timestamp_ntz) ts")
     order("order_by='ts': time with zone and time have no common order; cast one", "ts", static, local)
 

@@ -8,6 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import slidejoin as sj
@@ -215,3 +216,34 @@ def test_static_frames_are_one_micro_batch(
         side: sorted([row for batch in batches for row in batch[side]], key=lambda row: row[0]) for side in batches[0]
     }
     assert pairs([row.asDict() for row in result.collect()]) == pairs(embedded([whole], on))
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_rows_may_arrive_in_the_order_of_texts(spark: SparkSession, kind: str) -> None:
+    from slidejoin.spark import multi_join, stream_join
+
+    draw = random.Random(7)
+    letters = ["", "a", "B", "ä", "z", "日本", "aa"]
+    # No text comes twice on a side: rows with the same one arrive by their bytes on Spark.
+    sides = {
+        side: [(n, n % 3, draw.choice(letters) + f"{draw.random():.9f}") for n in range(30)]
+        for side in ("left", "right")
+    }
+    frames = [
+        spark.createDataFrame(rows, "id long, x long, at string").selectExpr("id", "x", f"cast(at AS {kind}) at")
+        for rows in sides.values()
+    ]
+    tables = {
+        side: pa.table(dict(zip(("id", "x", "at"), zip(*rows, strict=True), strict=True)))
+        for side, rows in sides.items()
+    }
+    window = sj.CountWindow(5)
+    join = sj.StreamJoin("l.x = r.x", window, threads=1)
+    expected = pairs(join.push(**tables, order_by="at").to_pylist())
+    assert 10 < len(expected) < 200
+    made = stream_join(*frames, on="l.x = r.x", window=window, order_by="at")
+    assert pairs([row.asDict() for row in made.collect()]) == expected
+    many = multi_join(
+        dict(zip("lr", frames, strict=True)), on="l.x = r.x", window=dict.fromkeys("lr", window), order_by="at"
+    )
+    assert sorted((row["id"], row["id_r"]) for row in many.collect()) == expected

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType, UserDefinedType
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
-from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.plan.column_names import one_name
 from slidejoin.plan.deferred import AggregateRule, NearestRule
 from slidejoin.predicate import to_sql
@@ -45,7 +45,7 @@ from slidejoin.spark.bucket.tasks import (
 )
 from slidejoin.spark.driver.binding import arrow_schema, schema_of
 from slidejoin.spark.driver.column_names import folds_names, quoted
-from slidejoin.spark.driver.column_types import check_type
+from slidejoin.spark.driver.column_types import check_collations, check_type
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
     HIDDEN,
@@ -62,7 +62,7 @@ from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CACHE_DIR",
-    "ZEROS",
     "bucketed",
     "check_columns",
     "check_names",
@@ -96,30 +95,49 @@ ZEROS = pa.py_buffer(bytes(16))
 """A value of any type of fixed width."""
 
 
-def check_order(frames: dict[Side, DataFrame], order_by: str) -> None:
-    """Check that all sides have the column of a count window's order, of types that can be put in one order.
+def check_order(frames: Mapping[Any, DataFrame], order_by: str, whose: str) -> None:
+    """Check that all inputs have the column of a count window's order, of types that can be put in one order.
+
+    Parameters
+    ----------
+    frames : mapping of str to DataFrame
+        By side or stream.
+    order_by : str
+    whose : str
+        An input in words, with ``{}`` for its name.
 
     Raises
     ------
     PredicateError
-        If a side has no such column, or it is of a type without a common order.
+        If an input has no such column, or it is of a type without a common order.
+    SparkJoinError
+        If its texts have a collation.
     """
     rows = {}
-    for side, frame in frames.items():
+    for name, frame in frames.items():
         schema = schema_of(frame)
         if order_by not in schema.names:
             names = ", ".join(schema.names)
-            msg = f"order_by={order_by!r}: the {side} side has no such column; its columns are {names}."
+            msg = f"order_by={order_by!r}: {whose.format(name)} has no such column; its columns are {names}."
             raise PredicateError(msg + nearest(order_by, schema.names))
+        check_collations(frame, whose.format(name), [order_by])
         kind = schema.field(order_by).type
-        if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
-            msg = f"order_by={order_by!r}: that column of the {side} side is {kind}; order by a number, boolean or time"
+        text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        if not (text or pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+            msg = (
+                f"order_by={order_by!r}: that column of {whose.format(name)} is {kind}; order by a number, boolean, "
+                "time, string or binary"
+            )
             raise PredicateError(msg)
-        rows[side] = pa.table({order_by: pa.Array.from_buffers(kind, 1, [None, ZEROS])})
+        one = pa.array([b""], pa.binary()).cast(kind) if text else pa.Array.from_buffers(kind, 1, [None, ZEROS])
+        rows[name] = pa.table({order_by: one})
     try:
-        sort_values(rows, order_by)
+        sort_values_of(rows, order_by)
     except SchemaError as error:
-        raise PredicateError(str(error).replace(" batch ", " side ")) from None
+        text = str(error)
+        for name in frames:
+            text = text.replace(f"the {name} batch", whose.format(name))
+        raise PredicateError(text) from None
 
 
 def wired(

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from slidejoin.arguments import shown
-from slidejoin.errors import ArgumentTypeError, PredicateError, SchemaError, nearest
-from slidejoin.operator.ingest.order_by import sort_values_of
+from slidejoin.errors import ArgumentTypeError, PredicateError
 from slidejoin.plan.column_names import one_name
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
 from slidejoin.predicate import columns_of
 from slidejoin.predicate.expression.streams import stream_and_name
-from slidejoin.spark.driver.assembly import ZEROS, check_columns
+from slidejoin.spark.driver.assembly import check_columns, check_order
 from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
 from slidejoin.spark.driver.column_names import folds_names
@@ -222,7 +219,8 @@ def wired_streams(
                 "of several would count only the rows that it gets; leave partitions out, or use time windows"
             )
             raise SparkJoinError(msg)
-        by = _checked_order(given, order_by)
+        by = str(order_by)
+        check_order(given, by, "stream {!r}")
         one = streams_spec(given, plan, (), names, bucket_ids(1), by)
         why = f"count windows count the rows of whole streams, which one bucket sees, in the order of {by}"
         return WiredStreams(given, plan, one.buckets, names, one, (), why)
@@ -241,26 +239,6 @@ def wired_streams(
     for number, (name, frame) in enumerate(given.items()):
         check_columns(frame, f"stream {name!r}", plan.kept[number].names)
     return WiredStreams(given, plan, buckets, names, None, chain_of(plan, len(buckets)), reason)
-
-
-def _checked_order(frames: Mapping[str, DataFrame], order_by: object) -> str:
-    """Check that all streams have the column of the order, of types that can be put in one order; return its name."""
-    name, rows = str(order_by), {}
-    for stream, frame in frames.items():
-        schema = schema_of(frame)
-        if name not in schema.names:
-            msg = f"order_by={name!r}: stream {stream!r} has no such column; its columns are {', '.join(schema.names)}."
-            raise PredicateError(msg + nearest(name, schema.names))
-        kind = schema.field(name).type
-        if not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
-            msg = f"order_by={name!r}: that column of stream {stream!r} is {kind}; order by a number, boolean or time"
-            raise PredicateError(msg)
-        rows[stream] = pa.table({name: pa.Array.from_buffers(kind, 1, [None, ZEROS])})
-    try:
-        sort_values_of(rows, name)
-    except SchemaError as error:
-        raise PredicateError(str(error)) from None
-    return name
 
 
 def _planned(spec: MultiSpec, frames: Mapping[str, DataFrame], order_by: object) -> MultiPlan:

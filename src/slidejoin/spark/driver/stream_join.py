@@ -238,7 +238,7 @@ def wired_join(
         for side, frame in frames.items():
             check_time_column(frame, f"the {side} side", window.on(side))
     if order_by is not None:
-        check_order(frames, order_by)
+        check_order(frames, order_by, "the {} side")
     chosen = None if select is None else len(config.select or ())
     buckets = buckets_of(partitions, left.sparkSession)
     bound = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
