@@ -16,13 +16,12 @@ from slidejoin.cli.beginning import job_text
 from slidejoin.cli.jobfile import read_job, read_job_text
 from slidejoin.cli.samples import sampled, spark_type
 from slidejoin.errors import ConfigError
-from slidejoin.spec.window import TimeWindow
+from slidejoin.spec.window import CountWindow, TimeWindow
 from tests.cli.test_command import call
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BAND = "l.x BETWEEN r.x - 5 AND r.x + 5"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -103,7 +102,7 @@ def test_times_that_spark_would_not_read_as_instants(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "on", "time"),
     [
-        ({"id": [1], "x": [2], "ts": [NOON]}, {"id": [1], "x": [2], "ts": [NOON]}, BAND, "ts"),
+        ({"id": [1], "x": [2], "ts": [NOON]}, {"id": [1], "x": [2], "ts": [NOON]}, "l.id = r.id", "ts"),
         ({"price": [1.5], "at": [NOON]}, {"bid": [1], "at": [NOON]}, "l.price BETWEEN r.bid - 5 AND r.bid + 5", "at"),
         ({"who": ["a"], "day": [NOON]}, {"who": ["b"], "day": [NOON]}, "l.who = r.who", "day"),
         ({"seen": [NOON], "ts": [NOON]}, {"seen": [NOON], "ts": [NOON]}, "l.ts = r.ts", "ts"),
@@ -116,10 +115,11 @@ def test_guesses(tmp_path: Path, first: dict[str, Any], second: dict[str, Any], 
     assert (job.join.window.left_on, job.join.window.right_on) == (time, time)
 
 
-def test_without_a_common_time_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_common_time_rows_are_counted(tmp_path: Path) -> None:
     text = made(tmp_path, parquet(tmp_path, "a", x=[1], ts=[NOON]), parquet(tmp_path, "b", x=[1], seen=[5]))
-    assert "# The sides share no timestamp column: give left_on and right_on instead of on, or make" in text
-    assert read_job_text(text, tmp_path).join.on == "l.x BETWEEN r.x - 5 AND r.x + 5"
+    assert "# No column of times is on both sides, so the last rows of each side are joined" in text
+    join = read_job_text(text, tmp_path).join
+    assert (join.on, join.window, join.order_by) == ("l.x = r.x", CountWindow(100_000), "x")
 
 
 def test_files_that_cannot_be_read_from_here(tmp_path: Path) -> None:

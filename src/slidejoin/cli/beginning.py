@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +12,20 @@ import pyarrow as pa
 import typer
 
 from slidejoin.cli.common import Debug, errors_told
+from slidejoin.cli.guesses import common_order, event_times, guessed_predicate
 from slidejoin.cli.jobfile import read_job_text
 from slidejoin.cli.samples import quoted, sampled, spark_type
+from slidejoin.cli.written import Written, printable, toml_value
 from slidejoin.errors import ConfigError, PredicateError, nearest
-from slidejoin.predicate import columns_of, left, right, to_sql
+from slidejoin.predicate import columns_of
 from slidejoin.predicate.python import as_predicate
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from slidejoin.cli.samples import Sample
-    from slidejoin.predicate import Expression
+    from slidejoin.sides import Side
 
 __all__ = ["init", "job_text"]
 
@@ -50,44 +52,6 @@ Kind = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
-TIMES = ("ts", "event_time", "timestamp", "time", "at")
-"""Names by which the event time is looked for first."""
-
-
-HEAD = """\
-# A join for `slidejoin run {name}`. Every key is described in docs/run-file.md; lines that begin
-# with # are comments. `slidejoin explain {name}` shows how it would run, and reads no rows.
-"""
-
-WINDOW = """\
-[join.window]
-length = "10 minutes"    # how far apart the event times of a pair may be; also "1 hour 30 minutes"
-{missing}on = {time}
-lateness = "1 minute"    # how far a row may lie behind the latest one; later ones are dropped
-# Instead of these three, the last rows of each side, in the order of a column:
-# kind = "count"
-# rows = 100000
-# order_by = {time}
-"""
-
-MISSING = """\
-# The sides share no timestamp column: give left_on and right_on instead of on, or make the
-# column in `columns` of a source, such as "timestamp_seconds(epoch) AS ts".
-"""
-
-SINK = """\
-[sink]
-format = "parquet"       # or csv, json; console prints some rows; noop writes nothing
-path = "pairs"
-checkpoint = "pairs.checkpoint"  # the job's progress: run again, it continues from there
-trigger = "available_now"        # read what is there and stop; "10 seconds": keep running, that often
-
-[spark]
-master = "local[*]"      # all cores of this machine
-# conf = { "spark.driver.memory" = "8g" }
-"""
-
-
 def init(
     sources: Sources,
     *,
@@ -104,7 +68,7 @@ def init(
             raise ConfigError(msg)
         samples = [sampled(path, name, kind) for path, name in zip(sources, names_of(sources), strict=True)]
         printed = str(to) == "-"
-        text = job_text(samples, Path() if printed else to.parent, on, "FILE.toml" if printed else str(to))
+        text = job_text(samples, Path() if printed else to.parent, on, "FILE.toml" if printed else shlex.quote(str(to)))
         if printed:
             typer.echo(text, nl=False)
             return
@@ -116,7 +80,8 @@ def init(
         except OSError as error:
             msg = f"{to}: cannot be written: {error.strerror}"
             raise ConfigError(msg) from error
-        typer.echo(f"wrote {to}; check `on` and the window in it, then run: slidejoin explain {to}")
+        file = printable(shlex.quote(str(to)))
+        typer.echo(f"wrote {file}; check `on` and the window in it, then run: slidejoin explain {file}")
 
 
 def names_of(paths: Sequence[str]) -> list[str]:
@@ -156,37 +121,22 @@ def job_text(samples: Sequence[Sample], folder: Path, on: str | None = None, nam
         For a predicate that cannot be used.
     """
     both = [*samples, samples[0]][:2]
-    time, fitted = _event_time(both)
-    predicate = _given(on, both) if on is not None else _guessed(both, time)
-    parts = [
-        HEAD.format(name=name),
-        *(_source(sample, folder, time if fitted else None) for sample in samples),
-        _join(samples, predicate, guessed=on is None),
-        _window(time, fitted=fitted),
-        SINK,
-    ]
-    text = "\n".join(parts)
+    times = event_times(both)
+    predicate = _given(on, both) if on is not None else guessed_predicate(both, times)
+    file = Written()
+    file.comment(
+        f"A join for `slidejoin run {name}`. Every key is described in docs/run-file.md; lines that begin",
+        f"with # are comments. `slidejoin explain {name}` shows how it would run, and reads no rows.",
+    )
+    for side, sample in zip(SIDES, samples, strict=False):
+        its = {} if times is None else {times[side]} if len(samples) > 1 else set(times.values())
+        _source(file, sample, folder, its)
+    _join(file, samples, predicate, guessed=on is None)
+    _window(file, both, times)
+    _sink(file)
+    text = file.text()
     read_job_text(text, folder)
     return text
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-# -- guesses ------------------------------------------------------------------------------------------------------
-
-
-def _event_time(both: Sequence[Sample]) -> tuple[str, bool]:
-    """Return the event-time column, and whether both sides are known to have it."""
-
-    def times(sample: Sample) -> list[str]:
-        fields = [] if sample.schema is None else list(sample.schema)
-        return [one.name for one in fields if pa.types.is_timestamp(one.type) or pa.types.is_date(one.type)]
-
-    common = [name for name in times(both[0]) if name in times(both[1])]
-    best = sorted(common, key=lambda name: TIMES.index(name.lower()) if name.lower() in TIMES else len(TIMES))
-    return (best[0], True) if best else ("ts", False)
 
 
 def _given(on: str, both: Sequence[Sample]) -> str:
@@ -206,123 +156,126 @@ def _given(on: str, both: Sequence[Sample]) -> str:
     return on
 
 
-def _guessed(both: Sequence[Sample], time: str) -> str:
-    """Return a predicate over columns that are there: a band of numbers, or else an equality."""
-    schemas = [sample.schema for sample in both if sample.schema is not None]
-    if len(schemas) < len(both):
-        return "l.x BETWEEN r.x - 5 AND r.x + 5"
-    for fits, made in ((_is_number, _band), (_is_key, _equality)):
-        first, second = ([one.name for one in schema if fits(one.type) and one.name != time] for schema in schemas)
-        # A number that names a row says little of another row's: such columns come last.
-        first, second = (sorted(names, key=_is_id) for names in (first, second))
-        pairs = [(name, name) for name in first if name in second] or list(zip(first[:1], second[:1], strict=False))
-        if pairs:
-            return made(*pairs[0])
-    return _equality(time, time)
-
-
-def _is_id(name: str) -> bool:
-    return re.search(r"(^|_)(id|key|no|nr)$", name.lower()) is not None
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return any((pa.types.is_integer(kind), pa.types.is_floating(kind), pa.types.is_decimal(kind)))
-
-
-def _is_key(kind: pa.DataType) -> bool:
-    return any((pa.types.is_string(kind), pa.types.is_large_string(kind), pa.types.is_dictionary(kind)))
-
-
-def _band(one: str, other: str) -> str:
-    first, second = _column(left[one]), _column(right[other])
-    return f"{first} BETWEEN {second} - 5 AND {second} + 5"
-
-
-def _equality(one: str, other: str) -> str:
-    return f"{_column(left[one])} = {_column(right[other])}"
-
-
-def _column(expression: Expression) -> str:
-    return to_sql(expression.node)
-
-
 # -- the parts of the file ----------------------------------------------------------------------------------------
 
 
 def _located(sample: Sample, folder: Path) -> str:
     if sample.remote:
         return sample.path
-    path = Path(sample.path).expanduser()
+    path = Path(sample.pattern).expanduser()
     return os.path.relpath(path, folder) if not path.is_absolute() else str(path)
 
 
-def _source(sample: Sample, folder: Path, time: str | None) -> str:
-    lines = [f"[sources.{sample.name}]", f'format = "{sample.format}"', f"path = {_text(_located(sample, folder))}"]
+def _source(file: Written, sample: Sample, folder: Path, times: Collection[str]) -> None:
+    file.table("sources", sample.name)
+    file.key("format", sample.format)
+    file.key("path", _located(sample, folder))
     columns = None
     if sample.schema is not None:
         columns = ", ".join(f"{quoted(one.name)} {spark_type(one.type)}" for one in sample.schema)
     if sample.format == "parquet":
-        seen = "the file was not read" if columns is None else f"in {Path(sample.file or '').name}: {columns}"
-        lines.append(f"# columns {seen}" if columns is not None else f"# columns: {seen}")
+        seen = ": the file was not read" if columns is None else f" in {Path(sample.file or '').name}: {columns}"
+        file.comment(f"columns{seen}")
     else:
         if columns is None:
-            lines.append("# the file was not read: put its columns and their types here")
-        lines.append(f"schema = {_text(columns or 'id BIGINT, x DOUBLE, ts TIMESTAMP')}")
-    if sample.format == "csv":
-        separator = "" if sample.separator == "," else f", sep = {_text(sample.separator)}"
-        lines.append(f"options = {{ header = true{separator} }}")
-    cast = _cast(sample, time)
+            file.comment("the file was not read: put its columns and their types here")
+        file.key("schema", columns or "id BIGINT, x DOUBLE, ts TIMESTAMP")
+    if sample.options:
+        header = sample.options.get("header", True)
+        file.key("options", dict(sample.options), "" if header else "the first line has values, as it seems")
+    cast = _cast(sample, times)
     if cast is not None:
-        lines.append(f"columns = {cast}")
+        file.key("columns", cast)
     else:
-        lines.append('# columns = ["*", "price * 100 AS cents"]  # what the join gets, in SQL; all columns by default')
-    lines += [
-        '# where = "price > 0"                         # other rows are not read',
-        "# max_files_per_trigger = 1                  # most files of one micro-batch; all that are there by default",
-        "# stream = false                             # a static table: no checkpoint, no trigger",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _cast(sample: Sample, time: str | None) -> str | None:
-    """Return the columns of a Parquet source whose event time Spark would not read as an instant; None if it would."""
-    if sample.schema is None or time is None:
-        return None
-    kind = sample.schema.field(time).type
-    if pa.types.is_timestamp(kind) and (kind.tz is not None or sample.format != "parquet"):
-        return None
-    columns = [
-        f"CAST({quoted(name)} AS TIMESTAMP) AS {quoted(name)}" if name == time else quoted(name)
-        for name in sample.schema.names
-    ]
-    return f"[{', '.join(map(_text, columns))}]"
-
-
-def _join(samples: Sequence[Sample], predicate: str, *, guessed: bool) -> str:
-    if len(samples) == 1:
-        sides = [f'self_join = "{samples[0].name}"  # every row is both l and r']
-    else:
-        sides = [f'left = "{samples[0].name}"   # l in what follows', f'right = "{samples[1].name}"  # r']
-    aim = "a guess; replace it by any condition over both rows" if guessed else "any condition over both rows"
-    return "\n".join(
-        [
-            "[join]",
-            *sides,
-            f"# {aim}: = and BETWEEN of fixed width are fastest",
-            f"on = {_text(predicate)}",
-            '# select = ["l.id", "r.id"]  # columns of the result; all by default',
-            '# how = "left"               # rows without a match too: left, right, full; or left_semi, left_anti',
-            '# output = "count"           # one row for each arriving row, with its number of matches',
-            '# output = { n = "count" }   # one row for each left row, with aggregates such as "sum(r.x)"',
-            '# keep = { left = "l.ts", right = "r.ts" }  # of each left row only the nearest match: an as-of join',
-            '# late = "emit"              # late rows too, marked in a column late_side',
-            '# strategy = "auto"          # how rows are routed: hash, cell, grid or broadcast',
-            "# partitions = 4             # buckets; fixed by the checkpoint; as many as cores by default",
-            "",
-        ]
+        file.comment('columns = ["*", "price * 100 AS cents"]  # what the join gets, in SQL; all columns by default')
+    file.comment(
+        'where = "price > 0"                         # other rows are not read',
+        "max_files_per_trigger = 1                  # most files of one micro-batch; all that are there by default",
+        "stream = false                             # a static table: no checkpoint, no trigger",
     )
 
 
-def _window(time: str, *, fitted: bool) -> str:
-    return WINDOW.format(time=_text(time), missing="" if fitted else MISSING)
+def _cast(sample: Sample, times: Collection[str]) -> list[str] | None:
+    """Return the columns of a source whose event time Spark would not read as an instant; None if it would."""
+    if sample.schema is None:
+        return None
+
+    def instant(kind: pa.DataType) -> bool:
+        return pa.types.is_timestamp(kind) and (kind.tz is not None or sample.format != "parquet")
+
+    cast = {name for name in times if not instant(sample.schema.field(name).type)}
+    if not cast:
+        return None
+    return [
+        f"CAST({quoted(name)} AS TIMESTAMP) AS {quoted(name)}" if name in cast else quoted(name)
+        for name in sample.schema.names
+    ]
+
+
+def _join(file: Written, samples: Sequence[Sample], predicate: str, *, guessed: bool) -> None:
+    file.table("join")
+    if len(samples) == 1:
+        file.key("self_join", samples[0].name, "every row is both l and r")
+    else:
+        file.key("left", samples[0].name, "l in what follows")
+        file.key("right", samples[1].name, "r")
+    aim = "a guess; replace it by any condition over both rows" if guessed else "any condition over both rows"
+    file.comment(f"{aim}: = and BETWEEN of fixed width are fastest")
+    file.key("on", predicate)
+    file.comment(
+        'select = ["l.id", "r.id"]  # columns of the result; all by default',
+        'how = "left"               # rows without a match too: left, right, full; or left_semi, left_anti',
+        'output = "count"           # one row for each arriving row, with its number of matches',
+        'output = { n = "count" }   # one row for each left row, with aggregates such as "sum(r.x)"',
+        'keep = { left = "l.ts", right = "r.ts" }  # of each left row only the nearest match: an as-of join',
+        'late = "emit"              # late rows too, marked in a column late_side',
+        'strategy = "auto"          # how rows are routed: hash, cell, grid or broadcast',
+        "partitions = 4             # buckets; fixed by the checkpoint; as many as cores by default",
+    )
+
+
+def _window(file: Written, both: Sequence[Sample], times: Mapping[Side, str] | None) -> None:
+    """Write a window over times that are there; without any, over the last rows in an order that is there."""
+    file.table("join", "window")
+    order = None if times is not None else common_order(both)
+    if order is not None:
+        file.comment(
+            "No column of times is on both sides, so the last rows of each side are joined, in the order of a column.",
+            'Or make times in `columns` of a source, such as "timestamp_seconds(epoch) AS ts", and write instead:',
+            'length = "10 minutes"',
+            'on = "ts"',
+        )
+        file.key("kind", "count")
+        file.key("rows", 100_000)
+        file.key("order_by", order, "a column of both sides, never NULL")
+        return
+    file.key("length", "10 minutes", 'how far apart the event times of a pair may be; also "1 hour 30 minutes"', 26)
+    if times is None:
+        file.comment(
+            "The sides share no timestamp column: give left_on and right_on instead of on, or make the",
+            'column in `columns` of a source, such as "timestamp_seconds(epoch) AS ts".',
+        )
+    left_on, right_on = ("ts", "ts") if times is None else (times["left"], times["right"])
+    if left_on == right_on:
+        file.key("on", left_on)
+    else:
+        file.key("left_on", left_on)
+        file.key("right_on", right_on)
+    file.key("lateness", "1 minute", "how far a row may lie behind the latest one; later ones are dropped", 26)
+    file.comment(
+        "Instead of these, the last rows of each side, in the order of a column of both:",
+        'kind = "count"',
+        "rows = 100000",
+        f"order_by = {toml_value(left_on)}",
+    )
+
+
+def _sink(file: Written) -> None:
+    file.table("sink")
+    file.key("format", "parquet", "or csv, json; console prints some rows; noop writes nothing", 26)
+    file.key("path", "pairs")
+    file.key("checkpoint", "pairs.checkpoint", "the job's progress: run again, it continues from there", 34)
+    file.key("trigger", "available_now", 'read what is there and stop; "10 seconds": keep running, that often', 34)
+    file.table("spark")
+    file.key("master", "local[*]", "all cores of this machine", 26)
+    file.comment('conf = { "spark.driver.memory" = "8g" }')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slidejoin.cli.checking import check_job
 from slidejoin.cli.pipeline import explained, load_all, result_of
 from slidejoin.cli.session import spark_session
 
@@ -23,6 +24,7 @@ def explain_job(job: Job, name: str) -> str:
     SlideJoinError
         If Spark does not start.
     """
+    check_job(job)
     with spark_session(job.session, f"slidejoin explain {name}") as spark:
         frames = load_all(spark, job)
         result = result_of(job, frames)

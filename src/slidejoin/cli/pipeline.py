@@ -60,12 +60,9 @@ def load(spark: SparkSession, source: Source) -> DataFrame:
     Raises
     ------
     ConfigError
-        If nothing is at the path, or Spark refuses the schema, an option, the filter or a column.
+        If Spark refuses the path, the schema, an option, the filter or a column.
     """
     where = f"sources.{source.name}"
-    if not SCHEME.match(source.path) and not GLOB.search(source.path) and not Path(source.path).exists():
-        msg = f"{where}.path: nothing at {source.path}; expected a folder or file of {source.format}."
-        raise ConfigError(msg)
     try:
         frame = _files(spark, source)
     except Exception as error:
@@ -100,12 +97,20 @@ def _files(spark: SparkSession, source: Source) -> DataFrame:
         stream = stream.schema(schema)
     if source.max_files_per_trigger is not None:
         stream = stream.option("maxFilesPerTrigger", source.max_files_per_trigger)
-    frame = stream.load(source.path)
+    frame = stream.load(_streamed(source.path))
     if not counted:
         return frame
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
     return frame.observe(f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
+
+
+def _streamed(path: str) -> str:
+    r"""Return a path as a stream takes it: of one file a pattern that only it fits, as Spark streams folders alone."""
+    if SCHEME.match(path) or GLOB.search(path) or not Path(path).is_file():
+        return path
+    last = path[-1]
+    return path[:-1] + (f"[{last}]" if last.isalnum() else f"\\{last}")
 
 
 def counts_bad_rows(source: Source) -> bool:

@@ -9,6 +9,8 @@ from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.cli.checking import check_job
+from slidejoin.cli.earlier_join import keep_join
 from slidejoin.cli.locking import locked
 from slidejoin.cli.lost_rows import LostRows
 from slidejoin.cli.pipeline import brief, explained, load_all, planned_batches, result_of, writer_of
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from slidejoin.cli.job import Job, Session
     from slidejoin.cli.progress import Reporter
     from slidejoin.spark.job.workers import Compiling
+    from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["run_job"]
 
@@ -57,16 +60,17 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False, stop
         If Spark does not start, or the query fails.
     """
     stop = stop or Event()
+    spec = check_job(job)
     reporter.starting(name, planned_batches(job))
     try:
-        totals = _run(job, name, reporter, stop, json=json)
+        totals = _run(job, spec, name, reporter, stop, json=json)
     except Stopped:
         totals = RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
     reporter.done(totals)
     return totals
 
 
-def _run(job: Job, name: str, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     with (
         _only_one(job, reporter) as lock,
         _compiling(job.session) as compiling,
@@ -80,7 +84,7 @@ def _run(job: Job, name: str, reporter: Reporter, stop: Event, *, json: bool) ->
             explained(job, load_all(spark, job))  # what is wrong with the job is said before a long wait
             _compiled(compiling, reporter, stop)
         with _workers_starting(spark, job.session):
-            return _stream(spark, job, reporter, stop) if job.stream else _static(spark, job, stop, json=json)
+            return _stream(spark, job, spec, reporter, stop) if job.stream else _static(spark, job, stop, json=json)
 
 
 @contextmanager
@@ -138,7 +142,7 @@ def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
         yield
 
 
-def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: Event) -> RunTotals:
+def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, stop: Event) -> RunTotals:
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
     _checkpointed(spark, job)
@@ -146,6 +150,7 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: Event) -> R
     result = result_of(job, load_all(spark, job)).observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
     if stop.is_set():
         raise Stopped
+    keep_join(job, spec, new=True)
     start = perf_counter()
     try:
         query = writer_of(job, result).start()
@@ -162,6 +167,8 @@ def _stream(spark: SparkSession, job: Job, reporter: Reporter, stop: Event) -> R
         if not stop.wait(GRACE):
             msg = f"the query failed: {brief(error)}"
             raise SlideJoinError(msg) from error
+    if batches:
+        keep_join(job, spec, new=False)
     sums = {name: sum(getattr(batch, name) for batch in batches.values()) for name in COUNTS}
     return RunTotals(len(batches), seconds=perf_counter() - start, stopped=stop.is_set(), **sums)
 

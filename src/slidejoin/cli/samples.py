@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,22 +9,26 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slidejoin.cli.texts import csv_schema, json_schema
+from slidejoin.cli.written import toml_value
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["Sample", "sampled", "spark_type"]
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 FORMATS = ("parquet", "csv", "json")
+OPTIONS = {"csv": {"header": True}}
+"""Of files that were not read."""
+
 PACKED = (".gz", ".bz2", ".zst", ".snappy")
 
 REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 PATTERN = re.compile(r"[*?\[{]")
-
-LOOKED_AT = 1 << 16
-"""Bytes of a CSV file by which its separator is guessed."""
+SIGNS = re.compile(r"([*?\[\]{}\\])")
+"""What has a meaning of its own in a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,8 @@ class Sample:
         The file that was looked at; None if there is none, or none that can be read from here.
     schema : pyarrow.Schema or None
         Its columns.
-    separator : str
-        Of a CSV file.
+    options : Mapping of str to bool or str
+        With which Spark reads such files.
     """
 
     name: str
@@ -53,12 +56,19 @@ class Sample:
     format: str
     file: str | None = None
     schema: pa.Schema | None = field(default=None)
-    separator: str = ","
+    options: Mapping[str, bool | str] = field(default_factory=dict)
 
     @property
     def remote(self) -> bool:
         """Whether the path has a scheme, so that only Spark can read it."""
         return bool(REMOTE.match(self.path))
+
+    @property
+    def pattern(self) -> str:
+        """The path as Spark takes it: of a file or folder whose name looks like a pattern, one that only it fits."""
+        if self.remote or not Path(self.path).expanduser().exists():
+            return self.path
+        return SIGNS.sub(r"\\\1", self.path)
 
 
 def sampled(path: str, name: str, kind: str | None = None) -> Sample:
@@ -86,21 +96,22 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
         if kind is None:
             msg = f"{path}: the name does not show the format; give --format parquet, csv or json"
             raise ConfigError(msg)
-        return Sample(name, path, kind)
+        return Sample(name, path, kind, options=OPTIONS.get(kind, {}))
     file = next(_files(path), None)
+    toml_value(str(file or path))  # which refuses names that are no text
     kind = kind or _format_of(str(file or path))
     if kind is None:
         seen = f"the first file is {file.name}" if file else "there is no file in it"
         msg = f"{path}: unknown format, {seen}; give --format parquet, csv or json"
         raise ConfigError(msg)
     if file is None:
-        return Sample(name, path, kind)
+        return Sample(name, path, kind, options=OPTIONS.get(kind, {}))
     try:
-        schema, separator = _schema(file, kind)
+        schema, options = _schema(file, kind)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         msg = f"{file}: cannot be read as {kind}: {str(error).splitlines()[0]}. Another format is given by --format"
         raise ConfigError(msg) from error
-    return Sample(name, path, kind, str(file), schema, separator)
+    return Sample(name, path, kind, str(file), schema, options)
 
 
 def _files(path: str) -> Iterator[Path]:
@@ -129,25 +140,12 @@ def _format_of(name: str) -> str | None:
     return ENDINGS.get(endings[-1]) if endings else None
 
 
-def _schema(file: Path, kind: str) -> tuple[pa.Schema, str]:
+def _schema(file: Path, kind: str) -> tuple[pa.Schema, Mapping[str, bool | str]]:
     if kind == "parquet":
         from pyarrow import parquet  # noqa: PLC0415 - one of three is needed
 
-        return parquet.read_schema(file), ","
-    if kind == "json":
-        from pyarrow import json  # noqa: PLC0415
-
-        return json.open_json(file).schema, ","
-    from pyarrow import csv as arrow_csv  # noqa: PLC0415
-
-    with pa.input_stream(str(file)) as stream:
-        text = stream.read(LOOKED_AT).decode("utf-8", errors="replace")
-    try:
-        separator = csv.Sniffer().sniff(text, ",;\t|").delimiter
-    except csv.Error:  # one column, for one
-        separator = ","
-    parsing = arrow_csv.ParseOptions(delimiter=separator)
-    return arrow_csv.open_csv(file, parse_options=parsing).schema, separator
+        return parquet.read_schema(file), {}
+    return json_schema(file) if kind == "json" else csv_schema(file)
 
 
 SIMPLE = {

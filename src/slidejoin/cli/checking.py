@@ -1,0 +1,81 @@
+"""What is wrong with a job, as far as its file, its sources and its checkpoint tell: said before Spark starts.
+
+Only what Spark would certainly refuse is refused here; whatever is not known for sure is left to Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from slidejoin.cli.advice import in_toml
+from slidejoin.cli.earlier_join import check_earlier_join
+from slidejoin.cli.source_columns import columns_of_source
+from slidejoin.errors import ConfigError, SlideJoinError, nearest
+from slidejoin.predicate import columns_of
+from slidejoin.sides import SIDES
+from slidejoin.spec.join_spec import make_join_spec
+from slidejoin.spec.window import TimeWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slidejoin.cli.job import Job, Join
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["check_job"]
+
+
+def check_job(job: Job) -> JoinSpec:
+    """Check a job without Spark, and return its join.
+
+    Raises
+    ------
+    ConfigError
+        For a missing folder, a schema or files that cannot be read, a column that is missing, options of the join that
+        cannot be used, and a checkpoint of another join. The message names the key.
+    """
+    columns = {name: columns_of_source(source) for name, source in job.sources.items()}
+    join = job.join
+    try:
+        spec = make_join_spec(
+            on=join.on, window=join.window, how=join.how, output=join.output, order="none", select=join.select,
+            suffix=join.suffix, self_join=join.self_join, aliases=join.aliases, threads=1, late=join.late,
+            keep=join.keep,
+        )  # fmt: skip
+    except (SlideJoinError, ValueError) as error:
+        msg = f"join: {in_toml(str(error))}"
+        raise ConfigError(msg) from error
+    for side, name in zip(SIDES, (join.left, join.right or join.left), strict=True):
+        known = columns[name]
+        if known is None:
+            continue
+        folded = {one.casefold() for one in known}
+        for key, column in _named(join, spec, side):
+            # A dot may lead into a struct.
+            if "." not in column and column.casefold() not in folded:
+                msg = (
+                    f"{key}: the {side} source {name!r} has no column {column!r}; it has {', '.join(known)}."
+                    f"{nearest(column, known)}"
+                )
+                raise ConfigError(msg)
+    check_earlier_join(job, spec)
+    return spec
+
+
+def _named(join: Join, spec: JoinSpec, side: Side) -> Iterator[tuple[str, str]]:
+    """Yield the columns of a side that the job names, with the keys that do."""
+    for name in columns_of(spec.on, side):
+        yield "join.on", name
+    if isinstance(join.window, TimeWindow):
+        yield "join.window", join.window.on(side)
+    if join.order_by is not None:
+        yield "join.window.order_by", join.order_by
+    if join.keep is not None:
+        yield "join.keep", join.keep.names(join.aliases)[SIDES.index(side)]
+    alias = join.aliases[SIDES.index(side)]
+    for entry in join.select or ():
+        # Plain words; other entries may be written in other ways.
+        if re.fullmatch(rf"{re.escape(alias)}\.\w+", entry):
+            yield "join.select", entry.removeprefix(f"{alias}.")

@@ -1,0 +1,163 @@
+"""The names of a source's columns, as far as they are known without Spark."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from slidejoin.cli.job import Source
+
+__all__ = ["columns_of_source"]
+
+SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+GLOB = re.compile(r"[*?\[{\\]")
+
+MOST_FILES = 100
+"""Parquet files that are looked at; of more, the columns are not known."""
+
+TYPES = (
+    *("boolean", "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long", "float", "real", "double"),
+    *("decimal", "dec", "numeric", "string", "char", "character", "varchar", "binary", "date", "timestamp", "time"),
+    *("timestamp_ntz", "timestamp_ltz", "interval", "array", "map", "struct", "variant", "void"),
+)
+"""Types of Spark's SQL."""
+
+PIECE = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)\s*(?::\s*|\s+|$)(\w*)")
+"""A column of a schema: its name and the first word of its type."""
+
+
+def columns_of_source(source: Source) -> list[str] | None:
+    """Return the names of the columns that the join gets of a source, None if they are not known for sure.
+
+    Raises
+    ------
+    ConfigError
+        If nothing is at its path, or Spark could not read its schema or any of its files.
+    """
+    local = not SCHEME.match(source.path) and not GLOB.search(source.path)
+    if local and not Path(source.path).exists():
+        msg = f"sources.{source.name}.path: nothing at {source.path}; expected a folder or file of {source.format}."
+        raise ConfigError(msg)
+    names = _of_schema(source)
+    if not local or _has_partitions(source):
+        return None  # folders such as day=1 are columns
+    if names is None and source.schema is None and source.format == "parquet" and not source.options:
+        names = _of_parquet(source)
+    return names if names is None or source.columns is None else _chosen(source.columns, names)
+
+
+def _of_schema(source: Source) -> list[str] | None:
+    """Return the names in a schema, None if it is written in a way that is not known here."""
+    text = source.schema
+    if text is None or text.lower().lstrip().startswith("struct"):
+        return None
+    names = []
+    for piece in _pieces(text):
+        found = PIECE.match(piece)
+        if found is None and piece.strip():
+            return None
+        kind = "" if found is None else found[2]
+        if found is None or not kind:
+            if found is not None and found.end() < len(piece.rstrip()):
+                return None  # written in some other way
+            msg = (
+                f"sources.{source.name}.schema: {piece.strip()!r} is no column with its type; expected a schema in SQL "
+                'such as "id BIGINT, ts TIMESTAMP".'
+            )
+            raise ConfigError(msg)
+        hint = "" if kind.lower() in TYPES else nearest(kind.lower(), TYPES)
+        if hint:
+            msg = f"sources.{source.name}.schema: Spark has no type {kind!r}, which column {found[1]} has.{hint}"
+            raise ConfigError(msg)
+        if kind.lower() not in TYPES:
+            return None
+        name = found[1]
+        names.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
+    return names
+
+
+def _pieces(text: str) -> list[str]:
+    """Return the columns of a schema, split where commas are outside of brackets and quotes."""
+    pieces, depth = [""], 0
+    for part in re.findall(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", text, re.DOTALL):
+        depth += (part in "<(") - (part in ">)")
+        if part == "," and not depth:
+            pieces.append("")
+        else:
+            pieces[-1] += part
+    return pieces
+
+
+def _has_partitions(source: Source) -> bool:
+    if "=" in source.path:
+        return True
+    folder = Path(source.path)
+    # A file in such a folder shows it; there may be very many.
+    return folder.is_dir() and any("=" in str(path) for path in islice(folder.rglob("*"), 10_000))
+
+
+def _of_parquet(source: Source) -> list[str] | None:
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415 - where it is needed
+
+    files = list(islice(_files(Path(source.path)), MOST_FILES + 1))
+    if not files:
+        msg = (
+            f"sources.{source.name}.path: there is no file in {source.path}, whose columns the join would have; put "
+            "one there first, or give the key schema."
+        )
+        raise ConfigError(msg)
+    if len(files) > MOST_FILES:
+        return None
+    names: dict[str, None] = {}
+    failed: list[tuple[Path, Exception]] = []
+    for file in files:
+        try:
+            names.update(dict.fromkeys(parquet.read_schema(file).names))
+        except (ArrowException, OSError) as error:
+            failed.append((file, error))
+    if len(failed) == len(files):
+        file, error = failed[0]
+        msg = f"sources.{source.name}: {file} cannot be read as parquet: {str(error).splitlines()[0]}"
+        raise ConfigError(msg) from error
+    return None if failed else list(names)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield the files that Spark may read."""
+    if path.is_file():
+        yield path
+        return
+    for file in path.rglob("*"):
+        inner = file.relative_to(path).parts
+        if file.is_file() and not any(part.startswith((".", "_")) and "=" not in part for part in inner):
+            yield file
+
+
+def _chosen(columns: Sequence[str], names: Sequence[str]) -> list[str] | None:
+    """Return the names that the expressions of `columns` make of those of a source, as far as all are plain."""
+    import sqlglot  # noqa: PLC0415 - where it is needed
+    from sqlglot import exp  # noqa: PLC0415 - the same
+
+    chosen: list[str] = []
+    for text in columns:
+        try:
+            one: Any = sqlglot.parse_one(text, read="spark")
+        except sqlglot.errors.SqlglotError:
+            return None
+        if isinstance(one, exp.Star):
+            without = {name.name.casefold() for name in one.args.get("except_") or one.args.get("except") or ()}
+            if one.args.get("replace") or one.args.get("rename"):
+                return None
+            chosen += [name for name in names if name.casefold() not in without]
+        elif isinstance(one, exp.Alias) or (isinstance(one, exp.Column) and not one.table):
+            chosen.append(one.alias_or_name)
+        else:
+            return None
+    return chosen
