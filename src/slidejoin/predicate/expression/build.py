@@ -2,7 +2,8 @@
 
 They check what follows from the text alone: conditions where conditions belong, values where values belong. Types are
 checked against the schemas, in `bind.py`. Three rewritings are made, and none changes three-valued logic:
-nested AND (OR) is flattened, BETWEEN and IN become comparisons, a minus in front of a constant becomes its sign.
+nested AND (OR) is flattened, BETWEEN and short lists of IN become comparisons, a minus in front of a constant becomes
+its sign.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from slidejoin.predicate.expression.expr import (
     Expr,
     IsNull,
     Literal,
+    Member,
     Negate,
     Not,
     Or,
@@ -32,6 +34,7 @@ from slidejoin.predicate.expression.expr import (
 )
 from slidejoin.predicate.expression.functions import ALIASES, NAMES, arity_of, cast_target, function_name
 from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.expression.members import LONG, gathered, member_of
 from slidejoin.predicate.expression.text import to_sql
 
 if TYPE_CHECKING:
@@ -108,7 +111,7 @@ def conjunction(parts: Iterable[Expr]) -> Expr:
 
 def disjunction(parts: Iterable[Expr]) -> Expr:
     """Return ``a OR b OR …``, flattened; the part itself if there is but one."""
-    flat = _flatten(Or, parts)
+    flat = gathered(_flatten(Or, parts))
     return flat[0] if len(flat) == 1 else Or(flat)
 
 
@@ -129,6 +132,10 @@ def between(operand: Expr, low: Expr, high: Expr) -> Expr:
 
 def member(operand: Expr, options: Iterable[Expr]) -> Expr:
     """Return ``operand IN (…)``, which means equalities; of no options at all, FALSE."""
+    options = list(options)
+    constants = [option for option in options if isinstance(option, Literal)]
+    if len(options) == len(constants) > LONG and not isinstance(operand, Literal):
+        return member_of(operand, constants)
     equalities = [Compare("=", operand, option) for option in options]
     return disjunction(equalities) if equalities else Literal(value=False)
 
@@ -257,7 +264,7 @@ def shown(expr: Expr, aliases: tuple[str, str] = ("l", "r")) -> str:
 
 def _condition(expr: Expr, taker: str) -> Expr:
     match expr:
-        case Column() | Compare() | And() | Or() | Not() | IsNull() | Literal(value=bool() | None) | Call():
+        case Column() | Compare() | Member() | And() | Or() | Not() | IsNull() | Literal(value=bool() | None) | Call():
             return expr
         case Cast(to="BOOLEAN"):
             return expr
@@ -273,7 +280,7 @@ def _condition(expr: Expr, taker: str) -> Expr:
 
 def _value(expr: Expr, taker: str) -> Expr:
     match expr:
-        case Compare() | And() | Or() | Not() | IsNull():
+        case Compare() | Member() | And() | Or() | Not() | IsNull():
             msg = f"{taker} takes values, not the condition {shown(expr)}. {SUPPORTED}"
             raise PredicateError(msg)
         case _:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as OneOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from slidejoin.sides import Side
 
@@ -106,6 +107,49 @@ class Compare(Expr):
     right: Expr
 
 
+class Constants:
+    """The constants of a list, in the order in which they are written; equal ones are told apart as by `Literal`."""
+
+    __slots__ = ("__weakref__", "_digest", "values")
+
+    def __init__(self, values: Iterable[Scalar]) -> None:
+        self.values = tuple(values)
+        self._digest: bytes | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what is written; long lists are compared often."""
+        return self is other or (isinstance(other, Constants) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Constants({len(self.values)}, {self.digest.hex()})"
+
+    def __reduce__(self) -> tuple[type[Constants], tuple[tuple[Scalar, ...]]]:
+        """Pickle the values alone."""
+        return Constants, (self.values,)
+
+    @property
+    def digest(self) -> bytes:
+        """What follows from the values and their types alone."""
+        if self._digest is None:
+            written = "\n".join(map(repr, self.values))
+            self._digest = blake2b(written.encode(errors="surrogatepass"), digest_size=16).digest()
+        return self._digest
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Member(Expr):
+    """``operand IN (constants)`` of many constants: the OR of equalities, in three-valued logic."""
+
+    operand: Expr
+    constants: Constants
+
+
 @dataclass(frozen=True, slots=True, eq=True)
 class And(Expr):
     """Conjunction of two or more parts, in three-valued logic."""
@@ -143,7 +187,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return expr.parts
         case Call():
             return expr.args
-        case Negate() | Abs() | Cast() | Not() | IsNull():
+        case Negate() | Abs() | Cast() | Not() | IsNull() | Member():
             return (expr.operand,)
         case _:
             return ()

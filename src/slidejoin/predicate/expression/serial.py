@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, get_args
 
 from slidejoin.errors import PredicateError, StateError
@@ -20,9 +21,11 @@ from slidejoin.predicate.expression.expr import (
     Column,
     Comparator,
     Compare,
+    Constants,
     Expr,
     IsNull,
     Literal,
+    Member,
     Negate,
     Not,
     Operator,
@@ -30,6 +33,7 @@ from slidejoin.predicate.expression.expr import (
 )
 from slidejoin.predicate.expression.functions import FUNCTIONS, arity_of, cast_target
 from slidejoin.predicate.expression.literals import literal
+from slidejoin.predicate.expression.members import gathered, written_out
 from slidejoin.sides import Side
 
 if TYPE_CHECKING:
@@ -66,6 +70,8 @@ def to_json(expr: Expr) -> dict[str, Any]:  # noqa: PLR0911 - one case for each 
     >>> to_json(Column("left", "a"))
     {'node': 'column', 'side': 'left', 'name': 'a'}
     """
+    if isinstance(expr, Or | Member):
+        expr = written_out(expr)
     match expr:
         case Column(side, name):
             return {"node": "column", "side": side, "name": name}
@@ -80,6 +86,10 @@ def to_json(expr: Expr) -> dict[str, Any]:  # noqa: PLR0911 - one case for each 
             return {"node": "cast", "operand": to_json(operand), **({} if to == "DOUBLE" else {"to": to})}
         case Call(name, args):
             return {"node": "call", "name": name, "args": [to_json(arg) for arg in args]}
+        case Member(operand, constants):
+            groups = groupby(map(_constant, constants.values), lambda one: one["type"])
+            lists = [{"type": kind, "values": [one.get("value") for one in group]} for kind, group in groups]
+            return {"node": "member", "operand": to_json(operand), "constants": lists}
         case Negate(operand) | Abs(operand) | Not(operand) | IsNull(operand):
             return {"node": _TAGS[type(expr)], "operand": to_json(operand)}
         case _:
@@ -107,7 +117,7 @@ def from_json(value: object) -> Expr:
         raise StateError(msg) from None
 
 
-def _read(value: object) -> Expr:  # noqa: PLR0911 - one case for each kind of node
+def _read(value: object) -> Expr:  # noqa: C901, PLR0911 - one case for each kind of node
     if not isinstance(value, dict) or not isinstance(value.get("node"), str):
         msg = f"a stored expression should be an object with a text under 'node', got {_shown(value)}"
         raise StateError(msg)
@@ -121,6 +131,8 @@ def _read(value: object) -> Expr:  # noqa: PLR0911 - one case for each kind of n
         return _read_cast(value)
     if tag == "call":
         return _read_call(value)
+    if tag == "member":
+        return _read_member(value)
     if tag in _UNARY:
         _expect(value, "operand")
         return _UNARY[tag](_read(value["operand"]))
@@ -134,8 +146,9 @@ def _read(value: object) -> Expr:  # noqa: PLR0911 - one case for each kind of n
         if not isinstance(parts, list) or len(parts) < 2:  # noqa: PLR2004 - see the nodes
             msg = f"a stored {tag!r} should have a list of two or more parts, got {_shown(parts)}"
             raise StateError(msg)
-        return _VARIADIC[tag](tuple(_read(part) for part in parts))
-    known = ", ".join(["column", "literal", "cast", "call", *_UNARY, *_BINARY, *_VARIADIC])
+        read = tuple(_read(part) for part in parts)
+        return And(read) if tag == "and" else _any_of(read)
+    known = ", ".join(["column", "literal", "cast", "call", "member", *_UNARY, *_BINARY, *_VARIADIC])
     msg = f"unknown node {_shown(tag)} in a stored expression; this version reads {known}"
     raise StateError(msg)
 
@@ -164,6 +177,36 @@ def _read_call(value: dict[str, Any]) -> Call:
         msg = f"a stored 'call' of {name} should have {wrong} under 'args', got {_shown(args)}"
         raise StateError(msg)
     return Call(name, tuple(_read(arg) for arg in args))
+
+
+def _any_of(parts: tuple[Expr, ...]) -> Expr:
+    try:
+        found = gathered(parts)
+    except PredicateError as error:
+        msg = f"a stored 'or' is too long: {error}"
+        raise StateError(msg) from None
+    return found[0] if len(found) == 1 else Or(found)
+
+
+def _read_member(value: dict[str, Any]) -> Expr:
+    _expect(value, "operand", "constants")
+    operand, lists = _read(value["operand"]), value["constants"]
+    constants: list[Scalar] = []
+    for one in lists if isinstance(lists, list) else [lists]:
+        if not isinstance(one, dict) or one.keys() != {"type", "values"} or not isinstance(one["values"], list):
+            msg = (
+                "'constants' of a stored 'member' should be objects with a type and a list of values, "
+                f"got {_shown(one)}"
+            )
+            raise StateError(msg)
+        kind = one["type"]
+        for each in one["values"]:
+            held = {} if kind == "null" and each is None else {"value": each}
+            constants.append(_read_constant({"node": "literal", "type": kind, **held}).value)
+    if len(constants) < 2 or isinstance(operand, Literal):  # noqa: PLR2004 - as of OR
+        msg = f"a stored 'member' should compare a value with two or more constants, got {len(constants)}"
+        raise StateError(msg)
+    return _any_of((Member(operand, Constants(constants)),))
 
 
 def _constant(value: Scalar) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case for each type

@@ -19,6 +19,7 @@ from slidejoin.predicate.expression.expr import (
     Column,
     Compare,
     IsNull,
+    Member,
     Negate,
     Not,
     Or,
@@ -115,7 +116,7 @@ def _mapped(expr: Expr, moved: Callable[[Column], Column]) -> Expr:
             return replace(expr, parts=tuple(_mapped(part, moved) for part in expr.parts))
         case Call():
             return replace(expr, args=tuple(_mapped(arg, moved) for arg in expr.args))
-        case Negate() | Abs() | Cast() | Not() | IsNull():
+        case Negate() | Abs() | Cast() | Not() | IsNull() | Member():
             return replace(expr, operand=_mapped(expr.operand, moved))
         case _:
             return expr

@@ -1,6 +1,7 @@
 """Expressions as SQL text, with as few parentheses as possible, for explanations and errors.
 
-``parse(to_sql(e)) == e`` holds for every expression that can be written (under aliases that are no SQL keywords).
+``parse(to_sql(e, whole=True)) == e`` holds for every expression that can be written (under aliases that are no SQL
+keywords).
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from slidejoin.predicate.expression.expr import (
     Compare,
     IsNull,
     Literal,
+    Member,
     Negate,
     Not,
     Or,
 )
+from slidejoin.predicate.expression.members import written_out
 from slidejoin.predicate.expression.streams import WideColumn, stream_and_name
 
 if TYPE_CHECKING:
-    from slidejoin.predicate.expression.expr import Expr, Scalar
+    from slidejoin.predicate.expression.expr import Constants, Expr, Scalar
 
 __all__ = ["to_sql", "wide_sql"]
 
@@ -53,36 +56,45 @@ class _Level(IntEnum):
     ATOM = 9
 
 
-def to_sql(expr: Expr, aliases: tuple[str, str] = ("l", "r")) -> str:
+SHOWN_FIRST = 3
+"""Constants of a shortened list."""
+
+
+def to_sql(expr: Expr, aliases: tuple[str, str] = ("l", "r"), *, whole: bool = False) -> str:
     """Return `expr` as SQL text; `aliases` name the left and the right side.
+
+    Long lists are shortened, ``l.a IN (1, 2, 3, … 100,000 values)``, unless the `whole` is wanted.
 
     Examples
     --------
     >>> to_sql(Compare("<=", Abs(Arithmetic("-", Column("left", "a"), Column("right", "b"))), Literal(5)))
     'abs(l.a - r.b) <= 5'
     """
-    return _Writer(aliases).write(expr)[0]
+    return _Writer(aliases, whole=whole).write(expr)[0]
 
 
-def wide_sql(expr: Expr) -> str:
-    """Return an expression over many streams as SQL text, see `slidejoin.predicate.expression.streams`.
+def wide_sql(expr: Expr, *, whole: bool = False) -> str:
+    """Return an expression over many streams as SQL text, see `slidejoin.predicate.expression.streams` and `to_sql`.
 
     Examples
     --------
     >>> wide_sql(Compare("=", Column("left", "a.k"), Column("left", "b.k")))
     'a.k = b.k'
     """
-    return _WideWriter(("l", "r")).write(expr)[0]
+    return _WideWriter(("l", "r"), whole=whole).write(expr)[0]
 
 
 class _Writer:
     """Writes expressions with the names of one join's sides."""
 
-    def __init__(self, aliases: tuple[str, str]) -> None:
+    def __init__(self, aliases: tuple[str, str], *, whole: bool) -> None:
+        self._whole = whole
         self._names = {"left": _identifier(aliases[0]), "right": _identifier(aliases[1])}
 
     def write(self, expr: Expr) -> tuple[str, _Level]:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
         """Return the text and how tightly its outermost operator binds."""
+        if self._whole:
+            expr = written_out(expr)
         match expr:
             case Column():
                 return self._column(expr), _Level.ATOM
@@ -104,6 +116,8 @@ class _Writer:
                 return f"{first} {op} {second}", level
             case Compare(op, left, right):
                 return f"{self._at(left, _Level.CONCAT)} {op} {self._at(right, _Level.CONCAT)}", _Level.COMPARE
+            case Member(operand, constants):
+                return f"{self._at(operand, _Level.CONCAT)} IN ({self._constants(constants)})", _Level.COMPARE
             case IsNull(operand):
                 return f"{self._at(operand, _Level.CONCAT)} IS NULL", _Level.COMPARE
             case Not(IsNull(operand)):
@@ -117,6 +131,12 @@ class _Writer:
             case _:
                 msg = f"not a node of an expression: {expr!r}"
                 raise TypeError(msg)
+
+    def _constants(self, constants: Constants) -> str:
+        if self._whole:
+            return ", ".join(map(_constant, constants.values))
+        first = [_constant(value) for value in constants.values[:SHOWN_FIRST]]
+        return f"{', '.join(first)}, … {len(constants):,} values"
 
     def _column(self, column: Column) -> str:
         if isinstance(column, WideColumn):

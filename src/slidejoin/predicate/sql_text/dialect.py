@@ -16,9 +16,13 @@ from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from slidejoin.errors import PredicateError
+from slidejoin.predicate.sql_text.lists import named_lists, shortened
 
 if TYPE_CHECKING:
     from typing import ClassVar
+
+    from slidejoin.predicate.expression.expr import Expr
+    from slidejoin.predicate.sql_text.lists import Shortened
 
 __all__ = ["read_tree", "shown"]
 
@@ -50,8 +54,8 @@ class SlideJoinSql(Dialect):
         IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW
 
 
-def read_tree(text: str) -> exp.Expr:
-    """Return sqlglot's tree of one condition.
+def read_tree(text: str) -> tuple[exp.Expr, dict[str, list[Expr]]]:
+    """Return sqlglot's tree of one condition, and the long lists that names in it stand for.
 
     Raises
     ------
@@ -61,34 +65,37 @@ def read_tree(text: str) -> exp.Expr:
     if not text.strip():
         msg = "the predicate is an empty text; write a condition such as 'l.a < r.b'"
         raise PredicateError(msg)
+    short = shortened(text)
     try:
-        trees = SlideJoinSql().parse_into(exp.Condition, text)
+        trees = SlideJoinSql().parse_into(exp.Condition, short.text)
     except SqlglotError as error:
-        raise PredicateError(_what_went_wrong(text, error)) from None
+        raise PredicateError(_what_went_wrong(short, error)) from None
+    text = named_lists(short.text)
     if not any(trees):
         msg = f"there is no condition in the predicate {text!r}; write one such as 'l.a < r.b'"
         raise PredicateError(msg)
     if len(trees) != 1 or trees[0] is None:
         msg = f"the predicate should be one condition, got {len(trees)} separated by ';': {text!r}. Join them by AND"
         raise PredicateError(msg)
-    return trees[0]
+    return trees[0], short.lists
 
 
 def shown(tree: exp.Expr) -> str:
     """Return a piece of the tree as text, for errors."""
-    return tree.sql(dialect=SlideJoinSql, comments=False, normalize_functions=False)
+    return named_lists(tree.sql(dialect=SlideJoinSql, comments=False, normalize_functions=False))
 
 
-def _what_went_wrong(text: str, error: SqlglotError) -> str:
+def _what_went_wrong(short: Shortened, error: SqlglotError) -> str:
     places = getattr(error, "errors", None)
     if not places:
+        text = named_lists(short.text)
         return f"cannot read the predicate {text!r}: a quote is never closed, or a character has no meaning in SQL"
     place = places[0]
     piece = place.get("highlight") or "the end"
-    before = f", after {place['start_context'][-40:]!r}" if place["start_context"] else ""
+    before = f", after {named_lists(place['start_context'])[-40:]!r}" if place["start_context"] else ""
     advice = _INSTEAD.get(
         piece.lower(),
         "Write a condition such as 'l.a BETWEEN r.b - 5 AND r.b + 5'; a name that is no plain word takes double quotes",
     )
-    column = place["col"] - len(piece) + 1
-    return f"cannot read the predicate at {piece!r} (line {place['line']}, column {column}){before}. {advice}"
+    line, column = short.place(place["line"], place["col"] - len(piece) + 1)
+    return f"cannot read the predicate at {named_lists(piece)!r} (line {line}, column {column}){before}. {advice}"

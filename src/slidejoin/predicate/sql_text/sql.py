@@ -75,7 +75,8 @@ def parse(text: str, aliases: tuple[str, str] = ("l", "r")) -> Expr:
     Compare(op='<', left=Column(side='left', name='a'), right=Column(side='right', name='b'))
     """
     try:
-        return build.predicate(_Reader(aliases).read(read_tree(text)))
+        tree, lists = read_tree(text)
+        return build.predicate(_Reader(aliases, lists).read(tree))
     except RecursionError:
         msg = "the predicate is nested too deeply to be read; compute part of it into a column first"
         raise PredicateError(msg) from None
@@ -100,7 +101,8 @@ def parse_wide(text: str, streams: Sequence[str]) -> Expr:
     Compare(op='<', left=WideColumn(side='left', name='a.k'), right=WideColumn(side='left', name='b.k'))
     """
     try:
-        return build.predicate(_WideReader(tuple(streams)).read(read_tree(text)))
+        tree, lists = read_tree(text)
+        return build.predicate(_WideReader(tuple(streams), lists).read(tree))
     except RecursionError:
         msg = "the predicate is nested too deeply to be read; compute part of it into a column first"
         raise PredicateError(msg) from None
@@ -111,8 +113,8 @@ class _Reader:
 
     _kind = "side"
 
-    def __init__(self, aliases: tuple[str, ...]) -> None:
-        self._aliases = aliases
+    def __init__(self, aliases: tuple[str, ...], lists: dict[str, list[Expr]]) -> None:
+        self._aliases, self._lists = aliases, lists
 
     def read(self, tree: exp.Expr) -> Expr:  # noqa: PLR0911 - one case for each kind of node
         """Return the node for `tree`, or raise PredicateError."""
@@ -166,7 +168,7 @@ class _Reader:
                 return build.disjunction([build.row_compare("=", self._row(tree.this), row) for row in options])
             case exp.In() if "expressions" in tree.args:
                 _only(tree, "this", "expressions")
-                return build.member(self._operand(tree, "this"), [self.read(option) for option in tree.expressions])
+                return build.member(self._operand(tree, "this"), self._options(tree.expressions))
             case exp.Is() if isinstance(tree.expression, exp.Null):
                 return build.is_null(self._operand(tree, "this"))
             case exp.Is() if isinstance(tree.expression, exp.Boolean):
@@ -205,6 +207,10 @@ class _Reader:
             when = self.read(case.this)
             cases.append((when if operand is None else build.compare("=", operand, when), self.read(case.args["true"])))
         return build.choice(cases, self._perhaps(tree.args.get("default")))
+
+    def _options(self, options: list[exp.Expr]) -> list[Expr]:
+        named = self._lists.get(options[0].name) if len(options) == 1 and isinstance(options[0], exp.Column) else None
+        return [self.read(option) for option in options] if named is None else named
 
     def _perhaps(self, tree: exp.Expr | None) -> Expr | None:
         return None if tree is None else self.read(tree)

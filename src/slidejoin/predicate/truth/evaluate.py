@@ -16,6 +16,7 @@ from slidejoin.predicate.truth.functions import compute_call, encoded
 from slidejoin.predicate.truth.functions.casts import compute_cast
 from slidejoin.predicate.truth.functions.common import rows_of_all, spread
 from slidejoin.predicate.truth.hashes import hash_values, hashed
+from slidejoin.predicate.truth.members import MemberSet, evaluate_member
 from slidejoin.predicate.truth.orders import PREFIX_REACH, codes, prefixes
 from slidejoin.predicate.truth.tree import COMPARATORS, Node, column_of
 from slidejoin.predicate.truth.types import BYTES, Kind, Type
@@ -138,11 +139,17 @@ def _computed(node: Node, source: ColumnsBySide) -> Values:  # noqa: PLR0911  on
 _OF_ONE_NODE: dict[str, Callable[[Node, list[Values]], Values]] = {
     "same": lambda node, args: _same(node, *args),
     "call": compute_call,
+    "member": lambda node, args: _member(node, args[0]),
     "cast": compute_cast,
     "encoded": lambda node, args: encoded(node, args[0]),
     "rescale": lambda node, args: exact.rescale(args[0], node.type.scale - node.args[0].type.scale),
     "prefix": lambda _, args: Values(prefixes(args[0].data), args[0].valid, -PREFIX_REACH, PREFIX_REACH),
 }
+
+
+def _member(node: Node, arg: Values) -> Values:
+    assert isinstance(node.value, MemberSet)  # noqa: S101 - see the making of the node
+    return evaluate_member(node.value, node.args[0].type.kind, arg)
 
 
 def _connect(node: Node, source: ColumnsBySide) -> Values:

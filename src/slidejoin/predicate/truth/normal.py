@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slidejoin.predicate.expression.expr import And, Call, Compare, Expr, IsNull, Literal, Not, Or
+from slidejoin.predicate.expression.expr import And, Call, Compare, Expr, IsNull, Literal, Member, Not, Or
+from slidejoin.predicate.expression.members import of_both_sides, written_out
 from slidejoin.predicate.truth.tree import NEGATED
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _SAME: Comparator = "IS NOT DISTINCT FROM"
 
 def pushed(expr: Expr, *, negated: bool = False) -> Expr:
     """Return a condition with NOT pushed inwards, which changes no answer, unknown included."""
+    if isinstance(expr, Member) and of_both_sides(expr):
+        expr = written_out(expr)  # which ranges are made of
     if isinstance(expr, Not):
         return pushed(expr.operand, negated=not negated)
     if isinstance(expr, And | Or):
@@ -124,7 +127,7 @@ def _bare(expr: Expr) -> Expr:
 
 
 def _is_condition(expr: Expr) -> bool:
-    return isinstance(expr, Compare | And | Or | Not | IsNull)
+    return isinstance(expr, Compare | Member | And | Or | Not | IsNull)
 
 
 def _any_of(expr: Or, floating: Callable[[Expr], bool]) -> list[Expr]:

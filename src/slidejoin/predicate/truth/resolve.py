@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,9 +23,10 @@ from slidejoin.predicate.truth.functions import (
     values_of_choice,
 )
 from slidejoin.predicate.truth.functions.casts import check_cast
+from slidejoin.predicate.truth.members import MemberSet, double_of, is_unknown, unscaled_set
 from slidejoin.predicate.truth.normal import normal_conjuncts
 from slidejoin.predicate.truth.tree import BOOLEAN, Node, column_of, literal
-from slidejoin.predicate.truth.types import Kind, Type, arithmetic, check_comparable, reach_of, type_of
+from slidejoin.predicate.truth.types import BYTES, Kind, Type, arithmetic, check_comparable, reach_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +94,8 @@ def resolve(expr: ex.Expr, schemas: Mapping[Side, pa.Schema]) -> Node:  # noqa: 
         return _node("isnull", BOOLEAN, (arg,), f"{_inner(arg)} IS NULL")
     if isinstance(expr, ex.Compare):
         return _compare(expr, schemas)
+    if isinstance(expr, ex.Member):
+        return _member(expr, schemas)
     if isinstance(expr, ex.Arithmetic):
         return _arithmetic(expr.op, resolve(expr.left, schemas), resolve(expr.right, schemas))
     if isinstance(expr, ex.Negate | ex.Abs):
@@ -222,6 +226,66 @@ def _compare(expr: ex.Compare, schemas: Mapping[Side, pa.Schema]) -> Node:
         one, two = _comparable(one, two)
         same = _node("same" if distinct else expr.op, BOOLEAN, (one, two), text)
     return _node("not", BOOLEAN, (same,), text) if expr.op == "IS DISTINCT FROM" else same
+
+
+def _member(expr: ex.Member, schemas: Mapping[Side, pa.Schema]) -> Node:
+    """Return the lookup in a set; where it takes none, the OR of different equalities."""
+    operand, text = resolve(expr.operand, schemas), to_sql(expr)
+
+    def equality(value: ex.Scalar) -> Node:
+        return _compare(ex.Compare("=", expr.operand, ex.Literal(value)), schemas)
+
+    constants = expr.constants.values
+    of_each_kind = {_kind_of(value): value for value in reversed(constants)}
+    checked = [equality(value) for value in reversed(of_each_kind.values())]
+    if operand.type.kind is Kind.NULL:
+        return literal(None, BOOLEAN, text)
+    settable = operand.type.exact or operand.type.kind is Kind.FLOAT or operand.type.kind in BYTES
+    if not operand.sides or not settable or operand.type.kind is Kind.BOOL:
+        different = dict.fromkeys(map(ex.Literal, constants))
+        args = tuple(equality(constant.value) for constant in different)
+        return args[0] if len(args) == 1 else _node("or", BOOLEAN, args, text)
+    tables = _TABLES.setdefault(expr.constants, {})
+    if operand.type not in tables:
+        tables[operand.type] = _member_set(expr.constants, operand, text)
+    found = _node("member", BOOLEAN, (operand,), text, value=tables[operand.type])
+    if operand.type.kind is Kind.FLOAT:
+        return found
+    # Infinities, which constants alone can be beside other numbers, compare as they do one by one.
+    beside = [node for node in checked if node.args and node.args[1].type.kind is Kind.FLOAT]
+    return _node("or", BOOLEAN, (found, *beside), text) if beside else found
+
+
+_TABLES: WeakKeyDictionary[ex.Constants, dict[Type, MemberSet]] = WeakKeyDictionary()
+"""Planning looks at a predicate many times."""
+
+
+def _kind_of(value: ex.Scalar) -> object:
+    """Return what constants have in common that may stand beside the same values; doubles are told apart."""
+    if isinstance(value, float):
+        return repr(value)
+    return type(value), isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _member_set(constants: ex.Constants, operand: Node, text: str) -> MemberSet:
+    kind, known = operand.type.kind, [value for value in constants.values if not is_unknown(value)]
+    unknown = len(known) < len(constants)
+    members: frozenset[object]
+    if kind in BYTES:
+        members = frozenset(value.encode() if isinstance(value, str) else value for value in known)
+    elif kind is Kind.FLOAT:
+        members = frozenset(map(double_of, known)) - {None}
+    else:
+        exact = (_exact_constant(value, operand, text) for value in set(known) if not isinstance(value, float))
+        members = frozenset(unscaled_set(exact, operand.type.scale))
+    return MemberSet(constants.digest, members, unknown)
+
+
+def _exact_constant(value: ex.Scalar, operand: Node, text: str) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, 0
+    node = _parsed(_literal(value), operand, text)
+    return cast("int", node.value), node.type.scale
 
 
 def _payload(schemas: Mapping[Side, pa.Schema], *nodes: Node) -> list[str]:

@@ -39,8 +39,9 @@ class Node:
     op
         "column", "literal", an arithmetic operator, a comparator, "negate", "abs", "double" (nearest double of a
         number), "and", "or", "not", "isnull" or "same" (IS NOT DISTINCT FROM); "call" or "cast", whose value is the
-        function's name or the target; "rescale" (an exact value with more digits), "encoded" (a list as bytes);
-        made for keys alone, "prefix" (a string's first bytes as an integer) and "codes" (an integer for any value).
+        function's name or the target; "member", whose value is the set; "rescale" (an exact value
+        with more digits), "encoded" (a list as bytes); made for keys alone,
+        "prefix" (a string's first bytes as an integer) and "codes" (an integer for any value).
     type
         Kind and scale of the result.
     args

@@ -258,7 +258,7 @@ class SparkJoinSpec:
             _kept(config)
             | planned_form(config.on)
             | {
-                "on": to_sql(config.on, ("l", "r")),  # other names for the sides make no other join
+                "on": to_sql(config.on, ("l", "r"), whole=True),  # other names for the sides make no other join
                 "window": window_to_state(config.window),
                 "order_by": self.order_by,
                 "how": self.how,

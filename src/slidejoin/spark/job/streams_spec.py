@@ -99,7 +99,7 @@ class StreamsSpec:
         """Return everything that must be the same for a state to be reused, as plain JSON values."""
         kept = streams_plan_of(self).kept
         described: dict[str, Any] = {
-            "on": wide_sql(self.config.on),
+            "on": wide_sql(self.config.on, whole=True),
             "streams": ", ".join(self.streams),
             "order_by": self.order_by,
             "output": self.config.output,
