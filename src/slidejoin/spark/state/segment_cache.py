@@ -32,7 +32,7 @@ from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.rows.arrow_buffers import from_buffer
 from slidejoin.runtime.own_folders import fault_of, make_own, own_folder
 from slidejoin.spark.state.blocks import read_block, to_block
-from slidejoin.spark.state.segments import Segment
+from slidejoin.spark.state.segments import NAME, Segment
 from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u8"), ("digest",
 DAYS_KEPT = 7
 
 ID = re.compile("[0-9a-f]{32}")
-"""What `new_id` makes; everything else is no file of ours."""
+"""A name that `folder_of` makes; everything else is no folder of ours."""
 
 _checked: dict[str, tuple[int, int, int]] = {}
 """Files whose checksum this process has verified, by inode, time of writing and size."""
@@ -125,7 +125,7 @@ class SegmentCache:
             return
         for path in paths:
             segment = path.name.split(".")[0]
-            if ID.fullmatch(segment) and segment not in ids:
+            if NAME.fullmatch(segment) and path.suffix in {".segment", ".part"} and segment not in ids:
                 with suppress(OSError):
                     path.unlink()
                 _checked.pop(str(path), None)
@@ -147,10 +147,10 @@ def _name(id_: str) -> str:
     Raises
     ------
     StateError
-        If it is none that `new_id` makes.
+        If it could be more than one part.
     """
-    if not ID.fullmatch(id_):
-        msg = f"the state names a segment {id_[:60]!r}, not an id of 32 hexadecimal digits; it is damaged"
+    if not NAME.fullmatch(id_):
+        msg = f"the state names a segment {id_[:60]!r}, not an id of letters, digits and dashes; it is damaged"
         raise StateError(msg)
     return id_
 
