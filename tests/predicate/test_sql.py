@@ -283,3 +283,26 @@ print(before, "sqlglot" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize(
+    ("constant", "advice"),
+    [
+        ("0x1", "cannot read 0x1: write 1 if a number was meant, or X'01' for binary"),
+        ("0XfF", "cannot read 0XfF: write 255 if a number was meant, or X'FF' for binary"),
+        ("1_000", "Write numbers in decimal, like 5, 0.5 or 5e-3, without signs in between and letters behind"),
+        ("0b1", "Write numbers in decimal, like 5, 0.5 or 5e-3"),
+        ("5L", "Write numbers in decimal, like 5, 0.5 or 5e-3"),
+        ("1.5d", "Write numbers in decimal, like 5, 0.5 or 5e-3"),
+        ("b'1'", "Write text like 'abc', and binary in hexadecimal, like X'00FF'"),
+        ("E'x'", "Write text like 'abc', and binary in hexadecimal, like X'00FF'"),
+    ],
+)
+def test_constants_of_other_languages(constant: str, advice: str) -> None:
+    with pytest.raises(PredicateError, match=re.escape(advice)):
+        parse(f"l.a = {constant} AND r.b = 2")
+
+
+def test_hexadecimal_in_names_and_texts_is_none() -> None:
+    found = parse("l.b0x1 = '0x1' AND l.\"0x1\" = X'01'")
+    assert found == parse("(l.b0x1 = '0x1') AND (l.`0x1` = x'01')")

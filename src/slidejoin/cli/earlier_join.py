@@ -88,7 +88,7 @@ def _kept(folder: Path) -> dict[str, Any] | None:
 def _described(job: Job, spec: JoinSpec) -> dict[str, Any]:
     """Return what must be the same, by the keys of the job file; the state compares more."""
     join = job.join
-    made = {
+    made: dict[str, Any] = {
         "join.on": to_sql(spec.on, ("l", "r")),
         "join.window": repr(join.window),
         "join.window.order_by": join.order_by,

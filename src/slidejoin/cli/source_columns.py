@@ -123,9 +123,9 @@ def _of_parquet(source: Source) -> list[str] | None:
         except (ArrowException, OSError) as error:
             failed.append((file, error))
     if len(failed) == len(files):
-        file, error = failed[0]
-        msg = f"sources.{source.name}: {file} cannot be read as parquet: {str(error).splitlines()[0]}"
-        raise ConfigError(msg) from error
+        file, cause = failed[0]
+        msg = f"sources.{source.name}: {file} cannot be read as parquet: {str(cause).splitlines()[0]}"
+        raise ConfigError(msg) from cause
     return None if failed else list(names)
 
 

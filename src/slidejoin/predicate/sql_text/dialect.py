@@ -6,9 +6,11 @@ inside is doubled, a backslash is itself. ``X'00FF'`` is binary. Importing this 
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.parser import IsPredicatePrecedence
@@ -36,6 +38,17 @@ _INSTEAD = {
     "where": "A predicate is the condition alone, without SELECT, FROM or WHERE",
     "on": "A predicate is the condition alone, without JOIN or ON",
 }
+
+
+_A_CONDITION = (
+    "Write a condition such as 'l.a BETWEEN r.b - 5 AND r.b + 5'; a name that is no plain word takes double quotes"
+)
+_CONSTANT = re.compile(r"(?<![\w.$\"`])\d[\w.]*(?P<number>\0[A-Za-z_])|(?<![\w.])(?P<text>[A-Za-z]\0')")
+_ODD = {
+    "number": "Write numbers in decimal, like 5, 0.5 or 5e-3, without signs in between and letters behind",
+    "text": "Write text like 'abc', and binary in hexadecimal, like X'00FF'",
+}
+"""Constants as other languages write them: what comes before the place, and what is there."""
 
 
 class SlideJoinSql(Dialect):
@@ -66,6 +79,7 @@ def read_tree(text: str) -> tuple[exp.Expr, dict[str, list[Expr]]]:
         msg = "the predicate is an empty text; write a condition such as 'l.a < r.b'"
         raise PredicateError(msg)
     short = shortened(text)
+    _check_numbers(short.text)
     try:
         trees = SlideJoinSql().parse_into(exp.Condition, short.text)
     except SqlglotError as error:
@@ -80,6 +94,21 @@ def read_tree(text: str) -> tuple[exp.Expr, dict[str, list[Expr]]]:
     return trees[0], short.lists
 
 
+def _check_numbers(text: str) -> None:
+    """Refuse ``0x1F``, which sqlglot takes for the binary constant ``X'1F'``, and others for a number."""
+    if not re.search("0x[0-9a-f]", text, re.IGNORECASE):
+        return
+    with suppress(SqlglotError):
+        for token in SlideJoinSql().tokenize(text):
+            written = text[token.start : token.end + 1]
+            if token.token_type is TokenType.HEX_STRING and written[:1] == "0":
+                digits = written[2:]
+                binary = digits.rjust(len(digits) + len(digits) % 2, "0").upper()
+                number = f"{int(digits, 16)}" if re.fullmatch("[0-9a-fA-F]{1,16}", digits) else "it in decimal"
+                msg = f"cannot read {written}: write {number} if a number was meant, or X'{binary}' for binary"
+                raise PredicateError(msg)
+
+
 def shown(tree: exp.Expr) -> str:
     """Return a piece of the tree as text, for errors."""
     return named_lists(tree.sql(dialect=SlideJoinSql, comments=False, normalize_functions=False))
@@ -92,10 +121,10 @@ def _what_went_wrong(short: Shortened, error: SqlglotError) -> str:
         return f"cannot read the predicate {text!r}: a quote is never closed, or a character has no meaning in SQL"
     place = places[0]
     piece = place.get("highlight") or "the end"
+    odd = _CONSTANT.search((place["start_context"] or "")[-40:] + "\0" + piece)
     before = f", after {named_lists(place['start_context'])[-40:]!r}" if place["start_context"] else ""
-    advice = _INSTEAD.get(
-        piece.lower(),
-        "Write a condition such as 'l.a BETWEEN r.b - 5 AND r.b + 5'; a name that is no plain word takes double quotes",
-    )
+    advice = _INSTEAD.get(piece.lower(), _A_CONDITION)
+    if odd:
+        advice = _ODD[odd.lastgroup or ""]
     line, column = short.place(place["line"], place["col"] - len(piece) + 1)
     return f"cannot read the predicate at {named_lists(piece)!r} (line {line}, column {column}){before}. {advice}"

@@ -161,8 +161,8 @@ def check_comparable(op: str, left: Type, right: Type, text: str, what: str = "a
         return
     if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
         raise PredicateError(
-            f"cannot compare {left} with {right} in {text}: give both a time zone or neither, for example with "
-            "pyarrow.compute.assume_timezone or local_timestamp on the data"
+            f"cannot compare {left} with {right} in {text}: give both a time zone or neither: convert one of the "
+            "columns first (pyarrow.compute.assume_timezone or local_timestamp; on Spark CAST(... AS TIMESTAMP), or TIMESTAMP_NTZ)"
         )
     raise PredicateError(
         f"cannot compare {left} with {right} in {text}: both sides must be of one kind "
@@ -178,7 +178,7 @@ def _check_lists(op: str, left: Type, right: Type, text: str) -> None:
         raise PredicateError(
             f"cannot compare a {left} with a {right} in {text}: give both elements of one type, in the stream before"
         )
-    check_comparable(op, one, two, text)
+    check_comparable(op, one, two, text, f"a {left if one.kind is Kind.OTHER else right}")
 
 
 def arithmetic(op: str, left: Type, right: Type, text: str) -> Type:
