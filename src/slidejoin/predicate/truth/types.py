@@ -162,7 +162,7 @@ def check_comparable(op: str, left: Type, right: Type, text: str, what: str = "a
     if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
         raise PredicateError(
             f"cannot compare {left} with {right} in {text}: give both a time zone or neither: convert one of the "
-            "columns first (pyarrow.compute.assume_timezone or local_timestamp; on Spark CAST(... AS TIMESTAMP), or TIMESTAMP_NTZ)"
+            "columns first (pyarrow.compute.assume_timezone or local_timestamp; on Spark CAST(... AS TIMESTAMP))"
         )
     raise PredicateError(
         f"cannot compare {left} with {right} in {text}: both sides must be of one kind "
