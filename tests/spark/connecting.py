@@ -71,6 +71,7 @@ def building(spark: SparkSession, folder: Path) -> dict[str, Any]:
     static = [feed.static(side) for side in ("left", "right")]
     window = sj.TimeWindow(f"{LENGTH} seconds", on="ts")
     marked = left.withWatermark("ts", "5 seconds")
+    marked.createOrReplaceTempView("marked_rows")
     joined = stream_join(left, right, on=ON, window=window)
     inputs = {
         "source": left,
@@ -79,6 +80,10 @@ def building(spark: SparkSession, folder: Path) -> dict[str, Any]:
         "deduplicated": marked.dropDuplicatesWithinWatermark(["id"]),
         "known": left.join(static[0].select("id").distinct(), "id"),
         "joined": joined,
+        "distinct": marked.select("x", "ts").distinct(),
+        "limited": marked.union(marked).limit(3),
+        "text": spark.sql("SELECT DISTINCT x, ts FROM {rows}", rows=marked),
+        "view": spark.table("marked_rows"),
     }
     anew = marked.selectExpr("id", "x", "ts + INTERVAL 1 SECOND AS ts")
     return {

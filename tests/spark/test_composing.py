@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming import StatefulProcessor
 
 import slidejoin as sj
 from slidejoin.spark import SparkJoinError, stream_join
@@ -427,21 +428,132 @@ def test_marks_that_no_column_shows_are_refused_at_once(fed: Feed, spark: SparkS
     assert stream_join(renamed, right, on="l.x = r.x", window=WINDOW).isStreaming
 
 
-def test_what_stands_in_front_is_seen(fed: Feed, spark: SparkSession) -> None:
-    """Marks one behind another, and whether an operator keeps state; a table at rest counts for nothing."""
-    from pyspark.sql.functions import window
+def by_key(frame: DataFrame, *, arbitrary: bool) -> DataFrame:
+    """Rows of a key that pass through Spark's operators for state of one's own, unchanged."""
+    schema = frame.schema
+    if not arbitrary:
+        return frame.groupBy("x").transformWithStateInPandas(PassOn(), schema, "append", "eventTime", None, "ts")
 
-    left = fed.stream("left")
+    def passed(_: Any, frames: Iterator[Any], __: Any) -> Iterator[Any]:
+        yield from frames
+
+    return frame.groupBy("x").applyInPandasWithState(passed, schema, "n long", "append", "NoTimeout")
+
+
+class PassOn(StatefulProcessor):
+    def init(self, handle: Any) -> None:
+        """Keep no state."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803 - Spark's names
+        yield from rows
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def fronts(marked: DataFrame, other: DataFrame) -> dict[str, DataFrame]:
+    """Each kind of stateful operator that Spark has in append mode, over the rows of a stream with a watermark."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    spark = marked.sparkSession
+    marked.createOrReplaceTempView("marked")
+    near = F.expr("x = y AND ts BETWEEN at AND at + INTERVAL 1 SECOND")
+    renamed = other.select(F.col("x").alias("y"), F.col("ts").alias("at")).withWatermark("at", f"{LATENESS} seconds")
+    count = F.count("*").alias("n")
+    return {
+        "distinct": marked.select("x", "ts").distinct(),
+        "distinct in SQL": spark.sql("SELECT DISTINCT x, ts FROM marked"),
+        "distinct of an expression": spark.sql("WITH d AS (SELECT DISTINCT x, ts FROM marked) SELECT * FROM d"),
+        "union in SQL": spark.sql("SELECT x, ts FROM marked UNION SELECT x, ts FROM marked"),
+        "grouped in SQL": spark.sql("SELECT x, ts FROM marked GROUP BY x, ts"),
+        "duplicates": marked.dropDuplicates(["x", "ts"]),
+        "duplicates without watermark": marked.dropDuplicates(["x"]),
+        "duplicates within watermark": marked.dropDuplicatesWithinWatermark(["x"]),
+        "windows": marked.groupBy(F.window("ts", f"{STEP} seconds"), "x").agg(count),
+        "sessions": marked.groupBy(F.session_window("ts", "1 second"), "x").agg(count),
+        "join": marked.join(renamed, near),
+        "outer join": marked.join(renamed, near, "left"),
+        "arbitrary state": by_key(marked, arbitrary=True),
+        "state": by_key(marked, arbitrary=False),
+        "ours": stream_join(marked, other, on="l.x = r.x", window=WINDOW),
+    }
+
+
+def test_every_stateful_operator_in_front_is_seen(fed: Feed, spark: SparkSession) -> None:
+    marked = fed.stream("left").withWatermark("ts", f"{LATENESS} seconds")
+    made = fronts(marked, fed.stream("right"))
+    assert {name: upstream_of(frame) for name, frame in made.items()} == dict.fromkeys(made, (1, True))
+    above = {name: upstream_of(frame.select("*").limit(5).where("true")) for name, frame in made.items()}
+    assert above == dict.fromkeys(made, (1, True))
+
+
+def test_operators_without_state_are_no_stateful_ones(fed: Feed, spark: SparkSession) -> None:
+    """Their rows are those of the micro-batch, so late ones are known as everywhere."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    left, known = fed.stream("left"), fed.static("left").select("id").distinct()
     marked = left.withWatermark("ts", "5 seconds")
+    marked.createOrReplaceTempView("marked")
+    schema = marked.schema
+    passing = {
+        "table": marked.join(known, "id"),
+        "union": marked.union(left),
+        "limit": marked.limit(10),
+        "view": spark.sql("WITH m AS (SELECT * FROM marked TABLESAMPLE (50 PERCENT)) SELECT * FROM m m WHERE id > 1"),
+        "exploded": marked.select("id", "ts", F.explode(F.array("x"))),
+        "unpivoted": marked.unpivot(["id", "ts"], ["x"], "what", "value"),
+        "spread": marked.repartition(2, "x").coalesce(1).hint("broadcast").sample(0.5),
+        "arrow": marked.mapInArrow(lambda batches: batches, schema),
+        "pandas": marked.mapInPandas(lambda frames: frames, schema),
+        "groups": marked.groupBy("x").applyInPandas(lambda frame: frame, schema),
+        "rdd": marked.withColumn("more", F.udf(lambda x: x, "long")("x")).drop("x").na.drop(),
+    }
+    assert {name: upstream_of(frame) for name, frame in passing.items()} == dict.fromkeys(passing, (1, False))
+
+
+def test_marks_in_sequence_are_counted(fed: Feed, spark: SparkSession) -> None:
+    left = fed.stream("left")
+    joined = stream_join(left, fed.stream("right"), on="l.x = r.x", window=WINDOW)
+    assert upstream_of(left) == (0, False)
+    assert upstream_of(joined.withWatermark("match_time", "1 second")) == (2, True)
     known = fed.static("left").withWatermark("ts", "1 second").select("id").distinct()
     assert upstream_of(left.join(known, "id")) == (0, False)
-    assert upstream_of(marked.union(left)) == (1, False)
-    assert upstream_of(marked.groupBy(window("ts", "4 seconds")).count()) == (1, True)
-    assert upstream_of(marked.dropDuplicatesWithinWatermark(["id"]).select("x")) == (1, True)
-    assert upstream_of(marked.join(left.withWatermark("ts", "1 second").select("id"), "id")) == (1, True)
-    joined = stream_join(left, fed.stream("right"), on="l.x = r.x", window=WINDOW)
-    assert upstream_of(joined) == (1, True)
-    assert upstream_of(joined.withWatermark("match_time", "1 second")) == (2, True)
+
+
+IN_FRONT = ("distinct", "union in SQL", "duplicates", "duplicates within watermark", "sessions", "join", "state")
+
+
+@pytest.mark.nightly
+def test_no_row_behind_a_stateful_operator_is_lost(fed: Feed, spark: SparkSession) -> None:
+    """What the operators emit meets all right rows in time; without the join, they emit the same rows."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    marked = fed.stream("left").withWatermark("ts", f"{LATENESS} seconds")
+    right = fed.stream("right").withWatermark("ts", f"{LATENESS} seconds")
+    made = fronts(marked, fed.stream("right"))
+    queries = []
+    for name in IN_FRONT:
+        front = made[name]
+        if name == "sessions":
+            front = front.withColumn("ts", F.window_time("session_window"))
+        front = front.select("x", "ts")
+        joined = stream_join(front, right, on="l.x = r.x", window=WINDOW, select=["l.x", "l.ts", "r.id"], partitions=2)
+        queries += [(fed.start(front, f"front {name}"), fed.start(joined, f"behind {name}"))]
+        finish(*queries[-1])
+    rows = [row.asDict() for row in fed.static("right").where("ts IS NOT NULL").collect()]
+    for name in IN_FRONT:
+        left = [row for row in fed.rows(f"front {name}") if row["ts"] is not None]
+        every = [
+            (one["x"], one["ts"], row["id"])
+            for one in left
+            for row in rows
+            if one["x"] == row["x"] and abs((one["ts"] - row["ts"]).total_seconds()) <= LENGTH
+        ]
+        got = [(row["x"], row["ts"], row["id"]) for row in fed.rows(f"behind {name}")]
+        late = {row for *_, row in every} - {row for *_, row in got}
+        assert len(left) > 5, name
+        assert sorted(got) == sorted(pair for pair in every if pair[2] not in late), name
+        assert len(late) < 5, name
 
 
 def test_what_spark_refuses_as_the_query_starts(fed: Feed, spark: SparkSession) -> None:

@@ -76,6 +76,10 @@ def test_what_is_built_and_refused(server: str, folder: Path, spark: SparkSessio
         "deduplicated": [1, True],
         "known": [0, False],
         "joined": [1, True],
+        "distinct": [1, True],
+        "limited": [1, False],
+        "text": [1, True],
+        "view": [0, True],
     }
 
 

@@ -1,7 +1,7 @@
 """The operators upstream of an input: a watermark that its columns no longer show, and stateful operators.
 
-They are read from Spark's own plan, or, with Spark Connect, from the plan that would be sent, which does not show what
-is behind a view or a query in SQL text.
+They are read from Spark's own plan, or, with Spark Connect, from the plan that would be sent. That does not show what
+is behind a named table, a view or a query in SQL text, which are taken for stateful operators.
 """
 
 from __future__ import annotations
@@ -17,16 +17,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Upstream", "upstream_of"]
 
-STATEFUL = frozenset(
+STATELESS = frozenset(
     {
-        "Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "FlatMapGroupsInPandasWithState",
-        "FlatMapGroupsWithState", "TransformWithState", "TransformWithStateInPandas", "TransformWithStateInPySpark",
+        "AppendColumns", "AppendColumnsWithObject", "CTERelationDef", "CTERelationRef", "CoGroup", "CollectMetrics",
+        "DeserializeToObject", "EventTimeWatermark", "Expand", "Filter", "FlatMapCoGroupsInArrow",
+        "FlatMapCoGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInR",
+        "FlatMapGroupsInRWithArrow", "Generate", "GlobalLimit", "Join", "LimitAll", "LocalLimit", "LogicalRDD",
+        "MapElements", "MapGroups", "MapInArrow", "MapInPandas", "MapPartitions", "MapPartitionsInR", "Offset",
+        "Project", "RebalancePartitions", "Repartition", "RepartitionByExpression", "ResolvedHint", "Sample",
+        "ScriptTransformation", "SequentialStreamingUnion", "SerializeFromObject", "Sort", "StreamingExecutionRelation",
+        "StreamingRelation", "StreamingRelationV2", "SubqueryAlias", "TypedFilter", "Union", "View", "WithCTE",
     }
 )  # fmt: skip
-"""Nodes of Spark's logical plans; besides them joins of two streams."""
+"""Nodes of Spark's analysed plans whose rows belong to the micro-batch that they are in. Any other node, such as
+`Aggregate`, `Distinct`, `Deduplicate` or one that a later Spark adds, is taken for a stateful operator: then no row is
+lost, and late ones may be kept for a micro-batch more. So is a node of two streams, except a union."""
 
-RELATIONS = frozenset({"aggregate", "deduplicate", "apply_in_pandas_with_state"})
+UNIONS = frozenset({"SequentialStreamingUnion", "Union", "WithCTE"})
+
+STATELESS_RELATIONS = frozenset(
+    {
+        "co_group_map", "collect_metrics", "drop", "fill_na", "drop_na", "filter", "group_map", "hint", "join", "limit",
+        "map_partitions", "offset", "project", "repartition", "repartition_by_expression", "replace", "sample",
+        "set_op", "sort", "subquery_alias", "to_df", "to_schema", "unpivot", "with_columns", "with_columns_renamed",
+        "with_relations", "with_watermark",
+    }
+)  # fmt: skip
 """The same in Connect's plans."""
+
+TABLES = frozenset({"cached_local_relation", "chunked_cached_local_relation", "local_relation", "range"})
+"""Relations that are never streams."""
 
 
 class Upstream(NamedTuple):
@@ -37,7 +57,8 @@ class Upstream(NamedTuple):
     marks : int
         How many ``withWatermark`` are upstream in sequence, whether its columns show that or not.
     stateful : bool
-        Whether its rows are the output of a stateful operator, such as an aggregation or a join of two streams.
+        Whether its rows are, or may be, the output of a stateful operator, such as an aggregation or a join of two
+        streams.
     """
 
     marks: int
@@ -45,6 +66,7 @@ class Upstream(NamedTuple):
 
 
 NOTHING = Upstream(0, stateful=False)
+UNKNOWN = Upstream(0, stateful=True)
 
 
 def upstream_of(frame: DataFrame) -> Upstream:
@@ -62,29 +84,43 @@ def _of_node(node: Any) -> Upstream | None:  # noqa: ANN401 - a LogicalPlan in t
     children = node.children()
     below = [_of_node(children.apply(place)) for place in range(children.size())]
     name = str(node.nodeName())
-    return _with(below, marks=name == "EventTimeWatermark", stateful=name in STATEFUL, joins=name == "Join")
+    stateful = name not in STATELESS or (name not in UNIONS and _streams(below) > 1)
+    return _with(below, marks=name == "EventTimeWatermark", stateful=stateful)
 
 
 def _of_relation(relation: Any) -> Upstream | None:  # noqa: ANN401 - a Relation of Connect's protocol
     """Return the operators of a relation and those below it; None if they are not streaming."""
     kind = relation.WhichOneof("rel_type")
-    if kind is None:
+    if kind is None or kind in TABLES:
         return None
     inner = getattr(relation, kind)
     below = [_of_relation(child) for child in _relations(inner)]
     if kind == "read":
+        if inner.HasField("named_table"):
+            return UNKNOWN
         return NOTHING if inner.is_streaming else None
+    if not below:
+        return UNKNOWN
     if not any(below):
         return None
-    stateful = kind in RELATIONS or (kind == "group_map" and inner.HasField("transform_with_state_info"))
-    return _with(below, marks=kind == "with_watermark", stateful=stateful, joins=kind == "join")
+    stateful = (
+        kind not in STATELESS_RELATIONS
+        or (kind == "group_map" and inner.HasField("transform_with_state_info"))
+        or (kind == "set_op" and not inner.is_all)
+        or (kind != "set_op" and _streams(below) > 1)
+    )
+    return _with(below, marks=kind == "with_watermark", stateful=stateful)
 
 
-def _with(below: list[Upstream | None], *, marks: bool, stateful: bool, joins: bool) -> Upstream:
+def _streams(below: list[Upstream | None]) -> int:
+    return sum(one is not None for one in below)
+
+
+def _with(below: list[Upstream | None], *, marks: bool, stateful: bool) -> Upstream:
     streams = [one for one in below if one is not None]
     return Upstream(
         max((one.marks for one in streams), default=0) + marks,
-        stateful or (joins and len(streams) > 1) or any(one.stateful for one in streams),
+        stateful or any(one.stateful for one in streams),
     )
 
 

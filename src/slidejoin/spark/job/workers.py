@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.runtime.own_folders import make_own, own_folder, user_folder
 from slidejoin.runtime.processes import python_command
-from slidejoin.spark.job.interpreter import workers_run_this_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -215,7 +214,9 @@ def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]
         count = min(context.defaultParallelism, import_module("slidejoin.runtime.cores").cores())
         try:
             context.addJobTag(tag)
-            with workers_run_this_python(session):  # as of a join's functions, or it would get other workers
+            interpreter: Any = import_module("slidejoin.spark.job.interpreter")  # which workers have no use for
+            # As for a join's functions, or it would get other workers.
+            with interpreter.workers_run_this_python(session):
                 rows = session.range(0, count, 1, count).mapInArrow(_loading(cache), "id long")
             if not over.is_set():
                 rows.write.format("noop").mode("overwrite").save()
