@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import pandas_compat
 
 import slidejoin as sj
 
@@ -88,22 +89,22 @@ def test_every_row_of_every_source_arrives_once(name: str, output: str, known: b
 
 
 def test_a_stream_is_asked_for_once_and_a_frame_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    copies, copy = [], pd.DataFrame.copy
+    conversions, convert = [], pandas_compat.dataframe_to_arrays
 
     def counted(*args: Any, **options: Any) -> Any:
-        copies.append(args)
-        return copy(*args, **options)
+        conversions.append(args)
+        return convert(*args, **options)
 
-    monkeypatch.setattr(pd.DataFrame, "copy", counted)
+    monkeypatch.setattr(pandas_compat, "dataframe_to_arrays", counted)
     for known in (None, (SCHEMA, SCHEMA)):
         join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(8000), schemas=known)
         for left, right in batches():
             streams = Stream(left), Stream(right)
             join.push(*streams)
             assert [stream.reads for stream in streams] == [1, 1]
-            copies.clear()
+            conversions.clear()
             join.push(left=Frame(left.to_pandas()))
-            assert len(copies) == 1
+            assert len(conversions) == 1
 
 
 def test_a_reader_that_fails_in_the_middle_leaves_the_join_as_it_was() -> None:

@@ -195,7 +195,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         sj.SchemaError,
         "column 't' does not fit 64 bits in the other side's finer unit; cast that side",
     ),
-    "another type": ({"right": timed(SECONDS, 9)}, sj.SchemaError, r"'t' of the right batch is timestamp\[s\]"),
+    "another type": (
+        {"right": timed(SECONDS, 2**40)},
+        sj.SchemaError,
+        r"'t' of the right batch is timestamp\[s\], expected timestamp\[ns\] as in the first batch, and not all of its",
+    ),
     "second batch wrong": (
         {"left": timed(SECONDS, 9), "right": {"a": [1]}},
         sj.SlideJoinError,

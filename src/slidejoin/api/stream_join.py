@@ -232,9 +232,11 @@ class StreamJoin(OneCall):
     def _push(self, left: object, right: object, order_by: str | None) -> pa.Table:
         if order_by is not None and order_by is not self._ordered_by:
             self._ordered_by = column_name("order_by", order_by)
-        self._check_open()
-        operator = self._state.operator
-        limited = self._state.config.memory_limit is not None
+        state = self._state
+        if state.finished or self._open is not None or self._broken is not None:
+            self._check_open()
+        operator = state.operator
+        limited = state.config.memory_limit is not None
         tables = self._read(left, right, own=operator is None or limited or not operator.copies)
         if operator is None or limited:
             work = self._push_iter(tables, _given(left, right), order_by)
@@ -263,7 +265,9 @@ class StreamJoin(OneCall):
         self._check_open()
         self._fed_by = 0
 
-    _fed = one_call(_take)
+    @one_call
+    def _fed(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
+        return self._take(operator, tables, order_by)
 
     async def push_async(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
         """Push in a worker thread, so that an event loop can do other things meanwhile; see `push`.
@@ -552,10 +556,8 @@ class StreamJoin(OneCall):
         of_left, of_right = state.schemas.get("left"), state.schemas.get("right")
         said = self._known_from
         tables: dict[Side, pa.Table] = {
-            "left": _no_rows(of_left) if left is None else to_table(left, "left", of_left, known_from=said, own=own),
-            "right": _no_rows(of_right)
-            if right is None
-            else to_table(right, "right", of_right, known_from=said, own=own),
+            "left": _no_rows(of_left) if left is None else to_table(left, "left", of_left, said, own=own),
+            "right": _no_rows(of_right) if right is None else to_table(right, "right", of_right, said, own=own),
         }
         if state.operator is None or INTERPRETER.cold:
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))

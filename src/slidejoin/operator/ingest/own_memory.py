@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["check_buffers", "owned", "owned_column"]
+__all__ = ["check_buffers", "owned", "owned_column", "places_to_check"]
 
 FEW = 1 << 10
 """Rows up to which Arrow checks everything in a microsecond or two; of more it takes too long for texts."""
 
 SLACK = 4096
 """Bytes beyond twice its own that a column may bring along without being cut out first."""
-
-_known: dict[int, tuple[pa.Schema, tuple[int, ...]]] = {}
-"""The places of the columns to check, by the identity of a schema that is kept here."""
 
 
 def owned(table: pa.Table) -> pa.Table:
@@ -50,32 +47,36 @@ def _owned(array: pa.Array[Any]) -> pa.Array[Any]:
     return array.copy_to(pa.default_cpu_memory_manager())
 
 
-def check_buffers(table: pa.Table, side: str) -> None:
+def places_to_check(schema: pa.Schema) -> tuple[int, ...]:
+    """Return the places of the columns whose values are found by offsets, indices or lengths."""
+    return tuple(place for place, kind in enumerate(schema.types) if not _fixed(kind))
+
+
+def check_buffers(table: pa.Table, places: tuple[int, ...], side: str) -> None:
     """Check what values are found by: offsets, indices, lengths of children.
 
-    Columns of fixed width have nothing of the kind. Whether texts are UTF-8 is not checked in large batches.
+    `places` are those of `places_to_check`: columns of fixed width have nothing of the kind. Whether texts are UTF-8 is
+    not checked in large batches.
 
     Raises
     ------
     SchemaError
         Naming the column and what is wrong.
     """
-    schema = table.schema
-    known = _known.get(id(schema))
-    if known is None or known[0] is not schema:
-        if len(_known) >= FEW:
-            _known.clear()
-        places = tuple(place for place, kind in enumerate(schema.types) if not _fixed(kind))
-        known = _known[id(schema)] = schema, places
-    for place in known[1]:
+    if table.num_rows <= FEW:
+        # All at once: to get at a column takes as long as to check it. What else is wrong is of no matter here.
+        with suppress(pa.ArrowException, ValueError):
+            table.validate(full=True)
+            return
+    for place in places:
         column = table.column(place)
         try:
             for chunk in column.chunks:
                 _check(chunk)
         except (pa.ArrowException, ValueError) as error:
             msg = (
-                f"column {schema.names[place]!r} of the {side} batch has invalid memory: {error}; none of its rows was "
-                "taken. What made the batch wrote wrong offsets, indices or lengths"
+                f"column {table.schema.names[place]!r} of the {side} batch has invalid memory: {error}; none of its "
+                "rows was taken. What made the batch wrote wrong offsets, indices or lengths"
             )
             raise SchemaError(msg) from error
 
