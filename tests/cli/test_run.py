@@ -13,6 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from tests.spark.test_odd_names import NAMES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -200,6 +202,40 @@ def test_single_files_of_any_form_run_as_init_begins_them(slidejoin: Shell, tmp_
     found = [json.loads(line) for out in (tmp_path / "pairs").glob("*.json") for line in out.read_text().splitlines()]
     assert sorted(row["_c1"] for row in found) == ["2024-05-01T00:00:00.500Z", "2024-05-01T00:05:00.000Z"]
     assert {row["größe.\n"] for row in found} == {7}
+
+
+def test_odd_names_in_all_places_of_a_job_file(slidejoin: Shell, tmp_path: Path):
+    """As init writes them in `columns` and the window; and in `on`, `select` and `order_by`."""
+    (tmp_path / "in").mkdir()
+    naive = START.replace(tzinfo=None)
+    numbers = {name: [1, 2] for name in NAMES[1:]}
+    pq.write_table(
+        pa.table({NAMES[0]: [naive, naive + timedelta(minutes=1)], **numbers}), tmp_path / "in" / "0.parquet"
+    )
+
+    def sql(alias: str, name: str) -> str:
+        return f"{alias}.`{name.replace('`', '``')}`" if "`" not in name else f'{alias}."{name}"'
+
+    file, on = tmp_path / "begun.toml", " AND ".join(f"{sql('l', name)} < {sql('r', name)}" for name in NAMES[1:])
+    begun = slidejoin("init", tmp_path / "in", "--to", file, "--on", on)
+    assert (begun.status, begun.err) == (0, "")
+    select = json.dumps([f"{alias}.{name}" for alias in "lr" for name in NAMES], ensure_ascii=False)
+    text = file.read_text().replace("local[*]", "local[2]").replace('format = "parquet"       #', 'format = "json" #')
+    file.write_text(text.replace("# select = ", f"select = {select} # "))
+    ran = slidejoin("run", file)
+    assert ran.status == 0, ran.err
+    (found,) = [
+        json.loads(line) for out in (tmp_path / "pairs").glob("*.json") for line in out.read_text().splitlines()
+    ]
+    assert {name: found[name] for name in NAMES[1:]} == dict.fromkeys(NAMES[1:], 1)
+    assert {found[f"{name}_right"] for name in NAMES[1:]} == {2}
+    counted = f'kind = "count"\nrows = 5\norder_by = {json.dumps(NAMES[0])}\n'
+    head = text.index("[join.window]")
+    text = text[:head] + f"[join.window]\n{counted}\n" + text[text.index("[sink]") :].replace('"pairs', '"counted')
+    file.write_text(text)
+    ran = slidejoin("run", file)
+    assert ran.status == 0, ran.err
+    assert len([line for out in (tmp_path / "counted").glob("*.json") for line in out.open()]) == 1
 
 
 def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):

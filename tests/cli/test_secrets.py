@@ -94,3 +94,29 @@ def test_no_secret_is_on_a_command_line(tmp_path: Path, monkeypatch: pytest.Monk
     shown = (tmp_path / "shown").read_text()
     assert "spark.driver.memory=1g" in shown
     assert "wJalrXUtnFEMI" not in shown
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("spark.my.password:wJalrXUtnFEMI", "--conf ***: expected KEY=VALUE"),
+        ("=wJalrXUtnFEMI", "--conf ***: expected KEY=VALUE"),
+        ("spark.cores", "--conf spark.cores: expected KEY=VALUE"),
+        ("spark.hadoop.fs.s3a.secret.key=wJalrXUtnFEMI", "refused for ***\nSpark's log: ***"),
+    ],
+)
+def test_settings_of_state(
+    setting: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def refused(*_: object, **__: object) -> None:
+        error = SlideJoinError("refused for wJalrXUtnFEMI")
+        error.add_note("Spark's log: wJalrXUtnFEMI")
+        raise error
+
+    monkeypatch.setattr("slidejoin.cli.session.spark_session", refused)
+    for options in ((), ("--debug",)):
+        with pytest.raises(SystemExit):
+            main(["state", "checkpoint", "--conf", setting, *options])
+        told = capsys.readouterr().err
+        assert f"slidejoin: {message}" in told
+        assert "wJalrXUtnFEMI" not in told

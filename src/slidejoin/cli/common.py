@@ -44,7 +44,8 @@ def errors_told(*, debug: bool, listener: Reporter | None = None) -> Iterator[No
         if debug:
             sys.stderr.write(SECRETS.out_of(traceback.format_exc()))
         sys.stdout.flush()
-        typer.echo("\n".join([f"slidejoin: {message}", *getattr(error, "__notes__", [])]), err=True)
+        notes = [SECRETS.out_of(note) for note in getattr(error, "__notes__", [])]
+        typer.echo("\n".join([f"slidejoin: {message}", *notes]), err=True)
         raise typer.Exit(BAD_USAGE if isinstance(error, ConfigError) else FAILED) from error
 
 

@@ -10,7 +10,7 @@ import typer
 
 from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.job import Session
-from slidejoin.cli.secrets import SECRETS
+from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def _settings(conf: list[str]) -> dict[str, str]:
     for setting in conf:
         key, equals, value = setting.partition("=")
         if not key or not equals:
-            msg = f"--conf {setting}: expected KEY=VALUE"
+            # What is written in some other way may have a secret too.
+            shown = HIDDEN if not key or is_secret(setting) else setting
+            msg = f"--conf {shown}: expected KEY=VALUE"
             raise ConfigError(msg)
         found[key] = value
     SECRETS.add(found)

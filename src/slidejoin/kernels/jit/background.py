@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.errors import ConfigError
-from slidejoin.kernels.jit.progress import say
+from slidejoin.kernels.jit.progress import expected, say
 from slidejoin.runtime.cores import cores
 from slidejoin.runtime.processes import python_command
 
@@ -39,7 +39,7 @@ fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 """Locks; without them two processes may do the same work."""
 
 ALL_SECONDS = 45
-"""Seconds that compiling all kernels takes on one core."""
+"""Seconds that compiling all kernels takes on one idle core."""
 
 LONGEST = 180.0
 """Seconds after which the other process is no longer expected to finish."""
@@ -91,7 +91,7 @@ class Background:
             return
         atexit.register(self._leave)
         if meanwhile:
-            seconds = ALL_SECONDS // processes()
+            seconds = expected(ALL_SECONDS / processes())
             say(
                 f"compiling kernels in the background, once per installation, about {seconds} s; {meanwhile} until then"
             )

@@ -12,19 +12,30 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from slidejoin.runtime.cores import cores
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PROGRESS", "QUIET", "Progress", "bar", "quiet", "say"]
+__all__ = ["PROGRESS", "QUIET", "Progress", "bar", "expected", "quiet", "say"]
 
 QUIET = "SLIDEJOIN_QUIET"
 """The environment variable that silences everything here, if it is set and neither empty nor 0."""
 
 EACH = 0.4
-"""Seconds of one core that a kernel takes on average: 112 took 45."""
+"""Seconds of one idle core that a kernel takes on average: 112 took 45."""
 
 FOR_ONE_JOIN = 15
 """Seconds that compiling what one join calls takes at most, 7 to 15 on an idle core."""
+
+BUSIEST = 8
+"""Times that other work on the cores may multiply an estimate by."""
+
+ENOUGH = 3
+"""Kernels after which the speed of this machine is known."""
+
+WRONG = 1.5
+"""Times that compiling may take longer than was said without another line."""
 
 WIDTH = 24
 ERASE = "\r\x1b[2K"
@@ -54,6 +65,15 @@ def bar(done: int, total: int) -> str:
     return f"[{'#' * full}{' ' * (WIDTH - full)}]"
 
 
+def expected(seconds: float) -> int:
+    """Return how many seconds a core takes for what takes it so many when nothing else runs, by the load of now."""
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # unknown here
+        load = 0.0
+    return max(round(seconds * min(max(load / cores(), 1), BUSIEST)), 1)
+
+
 class Progress:
     """Reports compilation: one message, and on a terminal a progress line that is removed at the end."""
 
@@ -62,7 +82,7 @@ class Progress:
         self._open: list[str] = []
         self._total = 0
         self._missed = self._shown = False
-        self._compiled, self._began = 0, 0.0
+        self._compiled, self._began, self._expected = 0, 0.0, 0.0
 
     @contextmanager
     def one(self, kernel: str) -> Iterator[None]:
@@ -81,15 +101,15 @@ class Progress:
         """Report that the kernel being loaded is not on disk: it is compiled now."""
         if not self._open or self._total:
             return  # `many` prints its own message
-        self._once(f"compiling the kernels of this join, once per installation, about {FOR_ONE_JOIN} s")
+        self._once(f"compiling the kernels of this join, once per installation, about {expected(FOR_ONE_JOIN)} s")
         self._compiled += 1
         self._show(f"{self._compiled} compiled, {perf_counter() - self._began:.0f} s: {self._open[-1]}")
 
     @contextmanager
     def many(self, kernels: int, processes: int) -> Iterator[None]:
         """Compile so many kernels on so many cores; `done` says how far it is."""
-        seconds = max(round(EACH * kernels / processes), 1)
-        say(f"compiling {kernels} kernels, once per installation, about {seconds} s")
+        self._expected = expected(EACH * kernels / processes)
+        say(f"compiling {kernels} kernels, once per installation, about {self._expected} s")
         self._total, self._began = kernels, perf_counter()
         self.done(0)
         try:
@@ -99,8 +119,20 @@ class Progress:
             self._erase()
 
     def done(self, kernels: int) -> None:
-        """Show how many of many are compiled."""
-        self._show(f"{bar(kernels, self._total)} {kernels} of {self._total}, {perf_counter() - self._began:.0f} s")
+        """Show how many of many are compiled, and how long the rest takes at the speed so far.
+
+        If that is much longer than was said first, one more line says so, where there is no terminal too.
+        """
+        seconds = perf_counter() - self._began
+        rest = ""
+        if ENOUGH <= kernels < self._total:
+            left = seconds / kernels * (self._total - kernels)
+            rest = f", about {left:.0f} s more"
+            if seconds + left > WRONG * self._expected:
+                self._expected = seconds + left
+                self._erase()
+                say(f"compiling is slower here: {kernels} of {self._total} kernels after {seconds:.0f} s{rest}")
+        self._show(f"{bar(kernels, self._total)} {kernels} of {self._total}, {seconds:.0f} s{rest}")
 
     def _once(self, text: str) -> None:
         if text not in self._said:
