@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinOperator"]
 
-CROWDING_DUE = 1 << 17
+CROWDING_DUE = 1 << 14
 """Rows between two checks whether keys crowd in an index."""
 
 

@@ -18,6 +18,7 @@ from slidejoin.index.answer import Answer, FoundPositions, joined
 from slidejoin.index.cells.growth import cells_growth, new_cells, widens
 from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool
 from slidejoin.index.cells.probes import CellProbes
+from slidejoin.index.cells.secrets import draw_multiplier
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.protocol import Index, Probing
@@ -38,6 +39,7 @@ from slidejoin.kernels.cells.placing import (
 from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
 from slidejoin.kernels.cells.table import (
     LINES,
+    LINK,
     NEWEST,
     SLOTS,
     WORDS,
@@ -97,6 +99,13 @@ however many there are."""
 
 SMALLEST_CROWDED, LARGEST_CROWDED = 1 << 15, 1 << 24
 """Rows of tables that are given more buckets: smaller ones are in the caches, and larger ones take long to rebuild."""
+
+FEWEST_FLOODED = 1 << 10
+"""Rows that found their bucket full, since the last look, from which on a look at what is beyond them is worth it."""
+
+FLOODED, DIFFERENT, LOOKED_AT = 1 / 8, 4, 1 << 9
+"""Part of the lines beyond the buckets that have rows of so many different cells, or more, from which on keys are taken
+to be chosen so that they meet; by chance hardly any has. And how many lines are looked at."""
 
 SWEEP = 1 << 30
 SWEPT_AT_ONCE = 256
@@ -164,6 +173,8 @@ class BandCells(Index):
         Whether keys may lie further apart than `reach`, so that rows found have to be checked by their whole keys.
     roomy : bool
         Whether to have more buckets for as many rows.
+    secret : bool
+        Whether nobody else is to know which cells share a bucket, see `slidejoin.index.cells.secrets`.
     """
 
     name = "band_cells"
@@ -177,10 +188,12 @@ class BandCells(Index):
         *,
         wide: bool,
         roomy: bool = False,
+        secret: bool = False,
         next_row: int | None = None,
     ) -> None:
         self.axis = axis
         self.roomy = roomy
+        self.secret = secret
         self.dims = dims
         self.rows = rows
         self.wide = wide or axis.wide
@@ -189,6 +202,8 @@ class BandCells(Index):
         """Ordinals of the first row, of the row to come, of the oldest one that may live, and of the first new one."""
         self._inexact: frozenset[int] = frozenset()
         self.state = new_state(first, axis.shift, self._buckets(rows), wide=self.wide)
+        if secret:
+            draw_multiplier(self.state, wide=self.wide)
         self.slots = self._empty(int(self.state[BUCKETS] + self.state[SPREAD]) - 1)
         self.pool = self._reserved = self._empty(0)
         # Kernels find rows by positions, which are ordinals and one.
@@ -196,6 +211,7 @@ class BandCells(Index):
         self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
         # How many rows there were, and how many found their bucket full, at the last check of crowding.
         self._looked: tuple[int, int] | None = None
+        self._spilled_before = 0
         # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
         self._answers: list[FoundPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
@@ -364,9 +380,12 @@ class BandCells(Index):
     def crowded(self, window: Occupancy) -> BandCells | None:
         """Return a table with more buckets for as many rows if keys crowded in full ones, see `ROOMY_ROWS_A_BUCKET`.
 
-        Judged by as many rows as it is made for. A table stays roomy, also when its keys become even again: it takes a
-        third more memory then, and no more time.
+        Or one with other buckets if many different cells share one: their keys may have been chosen so. Judged by as
+        many rows as it is made for. A table stays roomy, also when its keys become even again: it takes a third more
+        memory then, and no more time.
         """
+        if not self.secret and self._flooded():
+            return self._anew(window, self.rows, secret=True)
         if self.roomy or not SMALLEST_CROWDED <= self.rows <= LARGEST_CROWDED:
             return None
         # While a window fills, its keys lie less close than they will, and its table is too small at times.
@@ -380,10 +399,23 @@ class BandCells(Index):
                 return self._anew(window, self.rows, roomy=True)
         return None
 
-    def _anew(self, window: Occupancy, rows: int, *, roomy: bool = False) -> BandCells:
-        wide, roomy = not self.fits(rows), roomy or self.roomy
+    def _flooded(self) -> bool:
+        """Whether lines beyond the buckets have rows of many cells, which those of dense cells have of few."""
+        before, self._spilled_before = self._spilled_before, self.spilled
+        if self.spilled - before < FEWEST_FLOODED:
+            return False
+        lines = self.pool.reshape(-1, WORDS)
+        lines = lines[:: max(lines.shape[0] // LOOKED_AT, 1)]
+        bottom = np.uint32((int(self.state[FLOOR]) + 1) & LOW_32)
+        full = lines[(lines[:, LINK + 1 : NEWEST] - bottom < 1 << 31).all(axis=1), :SLOTS]
+        cells = np.sort(full >> np.uint32(min(int(self.state[SHIFT]), 31)), axis=1)
+        different = (np.diff(cells, axis=1) > 0).sum(axis=1) + 1
+        return bool((different >= DIFFERENT).sum() > FLOODED * max(different.size, 1))
+
+    def _anew(self, window: Occupancy, rows: int, *, roomy: bool = False, secret: bool = False) -> BandCells:
+        wide, roomy, secret = not self.fits(rows), roomy or self.roomy, secret or self.secret
         new = BandCells(
-            self.axis, self.dims, rows, window.first, wide=wide, roomy=roomy, next_row=window.next
+            self.axis, self.dims, rows, window.first, wide=wide, roomy=roomy, secret=secret, next_row=window.next
         )  # fmt: skip
         new.expire(self._floor)
         return new
