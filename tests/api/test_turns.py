@@ -252,3 +252,58 @@ def test_who_stops_early_leaves_nothing_behind() -> None:
         if thread.name.startswith("slidejoin-turns"):
             thread.join(60)
             assert not thread.is_alive()
+
+
+def of_times(name: str, every: int, rows: int, most: int = 240) -> list[pa.Table]:
+    """Batches of so many rows, one row every so many seconds: long or short ones."""
+    times = list(range(0, most, every))
+    return [
+        pa.table(
+            {"t": times[at : at + rows], "k": [time % 3 for time in times[at : at + rows]], name: times[at : at + rows]}
+        )
+        for at in range(0, len(times), rows)
+    ]
+
+
+@pytest.mark.parametrize("order_by", [None, "t"])
+@pytest.mark.parametrize(
+    ("left", "right"), [((1, 10), (12, 5)), ((12, 5), (1, 10)), ((2, 8), (2, 8)), ((1, 300), (7, 1))]
+)
+def test_streams_of_other_density_keep_up(
+    left: tuple[int, int], right: tuple[int, int], order_by: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No row is late, none waits for a side that is far behind, and all pairs of the window are found."""
+    sides = of_times("a", *left), of_times("b", *right)
+    # Without one the rows of a batch that spans more than the window would be said to wait.
+    length = 20
+    options = {"on": "l.k = r.k", "window": sj.TimeWindow(length, on="t"), "select": ["l.a", "r.b"], "late": "emit"}
+    joined = sj.join_streams(*sides, order_by=order_by, **options)
+    found = [tuple(row.values()) for table in joined for row in table.to_pylist()]
+    times = [[time for table in side for time in table.column("t").to_pylist()] for side in sides]
+    assert sorted(found) == [
+        (one, other) for one in times[0] for other in times[1] if abs(one - other) <= length and one % 3 == other % 3
+    ]
+    assert [table.num_rows for table in joined.late_rows()] == [0, 0]
+    spans = [every * rows for every, rows in (left, right)]
+    if max(spans) <= 2 * length:
+        assert caplog.records == []
+
+    async def every_row() -> list[tuple[Any, ...]]:
+        tables = sj.join_streams(arriving(sides[0]), sides[1], order_by=order_by, **options)
+        return [tuple(row.values()) async for table in tables for row in table.to_pylist()]
+
+    assert asyncio.run(every_row()) == found
+
+
+def test_a_side_that_has_ended_holds_no_other_back() -> None:
+    short, long = of_times("a", 1, 10, most=30), of_times("b", 1, 10, most=90)
+    options = {"on": "l.t = r.t", "window": sj.TimeWindow(5, on="t")}
+    for left, right, pairs in (
+        (short, long, 30),
+        (long, short, 30),
+        ([], short, 0),
+        (short, iter([]), 0),
+        ([short[0].slice(0, 0)], short, 0),
+        ([short[0].slice(0, 0), short[0]], short, 10),
+    ):
+        assert sum(table.num_rows for table in sj.join_streams(left, right, **options)) == pairs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from functools import partial
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
@@ -29,7 +28,10 @@ END: Any = object()
 
 
 def join_streams(left: Batches, right: Batches, *, order_by: str | None = None, **options: Any) -> JoinedStreams:
-    """Join two iterables of batches: one batch of each side a push, until both have ended.
+    """Join two iterables of batches, until both have ended.
+
+    Each push takes a batch of each side; or in a time window, where one side is behind in event time, a batch of that
+    side alone. So two files whose batches span other lengths of time keep up with each other.
 
     Parameters
     ----------
@@ -115,13 +117,28 @@ class JoinedStreams:
             self._tables.close()
 
     def _joined(self, left: Iterable[object], right: Iterable[object]) -> Generator[pa.Table]:
-        for one, other in zip_longest(left, right):
-            for table in self._join.push_iter(one, other, order_by=self._by):
-                if table.num_rows:
-                    yield table
+        sources, unread = (iter(left), iter(right)), [0, 1]
+        while places := self._places(unread):
+            batches: list[object] = [None, None]
+            for place in places:
+                batch = next(sources[place], END)
+                if batch is END:
+                    unread.remove(place)
+                else:
+                    batches[place] = batch
+            if any(batch is not None for batch in batches):
+                for table in self._join.push_iter(*batches, order_by=self._by):
+                    if table.num_rows:
+                        yield table
         rest = self._join.finish()
         if rest.num_rows:
             yield rest
+
+    def _places(self, unread: list[int]) -> list[int]:
+        """Return which of the sources that have not ended the next push takes a batch of."""
+        behind = self._join._behind()  # noqa: SLF001 - of the same package
+        place = None if behind is None else SIDES.index(behind)
+        return [place] if place in unread else list(unread)
 
     @staticmethod
     def _synchronous(side: str, batches: Batches) -> Iterable[object]:
@@ -135,13 +152,19 @@ class JoinedStreams:
     async def __aiter__(self) -> AsyncGenerator[pa.Table]:
         turns = Turns()
         sources = [_Source(batches, turns) for batches in self._sides]
-        while True:
-            # One after the other, in the task that iterates: asynchronous generators may depend on it.
-            one, other = await sources[0].batch(), await sources[1].batch()
-            if one is END and other is END:
-                break
-            left, right = (None if batch is END else batch for batch in (one, other))
-            work = await turns.run(partial(self._join.push_iter, left, right, order_by=self._by))
+        unread = [0, 1]
+        while places := self._places(unread):
+            batches: list[object] = [None, None]
+            for place in places:
+                # One after the other, in the task that iterates: asynchronous generators may depend on it.
+                batch = await sources[place].batch()
+                if batch is END:
+                    unread.remove(place)
+                else:
+                    batches[place] = batch
+            if all(batch is None for batch in batches):
+                continue
+            work = await turns.run(partial(self._join.push_iter, *batches, order_by=self._by))
             while (table := await turns.run(partial(next, work, END))) is not END:
                 if table.num_rows:
                     yield table

@@ -582,6 +582,11 @@ class StreamJoin(OneCall):
             msg = "push_async() is running in another thread; await it before the next call"
             raise JoinClosedError(msg)
 
+    def _behind(self) -> Side | None:
+        """Return the side whose event times are behind the other's; None in count windows, or if that is not known."""
+        operator = self._state.operator
+        return None if operator is None else operator.clock.behind()
+
     def _check_idle(self) -> None:
         self._check_others()
         if self._abandoned:

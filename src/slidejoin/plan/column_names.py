@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def names_twice(names: Iterable[str], *, fold: bool) -> list[str]:
     """
     every = list(names)
     keys = [one_name(name, fold=fold) for name in every]
-    return sorted({name for name, key in zip(every, keys, strict=True) if keys.count(key) > 1})
+    times = Counter(keys)
+    return sorted({name for name, key in zip(every, keys, strict=True) if times[key] > 1})
 
 
 def named(name: str, found: Mapping[str, Found], *, fold: bool) -> Found | None:
