@@ -55,3 +55,21 @@ def test_advice_in_python_becomes_toml():
     assert in_toml(given).startswith(
         'rename that one (columns = ["* EXCEPT (match_time)", "match_time AS other"] in its'
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "toml"),
+    [
+        (
+            "or make months of it: df.withColumn('it`s', F.expr('CAST(`x` AS \\'a\\')'))",
+            """or make months of it: columns = ["* EXCEPT (`it``s`)", "CAST(`x` AS 'a') AS `it``s`"] in its source""",
+        ),
+        ("df.withColumn(name, F.expr(sql))", "df.withColumn(name, F.expr(sql))"),
+        ("Set partitions=8 (was 4)", "Set partitions = 8 (was 4)"),
+        ("select= again, or use output=sj.Aggregate(n='count')", 'select again, or use output = { n = "count" }'),
+        ("late='emit' is for output='pairs'", 'late = "emit" is for output = "pairs"'),
+        ("partitions was 8 and l.how='x'", "partitions was 8 and l.how='x'"),
+    ],
+)  # fmt: skip
+def test_options_of_python_become_keys(given: str, toml: str):
+    assert in_toml(given) == toml

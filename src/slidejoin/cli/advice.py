@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from typing import TYPE_CHECKING
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["check_event_times", "in_toml"]
 
 RENAMED = re.compile(r"""df\.withColumnRenamed\('(\w+)', …\) keeps its watermark""")
+TEXT = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+MADE = re.compile(rf"df\.withColumn\({TEXT}, F\.expr\({TEXT}\)\)")
+OPTION = re.compile(r"(?<![\w.])(how|output|late|strategy|order_by|suffix)='([^'\"\\]*)'")
+NUMBER = re.compile(r"(?<![\w.])(partitions|spread)=(\d+)")
+BARE = re.compile(r"(?<![\w.])(select|keep|strategy|spread|partitions|order_by|output|how)=(?=[\s,.;:)]|$)")
 SETTING = re.compile(r"""spark\.conf\.set\("([^"]+)", "([^"]+)"\)""")
 
 
@@ -56,6 +62,23 @@ def in_toml(advice: str) -> str:
     --------
     >>> in_toml('Set it before: spark.conf.set("spark.a", "b"); then')
     'Set it before: conf = { "spark.a" = "b" } in [spark]; then'
+    >>> in_toml("leave it out of select=, set partitions=8, or use how='inner'")
+    'leave it out of select, set partitions = 8, or use how = "inner"'
     """
     advice = SETTING.sub(r'conf = { "\1" = "\2" } in [spark]', advice)
-    return RENAMED.sub(r'columns = ["* EXCEPT (\1)", "\1 AS other"] in its source', advice)
+    advice = RENAMED.sub(r'columns = ["* EXCEPT (\1)", "\1 AS other"] in its source', advice)
+    advice = MADE.sub(_made, advice)
+    advice = advice.replace("output=sj.Aggregate(n='count')", 'output = { n = "count" }')
+    advice = OPTION.sub(r'\1 = "\2"', advice)
+    return BARE.sub(r"\1", NUMBER.sub(r"\1 = \2", advice))
+
+
+def _made(found: re.Match[str]) -> str:
+    """Return a column made by Spark as a job file makes it."""
+    try:
+        name, sql = ast.literal_eval(found[1]), ast.literal_eval(found[2])
+    except (ValueError, SyntaxError):
+        return found[0]
+    quoted = f"`{name.replace('`', '``')}`"
+    columns = [f"* EXCEPT ({quoted})", f"{sql} AS {quoted}"]
+    return f"columns = {json.dumps(columns, ensure_ascii=False)} in its source"

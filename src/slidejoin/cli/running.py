@@ -9,6 +9,7 @@ from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job
 from slidejoin.cli.earlier_join import keep_join
 from slidejoin.cli.locking import locked
@@ -157,7 +158,7 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
     except Exception as error:
         if stop.wait(GRACE):
             raise Stopped from error
-        msg = f"the query cannot be started: {brief(error)}"
+        msg = f"the query cannot be started: {in_toml(brief(error))}"
         raise SlideJoinError(msg) from error
     batches: dict[int, BatchProgress] = {}
     try:
@@ -165,7 +166,7 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
     except Exception as error:
         # A worker that has got the signal too may end amid a micro-batch, which then runs again.
         if not stop.wait(GRACE):
-            msg = f"the query failed: {brief(error)}"
+            msg = f"the query failed: {in_toml(brief(error))}"
             raise SlideJoinError(msg) from error
     if batches:
         keep_join(job, spec, new=False)
@@ -270,7 +271,7 @@ def _static(spark: SparkSession, job: Job, stop: Event, *, json: bool) -> RunTot
                 new.rmdir()
         raise
     except Exception as error:
-        msg = f"the job failed: {brief(error)}"
+        msg = f"the job failed: {in_toml(brief(error))}"
         raise SlideJoinError(msg) from error
     return RunTotals(
         batches=1,
