@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from slidejoin.cli.checking import check_job
-from slidejoin.cli.earlier_join import FILE, keep_join
+from slidejoin.cli.earlier_join import FILE, check_earlier_join, keep_join
 from slidejoin.cli.jobfile import read_job
 from slidejoin.errors import ConfigError
 from tests.cli.test_command import call
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from slidejoin.cli.job import Job
 
 JOB = """
 [sources.a]
@@ -123,6 +125,10 @@ def test_what_spark_may_run_is_left_to_it(folder: Path, old: str, new: str) -> N
     check_job(read_job(written(folder, old, new)))
 
 
+def check_all(job: Job) -> None:
+    check_earlier_join(job, check_job(job))
+
+
 def test_a_checkpoint_of_another_join(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Also where there are no new rows, so that no micro-batch would compare the state."""
     monkeypatch.setattr("slidejoin.cli.running.spark_session", None)
@@ -130,21 +136,21 @@ def test_a_checkpoint_of_another_join(folder: Path, monkeypatch: pytest.MonkeyPa
     keep_join(first, check_job(first), new=True)
     (folder / "checkpoint" / "commits").mkdir()
     other = written(folder, "10 minutes", "20 minutes")
-    check_job(read_job(other))  # no micro-batch has ended
+    check_all(read_job(other))  # no micro-batch has ended
     (folder / "checkpoint" / "commits" / "0").touch()
     assert call("run", str(other)) == 2
     told = capsys.readouterr().err
     assert f"sink.checkpoint: {folder}/checkpoint has the state of another join: join.window was TimeWindow(" in told
     assert "Write in the job file what it was, or give another checkpoint and another path for the results." in told
     with pytest.raises(ConfigError, match=r"join\.on was l\.k = r\.k AND l\.x < r\.price and is now l\.k = r\.k"):
-        check_job(read_job(written(folder, " AND l.x < r.price", "")))
+        check_all(read_job(written(folder, " AND l.x < r.price", "")))
     for old, new in (("", ""), ("l.k = r.k", "L.K = R.k"), ("[sink]", 'select = ["l.x"]\n[sink]')):
-        check_job(read_job(written(folder, old, new)))
+        check_all(read_job(written(folder, old, new)))
     second = read_job(written(folder, "10 minutes", "20 minutes"))
     for new in (True, False):  # a state keeps its join
         keep_join(second, check_job(first), new=new)
     with pytest.raises(ConfigError, match="has the state of another join"):
-        check_job(second)
+        check_all(second)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +163,6 @@ def test_a_damaged_note_says_nothing(folder: Path, text: str) -> None:
     (folder / "checkpoint" / FILE).write_text(text)
     spec = check_job(job)
     keep_join(job, spec, new=False)
-    check_job(job)
+    check_all(job)
     with pytest.raises(ConfigError, match="has the state of another join"):
-        check_job(read_job(written(folder, "10 minutes", "20 minutes")))
+        check_all(read_job(written(folder, "10 minutes", "20 minutes")))

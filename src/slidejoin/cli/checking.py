@@ -1,4 +1,4 @@
-"""What is wrong with a job, as far as its file, its sources and its checkpoint tell: said before Spark starts.
+"""What is wrong with a job, as far as its file and its sources tell: said before Spark starts.
 
 Only what Spark would certainly refuse is refused here; whatever is not known for sure is left to Spark.
 """
@@ -9,7 +9,6 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
-from slidejoin.cli.earlier_join import check_earlier_join
 from slidejoin.cli.source_columns import columns_of_source
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.predicate import columns_of
@@ -33,8 +32,8 @@ def check_job(job: Job) -> JoinSpec:
     Raises
     ------
     ConfigError
-        For a missing folder, a schema or files that cannot be read, a column that is missing, options of the join that
-        cannot be used, and a checkpoint of another join. The message names the key.
+        For a missing folder, a schema or files that cannot be read, a column that is missing, and options of the join
+        that cannot be used. The message names the key.
     """
     columns = {name: columns_of_source(source) for name, source in job.sources.items()}
     join = job.join
@@ -60,7 +59,6 @@ def check_job(job: Job) -> JoinSpec:
                     f"{nearest(column, known)}"
                 )
                 raise ConfigError(msg)
-    check_earlier_join(job, spec)
     return spec
 
 

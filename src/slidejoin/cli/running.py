@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job
-from slidejoin.cli.earlier_join import keep_join
+from slidejoin.cli.earlier_join import check_earlier_join, keep_join
 from slidejoin.cli.locking import locked
 from slidejoin.cli.lost_rows import LostRows
 from slidejoin.cli.pipeline import brief, explained, load_all, planned_batches, result_of, writer_of
@@ -62,6 +62,7 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False, stop
     """
     stop = stop or Event()
     spec = check_job(job)
+    check_earlier_join(job, spec)
     reporter.starting(name, planned_batches(job))
     try:
         totals = _run(job, spec, name, reporter, stop, json=json)
