@@ -95,7 +95,7 @@ def test_every_line_fits(tmp_path: Path) -> None:
 def test_times_that_spark_would_not_read_as_instants(tmp_path: Path) -> None:
     naive = parquet(tmp_path, "naive", **{"a b": [1], "day": [date(2026, 1, 1)], "ts": [NOON.replace(tzinfo=None)]})
     job = read_job_text(made(tmp_path, naive), tmp_path)
-    assert job.sources["s0"].columns == ("`a b`", "day", "CAST(ts AS TIMESTAMP) AS ts")
+    assert job.sources["s0"].columns == ("`a b`", "`day`", "CAST(`ts` AS TIMESTAMP) AS `ts`")
     assert job.join.on == 'l."a b" BETWEEN r."a b" - 5 AND r."a b" + 5'
 
 

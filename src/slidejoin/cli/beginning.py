@@ -14,7 +14,7 @@ import typer
 from slidejoin.cli.common import Debug, errors_told
 from slidejoin.cli.guesses import common_order, event_times, guessed_predicate
 from slidejoin.cli.jobfile import read_job_text
-from slidejoin.cli.samples import quoted, sampled, spark_type
+from slidejoin.cli.samples import in_backticks, quoted, sampled, spark_type
 from slidejoin.cli.written import Written, printable, toml_value
 from slidejoin.errors import ConfigError, PredicateError, nearest
 from slidejoin.predicate import columns_of
@@ -207,8 +207,9 @@ def _cast(sample: Sample, times: Collection[str]) -> list[str] | None:
     if not cast:
         return None
     return [
-        f"CAST({quoted(name)} AS TIMESTAMP) AS {quoted(name)}" if name in cast else quoted(name)
-        for name in sample.schema.names
+        f"CAST({name} AS TIMESTAMP) AS {name}" if one.name in cast else name
+        for one in sample.schema
+        for name in (in_backticks(one.name),)
     ]
 
 

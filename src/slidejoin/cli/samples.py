@@ -16,7 +16,7 @@ from slidejoin.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Sample", "sampled", "spark_type"]
+__all__ = ["Sample", "in_backticks", "quoted", "sampled", "spark_type"]
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 FORMATS = ("parquet", "csv", "json")
@@ -180,11 +180,16 @@ def spark_type(kind: pa.DataType) -> str:  # noqa: PLR0911 - one case for each f
 
 
 def quoted(name: str) -> str:
-    """Return a column's name for Spark's SQL, in backticks where it needs them.
+    """Return a column's name for a schema in Spark's SQL, in backticks where it needs them.
 
     Examples
     --------
     >>> quoted("price"), quoted("a `b`")
     ('price', '`a ``b```')
     """
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else in_backticks(name)
+
+
+def in_backticks(name: str) -> str:
+    """Return a column's name for an expression, where a plain word may be a constant or a function, such as null."""
+    return "`" + name.replace("`", "``") + "`"
