@@ -147,8 +147,8 @@ def test_a_checkpoint_of_another_join(folder: Path, monkeypatch: pytest.MonkeyPa
     for old, new in (("", ""), ("l.k = r.k", "L.K = R.k"), ("[sink]", 'select = ["l.x"]\n[sink]')):
         check_all(read_job(written(folder, old, new)))
     second = read_job(written(folder, "10 minutes", "20 minutes"))
-    for new in (True, False):  # a state keeps its join
-        keep_join(second, check_job(first), new=new)
+    for begins in (True, False):  # a state keeps its join
+        keep_join(second, check_job(first), new=begins)
     with pytest.raises(ConfigError, match="has the state of another join"):
         check_all(second)
 
