@@ -9,7 +9,8 @@
 - `left`, `right`, `stream`, `lit`, `function`, `case`: predicates in Python; SQL text does as well.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
 - `topologies`: the ways to spread a join over cores that ``topology=`` takes.
-- `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row.
+- `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row;
+  `PartialSchemaWarning`: a table has fewer columns than later ones.
 - `slidejoin.spark`: the same join on Spark Structured Streaming.
 
 Names are loaded when they are first used: ``import slidejoin`` alone reads neither Numba nor sqlglot nor Spark, so
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         MemoryLimitError,
         MissingPackageError,
         NoIndexWarning,
+        PartialSchemaWarning,
         PredicateError,
         SchemaError,
         SlideJoinError,
@@ -67,6 +69,7 @@ __all__ = [
     "MultiJoin",
     "Nearest",
     "NoIndexWarning",
+    "PartialSchemaWarning",
     "PredicateError",
     "SchemaError",
     "SlideJoinError",
@@ -101,6 +104,7 @@ _HOME = {
     "MultiJoin": "slidejoin.api.multi_join",
     "Nearest": "slidejoin.spec.nearest",
     "NoIndexWarning": "slidejoin.errors",
+    "PartialSchemaWarning": "slidejoin.errors",
     "PredicateError": "slidejoin.errors",
     "SchemaError": "slidejoin.errors",
     "SlideJoinError": "slidejoin.errors",

@@ -25,6 +25,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingPackageError",
     "NoIndexWarning",
+    "PartialSchemaWarning",
     "PredicateError",
     "SchemaError",
     "SlideJoinError",
@@ -87,6 +88,10 @@ class MissingPackageError(SlideJoinError, ModuleNotFoundError):
 
 class NoIndexWarning(UserWarning):
     """No part of the predicate can use an index, so that each row is compared with every row of the window."""
+
+
+class PartialSchemaWarning(UserWarning):
+    """A push returns rows before the schemas of all sides are known, so that later tables have more columns."""
 
 
 def nearest(got: str, possible: Iterable[str]) -> str:

@@ -128,3 +128,41 @@ def test_the_schema_is_known_with_both_sides() -> None:
     assert join.push(right={"j": [1]}).schema == join.schema == pa.schema([("k", pa.int64()), ("j", pa.int64())])
     assert many.push(r={"j": [1]}).schema == many.schema == join.schema
     assert sj.StreamJoin.restore(join.snapshot()).schema == join.schema
+
+
+@pytest.mark.filterwarnings("error::slidejoin.PartialSchemaWarning")
+def test_counts_with_fewer_columns_than_later_ones_warn_once() -> None:
+    window, rows = sj.CountWindow(5), {"a": [1, 2]}
+    join = sj.StreamJoin(on="l.a = r.b", window=window, output="count")
+    assert join.push(left=pa.table({"a": pa.array([], pa.int64())})).num_rows == 0
+    with pytest.warns(
+        sj.PartialSchemaWarning, match="before the schema of the right side is known.* Give schemas="
+    ) as seen:
+        first = join.push(left=rows)
+    assert [one.filename for one in seen] == [__file__]
+    assert first.column_names == ["side", "a", "match_count"]
+    join.push(left=rows)
+    assert join.push(right={"b": [2]}).column_names == ["side", "a", "b", "match_count"]
+    many = sj.MultiJoin({"a": window, "b": window, "c": window}, on="a.x = b.x AND b.x = c.x", output="count")
+    with pytest.warns(sj.PartialSchemaWarning, match="before the schema of 'b' and 'c' is known"):
+        many.push(a={"x": [1]})
+    many.push(b={"x": [1]})
+
+
+@pytest.mark.filterwarnings("error::slidejoin.PartialSchemaWarning")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"output": "pairs"},
+        {"output": "positions"},
+        {"output": "count", "select": ["l.a"]},
+        {"how": "full"},
+        {"output": "count", "self_join": True, "on": "l.a = r.a"},
+        {"output": "count", "schemas": (pa.schema({"a": pa.int64()}), pa.schema({"b": pa.int64()}))},
+    ],
+    ids=str,
+)
+def test_no_warning_without_rows_or_with_all_columns(options: dict[str, Any]) -> None:
+    join = sj.StreamJoin(**{"on": "l.a = r.b", "window": sj.CountWindow(5)} | options)
+    table = join.push(left={"a": [1, 2]})
+    assert table.num_rows == (2 if options.get("output") == "count" else 0)

@@ -195,6 +195,9 @@ class MultiJoin(OneCall):
         if operator is None and len(schemas) == len(state.spec.streams):
             operator = state.begin(schemas)
         if operator is None:
+            lacking = state.waiting.lacks_columns(schemas)
+            if lacking and any(table.num_rows for table in tables.values()):
+                self._warn_of_columns(" and ".join(map(repr, lacking)))
             out = state.waiting.push(tables, by, schemas)
             state.schemas = schemas
             return TABLE.cut(out)

@@ -88,6 +88,14 @@ class MultiPending:
         out = pa.concat_tables(parts)
         return out if by is None else rows_at(out, np.argsort(np.concatenate(values), kind="stable"))
 
+    def lacks_columns(self, schemas: Mapping[str, pa.Schema]) -> list[str]:
+        """Return the streams whose columns rows that are returned now lack; only counts are returned now."""
+        if self.spec.output != "count":
+            return []
+        select = self.spec.select
+        chosen = self.spec.streams if select is None else [stream_and_name(item)[0] for item in select]
+        return [stream for stream in self.spec.streams if stream in chosen and stream not in schemas]
+
     def _zeros(self, stream: str, rows: pa.Table, schema: pa.Schema, schemas: Mapping[str, pa.Schema]) -> pa.Table:
         names = output_names(self.spec, stream, schemas)
         columns: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []

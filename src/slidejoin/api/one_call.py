@@ -8,12 +8,14 @@ it back: Python looks for signals neither there nor between two assignments.
 from __future__ import annotations
 
 import os
+import warnings
 from functools import wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
-from slidejoin.errors import JoinClosedError
+from slidejoin.errors import JoinClosedError, PartialSchemaWarning
+from slidejoin.plan.explanation import frames_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +44,8 @@ class OneCall:
         Why the windows may lack rows.
     _open : PushIterator or None
         What still takes rows of a `push_iter`. The join holds it, so that it is never collected while the join is used.
+    _has_warned : bool
+        Whether it has been said that later tables have more columns.
     _abandoned : bool
         Whether nobody else has it any more: the next call takes the rest of its rows. What collects its iterator may be
         within a call, also of this join.
@@ -53,7 +57,19 @@ class OneCall:
         self._busy = self._abandoned = False
         self._broken: str | None = None
         self._open: PushIterator | None = None
+        self._has_warned = False
         _joins.add(self)
+
+    def _warn_of_columns(self, missing: str) -> None:
+        """Warn, once a join, that rows are returned before all columns are known."""
+        if not self._has_warned:
+            self._has_warned = True
+            message = (
+                f"this push returns counts before the schema of {missing} is known, so tables that later pushes return "
+                "have more columns. Give schemas= when you create the join, or push a batch of every side first; if "
+                "this is meant, ignore slidejoin.PartialSchemaWarning"
+            )
+            warnings.warn(message, PartialSchemaWarning, stacklevel=frames_inside())
 
     def _take_abandoned(self) -> None:
         """Take the rest of the rows of an iterator that nobody has any more."""

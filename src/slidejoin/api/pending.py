@@ -176,6 +176,11 @@ class PendingRows:
             return pa.Table.from_arrays(columns, schema=POSITIONS)
         return rows.select(self._chosen(side, rows.schema))
 
+    def lacks_columns(self, side: Side) -> bool:
+        """Tell whether rows that are returned now lack columns of a side; only counts are returned now."""
+        alias, select = self._config.aliases[0 if side == "left" else 1] + ".", self._config.select
+        return self._config.output == "count" and (select is None or any(item.startswith(alias) for item in select))
+
     def empty(self, schemas: Mapping[Side, pa.Schema]) -> pa.Table:
         """Return an empty table with the output columns that are known so far."""
         if self._config.output == "positions":

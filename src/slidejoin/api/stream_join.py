@@ -25,7 +25,7 @@ from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.widths import TABLE
-from slidejoin.sides import SIDES
+from slidejoin.sides import SIDES, other
 from slidejoin.spec.join_spec import make_join_spec
 
 if TYPE_CHECKING:
@@ -334,6 +334,9 @@ class StreamJoin(OneCall):
             self._check_memory(tables, operator, by)
         if operator is None:
             # Rows of one side alone have no matches; they wait for the other side's schema.
+            for side in given:
+                if tables[side].num_rows and state.waiting.lacks_columns(other(side)):
+                    self._warn_of_columns(f"the {other(side)} side")
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
             return (part for table in out for part in TABLE.cut(table))

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Explained", "explained_index", "explained_join_type", "explained_terms", "warn_without_index"]
+__all__ = [
+    "Explained",
+    "explained_index",
+    "explained_join_type",
+    "explained_terms",
+    "frames_inside",
+    "warn_without_index",
+]
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -155,10 +162,10 @@ def warn_without_index(config: JoinSpec, bound: BoundPredicate, limit: str | Non
         f"no part of {shown(config.on, config.aliases)} can use an index: each row is compared with every row of the "
         f"window. {met}{_of_one_end(config, ())}. If this is meant, ignore slidejoin.NoIndexWarning"
     )
-    warnings.warn(message, NoIndexWarning, stacklevel=_frames_inside())
+    warnings.warn(message, NoIndexWarning, stacklevel=frames_inside())
 
 
-def _frames_inside() -> int:
+def frames_inside() -> int:
     """Return how far above the caller the code is that uses the package, as `warnings.warn` counts."""
     frame, count = sys._getframe(), 0  # noqa: SLF001 - Python 3.12 has skip_file_prefixes, 3.11 has not
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
