@@ -298,12 +298,14 @@ def test_streams_of_other_density_keep_up(
 def test_a_side_that_has_ended_holds_no_other_back() -> None:
     short, long = of_times("a", 1, 10, most=30), of_times("b", 1, 10, most=90)
     options = {"on": "l.t = r.t", "window": sj.TimeWindow(5, on="t")}
-    for left, right, pairs in (
+    sides: list[tuple[Any, Any, int]] = [
         (short, long, 30),
         (long, short, 30),
         ([], short, 0),
         (short, iter([]), 0),
         ([short[0].slice(0, 0)], short, 0),
         ([short[0].slice(0, 0), short[0]], short, 10),
-    ):
-        assert sum(table.num_rows for table in sj.join_streams(left, right, **options)) == pairs
+    ]
+    for left, right, pairs in sides:
+        found = [table.num_rows for table in sj.join_streams(left, right, **options)]
+        assert sum(found) == pairs

@@ -60,11 +60,10 @@ def to_table(
         if known.checked:
             check_buffers(batch, known.checked, side)
         return owned(batch) if own else batch
-    of_dict = type(batch) is dict
-    if of_dict and (made := _from_numpy(batch, known)) is not None:
+    if type(batch) is dict and (made := _from_numpy(batch, known)) is not None:
         return made
     table = _read(batch, side, schema)
-    same = table.schema.equals(schema)
+    same, of_dict = table.schema.equals(schema), type(batch) is dict
     # The columns of a dict have memory of their own already, which Arrow made or which was checked then.
     if not of_dict:
         check_buffers(table, known.checked if same else places_to_check(table.schema), side)
