@@ -134,10 +134,10 @@ def check_order(frames: Mapping[Any, DataFrame], order_by: str, whose: str) -> N
     try:
         sort_values_of(rows, order_by)
     except SchemaError as error:
-        text = str(error)
+        msg = str(error)
         for name in frames:
-            text = text.replace(f"the {name} batch", whose.format(name))
-        raise PredicateError(text) from None
+            msg = msg.replace(f"the {name} batch", whose.format(name))
+        raise PredicateError(msg) from None
 
 
 def wired(
