@@ -403,6 +403,69 @@ def test_behind_a_count_window_a_watermark_may_follow(spark: SparkSession, feed:
     assert sorted(got) == sorted(found)
 
 
+SHORT = 4
+"""Seconds that rows without a partner wait for one."""
+
+
+def short(on: str) -> sj.TimeWindow:
+    return sj.TimeWindow(f"{SHORT} seconds", left_on=on, right_on="ts", lateness=f"{LATENESS} seconds")
+
+
+def without_partner(batches: list[dict[str, list[Row]]]) -> tuple[list[int], list[tuple[int, int]]]:
+    """Match times of left rows without a right one; id and match time of those without a third one behind that."""
+    span = SHORT * SECOND * 1000
+    first, second = (Oracle(EQUAL, TimeScope(span, span, "ts", "ts"), "left_anti") for _ in range(2))
+    times, found, before = [], [], 0
+    for batch, low in watermarks(batches):
+        alone = first.micro_batch(rows_of(batch, "left"), rows_of(batch, "right"), low * 1000 or None)
+        moved = [left | {"ts": replace(left["ts"], ns=left["ts"].ns + span)} for left, _ in alone if left]
+        times += [row["ts"].ns // 1000 for row in moved]
+        third = [row for row in batch.get("third", []) if row[3] is not None and row[3] >= low]
+        again = second.micro_batch(moved, rows_of({"third": third}, "third"), before * 1000 or None)
+        again += second.micro_batch([], [], low * 1000 or None)
+        found += [(left["id"], (left["ts"].ns + span) // 1000) for left, _ in again if left]
+        before = low
+    return times, sorted(found)
+
+
+@pytest.mark.nightly
+def test_behind_an_anti_join(spark: SparkSession, feed: Feed) -> None:
+    """Windows over its rows and a second one are over the match time: that of the row, plus its length."""
+    batches = drawn(6, ("left", "right", "third"), keys=12)
+    feed.add(batches)
+    sides = {side: feed.stream(side) for side in ("left", "right", "third")}
+    first = stream_join(
+        sides["left"], sides["right"], on="l.x = r.x", window=short("ts"), how="left_anti", partitions=2
+    )
+    assert first.columns == ["id", "x", "name", "ts", "match_time"]
+    renamed = first.withColumnRenamed("match_time", "at")
+    second = stream_join(renamed, sides["third"], on="l.x = r.x", window=short("at"), how="left_anti", partitions=2)
+    assert second.columns == ["id", "x", "name", "ts", "at", "match_time"]
+    finish(feed.start(in_windows(first), "windows"), feed.start(second, "second"))
+    times, law = without_partner(batches)
+    *_, (_, low) = watermarks(batches)
+    assert len(times) > 5
+    assert windows_told(feed, "windows") == windows_of(times, low)
+    assert len(law) > 2
+    assert sorted((row["id"], microseconds(row["match_time"])) for row in feed.rows("second")) == law
+
+
+@pytest.mark.nightly
+def test_one_frame_twice_in_a_chain(spark: SparkSession, feed: Feed) -> None:
+    """It is one stream, with one watermark, in both places."""
+    batches = drawn(5, ("left", "right"))
+    feed.add(batches)
+    left, right = (feed.stream(side) for side in ("left", "right"))
+    first = stream_join(left, right, on="l.x = r.x", window=WINDOW, select=["l.id", "l.x", "r.id"], partitions=2)
+    window = sj.TimeWindow(f"{LENGTH} seconds", left_on="match_time", right_on="ts", lateness=f"{LATENESS} seconds")
+    select = ["l.id", "l.id_right", "r.id"]
+    second = stream_join(first, right, on="l.x = r.x", window=window, select=select, suffix="_third", partitions=2)
+    finish(feed.start(second, "twice"))
+    law = chained([{**batch, "third": batch["right"]} for batch in batches])
+    got = [(row["id"], row["id_right"], row["id_third"], microseconds(row["match_time"])) for row in feed.rows("twice")]
+    assert sorted(got) == law
+
+
 def refused(match: str, left: DataFrame, right: DataFrame) -> None:
     with pytest.raises(SparkJoinError, match=match):
         stream_join(left, right, on="l.x = r.x", window=WINDOW)
@@ -520,7 +583,7 @@ def test_marks_in_sequence_are_counted(fed: Feed, spark: SparkSession) -> None:
     assert upstream_of(left.join(known, "id")) == (0, False)
 
 
-IN_FRONT = ("distinct", "union in SQL", "duplicates", "duplicates within watermark", "sessions", "join", "state")
+IN_FRONT = ("distinct in SQL", "duplicates", "sessions", "state")
 
 
 @pytest.mark.nightly

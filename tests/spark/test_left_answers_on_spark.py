@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +26,7 @@ Batches = list[dict[str, list[Row]]]
 Found = list[tuple[Any, ...]]
 
 SUMS = sj.Aggregate(n="count", total="sum(r.x)", low="min(r.name)", first="min(r.ts)", mean="mean(r.x)")
+EPOCH = datetime(2026, 1, 1)
 COLUMNS = {"n": None, "total": "x", "low": "name", "first": "ts", "mean": "x"}
 FUNCTIONS = {"n": "count", "total": "sum", "low": "min", "first": "min", "mean": "mean"}
 ASOF, EITHER = Nearest("ts", "ts", "backward", 1), Nearest("x", "x", "nearest", 2)
@@ -237,3 +238,25 @@ def test_explaining(streams: tuple[Feed, Any], spark: SparkSession) -> None:
     text = str(explain_join(*frames, on="l.x < r.x", window=WINDOW, output=sj.Aggregate(n="count"), partitions=9))
     assert "strategy: broadcast" in text
     assert "output: Aggregate(n='count(*)') of each left row, as the row leaves" in text
+
+
+def test_distances_of_doubles_are_exact_where_several_buckets_answer(spark: SparkSession) -> None:
+    """Rounded and infinite ones hide which right row is nearer: each bucket has some of them."""
+    from slidejoin.spark import stream_join
+
+    inf = float("inf")
+    left = [inf, -inf, 1e17, -1e17, 1.0, 2.0, 1.7e308, -1.7e308, 0.0, -(2.0**61)]
+    right = [5.0, 7.0, 6.0, 0.0, 1.0, -(2.0**53), 2.0**53 + 2, -1.2e308, -1.7e308, 1.7e308, inf, -inf, 0.1]
+    rows = {
+        side: [{"id": at, "x": x, "ts": EPOCH} for at, x in enumerate(values)]
+        for side, values in (("left", left), ("right", right))
+    }
+    oracle = Oracle(("=", ("lit", 1), ("lit", 1)), CountScope(100, 100), "left", keep=Nearest("x", "x", "nearest", 2))
+    oracle.push(left=rows["left"], right=rows["right"])
+    frames = [spark.createDataFrame(rows[side], "id long, x double, ts timestamp") for side in ("left", "right")]
+    joined_rows = stream_join(
+        *frames, on="l.id < r.id + 100", window=WINDOW, strategy="grid", partitions=2, how="left",
+        keep=sj.Nearest("l.x", "r.x", "nearest", k=2), select=["l.x", "r.x"],
+    ).collect()  # fmt: skip
+    expected = [(one["x"], None if two is None else two["x"]) for one, two in oracle.finish() if one is not None]
+    assert sorted((row["x"], row["x_right"]) for row in joined_rows) == sorted(expected)
