@@ -204,22 +204,23 @@ def test_single_files_of_any_form_run_as_init_begins_them(slidejoin: Shell, tmp_
     assert {row["größe.\n"] for row in found} == {7}
 
 
-def test_odd_names_in_all_places_of_a_job_file(slidejoin: Shell, tmp_path: Path):
+@pytest.mark.parametrize("names", [NAMES[::8], pytest.param(NAMES, marks=pytest.mark.nightly)], ids=["few", "all"])
+def test_odd_names_in_all_places_of_a_job_file(slidejoin: Shell, tmp_path: Path, names: tuple[str, ...]):
     """As init writes them in `columns` and the window; and in `on`, `select` and `order_by`."""
     (tmp_path / "in").mkdir()
     naive = START.replace(tzinfo=None)
-    numbers = {name: [1, 2] for name in NAMES[1:]}
+    numbers = {name: [1, 2] for name in names[1:]}
     pq.write_table(
-        pa.table({NAMES[0]: [naive, naive + timedelta(minutes=1)], **numbers}), tmp_path / "in" / "0.parquet"
+        pa.table({names[0]: [naive, naive + timedelta(minutes=1)], **numbers}), tmp_path / "in" / "0.parquet"
     )
 
     def sql(alias: str, name: str) -> str:
         return f"{alias}.`{name.replace('`', '``')}`" if "`" not in name else f'{alias}."{name}"'
 
-    file, on = tmp_path / "begun.toml", " AND ".join(f"{sql('l', name)} < {sql('r', name)}" for name in NAMES[1:])
+    file, on = tmp_path / "begun.toml", " AND ".join(f"{sql('l', name)} < {sql('r', name)}" for name in names[1:])
     begun = slidejoin("init", tmp_path / "in", "--to", file, "--on", on)
     assert (begun.status, begun.err) == (0, "")
-    select = json.dumps([f"{alias}.{name}" for alias in "lr" for name in NAMES], ensure_ascii=False)
+    select = json.dumps([f"{alias}.{name}" for alias in "lr" for name in names], ensure_ascii=False)
     text = file.read_text().replace("local[*]", "local[2]")
     head, _, sink = text.partition("[sink]")
     text = f"{head}[sink]{sink.replace('parquet', 'json', 1)}"
@@ -229,9 +230,9 @@ def test_odd_names_in_all_places_of_a_job_file(slidejoin: Shell, tmp_path: Path)
     (found,) = [
         json.loads(line) for out in (tmp_path / "pairs").glob("*.json") for line in out.read_text().splitlines()
     ]
-    assert {name: found[name] for name in NAMES[1:]} == dict.fromkeys(NAMES[1:], 1)
-    assert {found[f"{name}_right"] for name in NAMES[1:]} == {2}
-    counted = f'kind = "count"\nrows = 5\norder_by = {json.dumps(NAMES[0])}\n'
+    assert {name: found[name] for name in names[1:]} == dict.fromkeys(names[1:], 1)
+    assert {found[f"{name}_right"] for name in names[1:]} == {2}
+    counted = f'kind = "count"\nrows = 5\norder_by = {json.dumps(names[0])}\n'
     head = text.index("[join.window]")
     text = text[:head] + f"[join.window]\n{counted}\n" + text[text.index("[sink]") :].replace('"pairs', '"counted')
     file.write_text(text)
