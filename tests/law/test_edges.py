@@ -284,7 +284,7 @@ def test_without_schemas_the_first_batch_is_checked_and_nothing_taken() -> None:
     "bad",
     [
         pa.table({"id": [1]}),
-        pa.table({"id": [1], "a": [1], "ts": [1]}),
+        pa.table({"id": [1], "a": [2**53 + 1], "ts": [1]}),
         pa.table({"id": [1], "a": [1.0], "ts": [1], "more": [1]}),
         pa.table({"a": [1.0], "ts": [1], "ID": [1]}),
     ],

@@ -110,9 +110,10 @@ MOST_KNOWN = 1 << 10
 def _learned(schema: pa.Schema) -> _Known:
     if len(_known) >= MOST_KNOWN:
         _known.clear()
-    dtypes = {kind: dtype for dtype, kind in NUMPY_TYPES.items()}
+    # By their ids, as types that users derive need not be hashable.
+    dtypes = {kind.id: dtype for dtype, kind in NUMPY_TYPES.items()}
     types = schema.types
-    found = _Known(schema, schema.names, [dtypes.get(kind) for kind in types], types, places_to_check(schema))
+    found = _Known(schema, schema.names, [dtypes.get(kind.id) for kind in types], types, places_to_check(schema))
     _known[id(schema)] = found
     return found
 
