@@ -22,7 +22,7 @@ from tests.api.hostile import JOINS, SCHEMA, rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MUTANTS = 12
+MUTANTS = 4
 """Of each case, in the tests."""
 NIGHTLY = int(os.environ.get("SLIDEJOIN_MUTANTS", "3000"))
 """The same in ``make nightly``: about an hour."""

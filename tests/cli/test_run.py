@@ -233,8 +233,8 @@ def test_odd_names_in_all_places_of_a_job_file(slidejoin: Shell, tmp_path: Path,
     assert {name: found[name] for name in names[1:]} == dict.fromkeys(names[1:], 1)
     assert {found[f"{name}_right"] for name in names[1:]} == {2}
     counted = f'kind = "count"\nrows = 5\norder_by = {json.dumps(names[0])}\n'
-    head = text.index("[join.window]")
-    text = text[:head] + f"[join.window]\n{counted}\n" + text[text.index("[sink]") :].replace('"pairs', '"counted')
+    window = text.index("[join.window]")
+    text = text[:window] + f"[join.window]\n{counted}\n" + text[text.index("[sink]") :].replace('"pairs', '"counted')
     file.write_text(text)
     ran = slidejoin("run", file)
     assert ran.status == 0, ran.err

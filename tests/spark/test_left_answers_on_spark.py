@@ -247,13 +247,16 @@ def test_distances_of_doubles_are_exact_where_several_buckets_answer(spark: Spar
     inf = float("inf")
     left = [inf, -inf, 1e17, -1e17, 1.0, 2.0, 1.7e308, -1.7e308, 0.0, -(2.0**61)]
     right = [5.0, 7.0, 6.0, 0.0, 1.0, -(2.0**53), 2.0**53 + 2, -1.2e308, -1.7e308, 1.7e308, inf, -inf, 0.1]
-    rows = {
+    rows: dict[str, list[dict[str, Any]]] = {
         side: [{"id": at, "x": x, "ts": EPOCH} for at, x in enumerate(values)]
         for side, values in (("left", left), ("right", right))
     }
     oracle = Oracle(("=", ("lit", 1), ("lit", 1)), CountScope(100, 100), "left", keep=Nearest("x", "x", "nearest", 2))
     oracle.push(left=rows["left"], right=rows["right"])
-    frames = [spark.createDataFrame(rows[side], "id long, x double, ts timestamp") for side in ("left", "right")]
+    frames = [
+        spark.createDataFrame([tuple(row.values()) for row in rows[side]], "id long, x double, ts timestamp")
+        for side in ("left", "right")
+    ]
     joined_rows = stream_join(
         *frames, on="l.id < r.id + 100", window=WINDOW, strategy="grid", partitions=2, how="left",
         keep=sj.Nearest("l.x", "r.x", "nearest", k=2), select=["l.x", "r.x"],
