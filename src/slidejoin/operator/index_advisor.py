@@ -49,6 +49,12 @@ class IndexAdvisor:
     Cells read rows one by one, in runs they are contiguous; so runs suit many matches, whether these are counted or
     output. Cells suit small pushes.
 
+    Parameters
+    ----------
+    plan : Plan
+    changes : bool, default True
+        Whether the index may be changed at all.
+
     Attributes
     ----------
     open : bool
@@ -57,7 +63,7 @@ class IndexAdvisor:
         Rows that the join has had at the next check.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, changes: bool = True) -> None:
         config = plan.config
         # With further terms, or a filter, runs check row by row too; most runs pass a time scope as a whole.
         key = plan.index_terms("bi_sort").key
@@ -71,7 +77,7 @@ class IndexAdvisor:
         self._pair_costs = CELL_PAIR_COST, RUN_PAIR_COST
         if plan.composite is not None:
             self._pair_costs = COMPOSITE_CELL_PAIR_COST, COMPOSITE_RUN_PAIR_COST
-        self.open = config.algorithm == "auto" and served and not plan.bound.never
+        self.open = changes and config.algorithm == "auto" and served and not plan.bound.never
         self.due = ENOUGH
         self._begins = True
         self._rows = self._pairs = self._pushes = self._spilled = 0

@@ -7,7 +7,6 @@ expires rows, replaces the index and counts rows.
 from __future__ import annotations
 
 from contextlib import closing
-from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -137,17 +136,18 @@ class JoinOperator:
         fuses = at_once and self.topology.fuses
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
+        # An attribute: a cached property makes all others of the object slower to read.
+        self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
+        """Whether the fused path serves this join, and copies all that it keeps of a batch."""
         self.deferred = None if at_once or asked else DeferredPath(parts)
         """The path of nearest matches and aggregates as rows leave; None if pairs are put out as they are found."""
         self.asked = AskedPath(parts) if asked and not at_once else None
         """The path of nearest matches and aggregates that the caller asks for; None if it does not."""
         pairs = GeneralPath(parts)
         self.general, self._output = self.deferred or self.asked or pairs, pairs.output
-        self._advisor = IndexAdvisor(plan)
-        self._advisor.open &= sealed is None and at_once
+        self._advisor = IndexAdvisor(plan, changes=sealed is None and at_once)
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
-        self._pushes = 0
         # Needed at each push, however small.
         window = plan.config.window
         counted = window if isinstance(window, CountWindow) and plan.scope is None else None
@@ -155,14 +155,9 @@ class JoinOperator:
         self._self_join, self._counting = plan.config.self_join, plan.config.output == "count"
         self._borrowing = [one for one in self.windows.values() if one.borrows]
         self._due = min(CROWDING_DUE, self._advisor.due)
-        self.changes = 0
+        self._pushes = self.changes = 0
         """Grows as soon as a push has taken rows; a push that fails before that changes nothing."""
         INTERPRETER.planned()
-
-    @cached_property
-    def copies(self) -> bool:
-        """Whether the fused path serves this join, and copies all that it keeps of a batch."""
-        return self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
 
     # -- one push ----------------------------------------------------------------------------------------------------
 

@@ -401,8 +401,11 @@ class BandCells(Index):
 
     def _flooded(self) -> bool:
         """Whether lines beyond the buckets have rows of many cells, which those of dense cells have of few."""
-        before, self._spilled_before = self._spilled_before, self.spilled
-        if self.spilled - before < FEWEST_FLOODED:
+        spilled = self.spilled
+        if spilled - self._spilled_before < FEWEST_FLOODED:
+            return False
+        self._spilled_before = spilled
+        if self.pool.size < FEWEST_FLOODED // SLOTS * WORDS:  # a look of no line takes a tenth of a millisecond
             return False
         lines = self.pool.reshape(-1, WORDS)
         lines = lines[:: max(lines.shape[0] // LOOKED_AT, 1)]

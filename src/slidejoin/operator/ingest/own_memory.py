@@ -25,12 +25,22 @@ __all__ = ["check_buffers", "owned", "owned_column", "places_to_check"]
 FEW = 1 << 10
 """Rows up to which Arrow checks everything in a microsecond or two; of more it takes too long for texts."""
 
+LITTLE = 1 << 16
+"""Bytes that a table may bring along whatever its own are: to add these up takes longer than to copy so much."""
+
 SLACK = 4096
 """Bytes beyond twice its own that a column may bring along without being cut out first."""
 
 
 def owned(table: pa.Table) -> pa.Table:
     """Return the table with its values in memory of its own. O(bytes of its rows)."""
+    if not table.num_rows:
+        return table
+    nbytes = table.get_total_buffer_size()
+    if nbytes <= LITTLE or nbytes <= 2 * table.nbytes + SLACK:
+        # Batch by batch: to get at a column takes as long as to copy a thousand of its rows.
+        manager = pa.default_cpu_memory_manager()
+        return pa.Table.from_batches([batch.copy_to(manager) for batch in table.to_batches()], table.schema)
     return pa.Table.from_arrays([owned_column(column) for column in table.columns], schema=table.schema)
 
 

@@ -7,7 +7,7 @@ equality of structure, which planning needs; the expressions that users write wr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from typing import Literal as OneOf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from slidejoin.sides import Side
 
@@ -200,6 +200,30 @@ def walk(expr: Expr) -> Iterator[Expr]:
         node = waiting.pop()
         yield node
         waiting.extend(reversed(children(node)))
+
+
+def rewritten(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Return the expression with other nodes: what `change` returns for one, or if that is None, it with such operands.
+
+    Examples
+    --------
+    >>> rewritten(Not(Column("left", "a")), lambda node: Column("left", "b") if isinstance(node, Column) else None)
+    Not(operand=Column(side='left', name='b'))
+    """
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    match expr:
+        case Arithmetic() | Compare():
+            return replace(expr, left=rewritten(expr.left, change), right=rewritten(expr.right, change))
+        case And() | Or():
+            return replace(expr, parts=tuple(rewritten(part, change) for part in expr.parts))
+        case Call():
+            return replace(expr, args=tuple(rewritten(arg, change) for arg in expr.args))
+        case Negate() | Abs() | Cast() | Not() | IsNull() | Member():
+            return replace(expr, operand=rewritten(expr.operand, change))
+        case _:
+            return expr
 
 
 def fits(expr: Expr, most: int) -> bool:

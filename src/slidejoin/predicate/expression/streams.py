@@ -7,24 +7,10 @@ of them, the wide row, with the next one: its columns are those of the right sid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slidejoin.predicate.expression.expr import (
-    Abs,
-    And,
-    Arithmetic,
-    Call,
-    Cast,
-    Column,
-    Compare,
-    IsNull,
-    Member,
-    Negate,
-    Not,
-    Or,
-    walk,
-)
+from slidejoin.predicate.expression.expr import Column, rewritten, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,16 +93,4 @@ def placed(expr: Expr, place: Callable[[str, str], Column]) -> Expr:
 
 def _mapped(expr: Expr, moved: Callable[[Column], Column]) -> Expr:
     """Return the expression with other columns."""
-    match expr:
-        case Column():
-            return moved(expr)
-        case Arithmetic() | Compare():
-            return replace(expr, left=_mapped(expr.left, moved), right=_mapped(expr.right, moved))
-        case And() | Or():
-            return replace(expr, parts=tuple(_mapped(part, moved) for part in expr.parts))
-        case Call():
-            return replace(expr, args=tuple(_mapped(arg, moved) for arg in expr.args))
-        case Negate() | Abs() | Cast() | Not() | IsNull() | Member():
-            return replace(expr, operand=_mapped(expr.operand, moved))
-        case _:
-            return expr
+    return rewritten(expr, lambda node: moved(node) if isinstance(node, Column) else None)

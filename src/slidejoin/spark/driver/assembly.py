@@ -44,8 +44,9 @@ from slidejoin.spark.bucket.tasks import (
     sum_task,
 )
 from slidejoin.spark.driver.binding import arrow_schema, schema_of
+from slidejoin.spark.driver.collations import check_collations
 from slidejoin.spark.driver.column_names import folds_names, quoted
-from slidejoin.spark.driver.column_types import check_collations, check_type
+from slidejoin.spark.driver.column_types import check_type
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
     HIDDEN,

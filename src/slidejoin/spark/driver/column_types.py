@@ -1,4 +1,4 @@
-"""Checks of the types that columns of Spark have: which can pass to Python, and which compare by their bytes."""
+"""The types that columns of Spark have: which can pass to Python; and the columns whose values are compared."""
 
 from __future__ import annotations
 
@@ -6,25 +6,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import ArrayType, MapType, StringType, StructType, YearMonthIntervalType
+from pyspark.sql.types import YearMonthIntervalType
 
 from slidejoin.predicate import columns_of
 from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.job.checks import SparkJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["check_collations", "check_type", "compared_columns"]
-
-BY_BYTES = "UTF8_BINARY"
-"""The collation of texts that compare by their bytes, as all texts of a join do."""
+__all__ = ["check_type", "compared_columns"]
 
 
 def check_type(frame: DataFrame, whose: str, name: str) -> None:
@@ -63,51 +57,6 @@ def compared_columns(config: JoinSpec, side: Side) -> list[str]:
         ordered = [one for one in config.aggregate.functions if one.function in ("min", "max")]
         names += [name for one in ordered if (name := one.column_name(config.aliases)) is not None]
     return names
-
-
-def check_collations(frame: DataFrame, whose: str, compared: Iterable[str]) -> None:
-    """Check that texts that are compared have no collation, as a join compares them by their bytes.
-
-    `whose` is the input in words. Columns that it does not have are for others to refuse.
-
-    Raises
-    ------
-    SparkJoinError
-        If one has a collation.
-    """
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    for name in compared:
-        collation = None if name not in kinds else _collation(kinds[name])
-        if collation is None:
-            continue
-        column, how = quoted(name), ""
-        by_bytes = f"{column} COLLATE {BY_BYTES}"
-        if isinstance(kinds[name], StringType):
-            how = (
-                f". Compare its bytes: df.withColumn({name!r}, F.expr({by_bytes!r})); or, without regard to case, "
-                f"{f'lower({by_bytes})'!r}"
-            )
-        elif isinstance(kinds[name], ArrayType):
-            by_bytes = f"transform({column}, one -> one COLLATE {BY_BYTES})"
-            how = f". Compare its bytes: df.withColumn({name!r}, F.expr({by_bytes!r}))"
-        kind = kinds[name].simpleString()
-        msg = f"column {name!r} of {whose} is {kind}, but a join compares texts by their bytes{how}"
-        raise SparkJoinError(msg)
-
-
-def _collation(kind: DataType) -> str | None:
-    """Return a collation of texts in a type, at any depth, other than that of their bytes; None if there is none."""
-    if isinstance(kind, StringType):
-        collation = getattr(kind, "collation", BY_BYTES)
-        return None if collation == BY_BYTES else str(collation)
-    inner: list[DataType] = []
-    if isinstance(kind, ArrayType):
-        inner = [kind.elementType]
-    elif isinstance(kind, MapType):
-        inner = [kind.keyType, kind.valueType]
-    elif isinstance(kind, StructType):
-        inner = [field.dataType for field in kind.fields]
-    return next((found for one in inner if (found := _collation(one)) is not None), None)
 
 
 def _has_empty_struct(kind: pa.DataType) -> bool:

@@ -11,12 +11,12 @@ from slidejoin.errors import ArgumentTypeError, PredicateError
 from slidejoin.plan.column_names import one_name
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
 from slidejoin.predicate import columns_of
-from slidejoin.predicate.expression.streams import stream_and_name
+from slidejoin.predicate.expression.streams import stream_and_name, wide_column
 from slidejoin.spark.driver.assembly import check_columns, check_order
 from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
+from slidejoin.spark.driver.collations import check_collations, with_keys
 from slidejoin.spark.driver.column_names import folds_names
-from slidejoin.spark.driver.column_types import check_collations
 from slidejoin.spark.driver.event_time import check_time_column, marked
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
 from slidejoin.spark.driver.streams_operator import as_one_operator, streams_spec
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.multiway.multi_plan import MultiPlan
     from slidejoin.predicate import Expression
+    from slidejoin.predicate.expression.expr import Column
     from slidejoin.spark.driver.chain import ChainLink
     from slidejoin.spark.job.streams_spec import StreamsSpec
     from slidejoin.spec.join_options import Output
@@ -201,6 +202,7 @@ def wired_streams(
             "with select= and a column that names the row"
         )
         raise SparkJoinError(msg)
+    given, spec = _by_keys(given, spec)
     compared = [stream_and_name(wide) for wide in columns_of(spec.on, "left")]
     for stream, frame in given.items():
         check_collations(frame, f"stream {stream!r}", [name for own, name in compared if own == stream])
@@ -239,6 +241,21 @@ def wired_streams(
     for number, (name, frame) in enumerate(given.items()):
         check_columns(frame, f"stream {name!r}", plan.kept[number].names)
     return WiredStreams(given, plan, buckets, names, None, chain_of(plan, len(buckets)), reason)
+
+
+def _by_keys(given: dict[str, DataFrame], spec: MultiSpec) -> tuple[dict[str, DataFrame], MultiSpec]:
+    """Return the frames and the join with keys of the collated texts that are compared, which no result has."""
+
+    def input_of(column: Column) -> tuple[str, DataFrame, str]:
+        stream, name = stream_and_name(column.name)
+        return stream, given[stream], name
+
+    keyed = with_keys(spec.on, input_of, lambda column, name: wide_column(stream_and_name(column.name)[0], name))
+    if not keyed.added:
+        return given, spec
+    select = spec.select or tuple(f"{stream}.{name}" for stream, frame in given.items() for name in frame.columns)
+    frames = {stream: keyed.frame(stream, frame) for stream, frame in given.items()}
+    return frames, replace(spec, on=keyed.on, select=select)
 
 
 def _planned(spec: MultiSpec, frames: Mapping[str, DataFrame], order_by: object) -> MultiPlan:

@@ -11,8 +11,9 @@ from slidejoin.arguments import shown, whole_number
 from slidejoin.sides import SIDES
 from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, result_type, wired
 from slidejoin.spark.driver.binding import bound_to
+from slidejoin.spark.driver.collations import check_collations, with_keys
 from slidejoin.spark.driver.column_names import folds_names
-from slidejoin.spark.driver.column_types import check_collations, compared_columns
+from slidejoin.spark.driver.column_types import compared_columns
 from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
@@ -29,6 +30,7 @@ from slidejoin.spark.job.checks import (
 from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
 from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.workers import compile_ahead
+from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.window import CountWindow, TimeWindow
 
@@ -39,10 +41,12 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate import Expr, Expression
+    from slidejoin.predicate.expression.expr import Column
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
+    from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.window import Window
 
@@ -231,20 +235,41 @@ def wired_join(
     check_order_by(window, order_by)
     frames = _frames(left, right, self_join=self_join)
     config = replace(config, fold_names=folds_names(left.sparkSession))
+    frames, config = _by_keys(frames, config)
     for side in SIDES:
-        frame = frames.get(side, left)
+        frame = frames.get(side, frames["left"])
         check_collations(frame, f"the {side} side", compared_columns(config, side))
     if isinstance(window, TimeWindow):
         for side, frame in frames.items():
             check_time_column(frame, f"the {side} side", window.on(side))
     if order_by is not None:
         check_order(frames, order_by, "the {} side")
-    chosen = None if select is None else len(config.select or ())
+    chosen = None if config.select is None else len(config.select)
     buckets = buckets_of(partitions, left.sparkSession)
     bound = bound_to(config, frames, window, strategy, buckets=len(buckets), spread=spread)
     spec = wired(bound, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
     check_names(frames, spec)
     return frames, bound.plan, spec
+
+
+def _by_keys(frames: dict[Side, DataFrame], config: JoinSpec) -> tuple[dict[Side, DataFrame], JoinSpec]:
+    """Return the frames and the join with keys of the collated texts that are compared, which no result has."""
+
+    def input_of(column: Column) -> tuple[Side, DataFrame, str]:
+        side: Side = column.side if column.side in frames else "left"
+        return side, frames[side], column.name
+
+    keyed = with_keys(config.on, input_of, lambda column, name: replace(column, name=name))
+    if not keyed.added:
+        return frames, config
+    select = config.select
+    if select is None:
+        shown = SIDES[:1] if config.how in ONE_SIDED or config.aggregate is not None else SIDES
+        alias = dict(zip(SIDES, config.aliases, strict=True))
+        select = tuple(f"{alias[side]}.{name}" for side in shown for name in frames.get(side, frames["left"]).columns)
+    return {side: keyed.frame(side, frame) for side, frame in frames.items()}, replace(
+        config, on=keyed.on, select=select
+    )
 
 
 def check_order_by(window: Window, order_by: object) -> None:
