@@ -245,6 +245,7 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     (tmp_path / "more").mkdir()
     rows = [{"cents": 90, "at": "2024-05-01T00:00:00Z"}, {"cents": 400, "at": "2024-05-01T00:00:00Z"}]
+    rows += [{"cents": 400}, {"cents": "none", "at": "2024-05-01T00:00:00Z"}]
     (tmp_path / "more" / "a.json").write_text("\n".join(json.dumps(row) for row in rows))
     text = """
         sources.trips = { format = "parquet", path = "trips", stream = false }
@@ -260,7 +261,14 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     assert result.err == ""
     assert result.status == 0
     done = result.events()[-1]
-    assert (done["batches"], done["rows_in"], done["rows_out"]) == (1, 6, 1)
+    assert (done["batches"], done["rows_in"], done["rows_out"]) == (1, 8, 1)
+    assert (done["late_rows"], done["null_time_rows"], done["bad_rows"]) == (0, 1, 1)
+    notes = [event["message"] for event in result.events() if event["event"] == "note"]
+    assert [note.partition(" (")[0].partition(",")[0] for note in notes] == [
+        "warning: 1 row without event time",
+        "warning: 1 row of source more not as sources.more.schema says; what cannot be read of them is NULL. "
+        "Correct the schema or the options",
+    ]
     written = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     assert [(row["id"], row["cents"], row["cents_right"]) for row in written] == [(0, 100, 90)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import slidejoin as sj
 from tests.spark.feeds import SECOND, Feed, Row, finish
@@ -61,6 +62,31 @@ NESTED = {
     "geometry": (f"st_geomfromwkb({POINT})", "hex(st_asbinary({}))"),
     "geographies": (f"array(st_geogfromwkb({POINT}))", "transform({}, one -> hex(st_asbinary(one)))"),
 }
+
+
+KEYS = {
+    "boolean": ("false", "true"),
+    "byte": ("-128Y", "127Y"),
+    "short": ("-1S", "32767S"),
+    "int": ("-2147483648", "2147483647"),
+    "long": ("9223372036854775806", "9223372036854775807"),
+    "float": ("-1.5F", "float('Infinity')"),
+    "double": ("double('-Infinity')", "-5e-324D"),
+    "decimal": ("cast(0.1 AS decimal(5, 1))", "cast(0.2 AS decimal(5, 1))"),
+    "wide": (
+        "cast(-1e27 AS decimal(38, 10))",
+        "cast(-1e27 AS decimal(38, 10)) + cast(0.0000000001 AS decimal(20, 10))",
+    ),
+    "text": ("'Z'", "'größe'"),
+    "not UTF-8": ("cast(X'FE' AS string)", "cast(X'FF00' AS string)"),
+    "binary": ("X''", "X'00'"),
+    "date": ("date'-0100-01-01'", "date'+99999-01-01'"),
+    "timestamp": ("timestamp'-5000-01-01 00:00:00'", "timestamp'+123456-01-01 00:00:00'"),
+    "no zone": ("timestamp_ntz'1969-12-31 23:59:59.999999'", "timestamp_ntz'1970-01-01 00:00:00'"),
+    "time": ("time'00:00:00'", "time'23:59:59.999999'"),
+    "interval": ("make_dt_interval(-1)", "make_dt_interval(0, 0, 0, 0.000001)"),
+}
+"""Two values of each type that can be a key, the lower one first."""
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +148,30 @@ def test_types_pass_through_streams(feed: Feed) -> None:
     joined = stream_join(a, b, on="l.id = r.other", window=WINDOW, partitions=2)
     finish(feed.start(texts(joined, types), "joined"))
     assert sorted(feed.rows("joined"), key=str) == rows_of(texts(typed(feed.static("a"), types), types))
+
+
+@pytest.mark.parametrize("op", ["=", "<", ">=", "<>", "IS NOT DISTINCT FROM"])
+def test_types_are_keys(feed: Feed, op: str) -> None:
+    from slidejoin.spark import stream_join
+
+    # Row 0 has all lower values, row 1 all higher ones, row n + 2 the higher one of the nth type alone, one more NULLs.
+    names, last = list(KEYS), len(KEYS) + 2
+    rows: list[Row] = [(number, None, None, 20 * SECOND) for number in (0, *range(last + 1))]
+    feed.add([{"a": rows, "b": rows}])
+    columns = [
+        f"CASE WHEN id = {last} THEN NULL WHEN id IN (1, {number + 2}) THEN {high} ELSE {low} END AS `{name}`"
+        for number, (name, (low, high)) in enumerate(KEYS.items())
+    ]
+    a, b = (feed.static(side).selectExpr("id", "ts", *columns) for side in "ab")
+    terms = [f'l."{name}" {op} r."{name}"' for name in names]
+    on = " OR ".join(terms) if op == "<>" else " AND ".join(terms)
+    found = stream_join(a, b, on=on, window=WINDOW, partitions=2, strategy="grid")
+    expected = a.alias("l").join(b.alias("r"), F.expr(on.replace('"', "`")))
+    pairs, own = (sorted(map(tuple, rows.collect())) for rows in (
+        found.select("id", "id_right"), expected.select("l.id", "r.id"),
+    ))  # fmt: skip
+    assert pairs == own
+    assert 0 < len(own) < len(rows) ** 2
 
 
 @pytest.mark.parametrize(

@@ -51,29 +51,38 @@ class LostRows:
         }
 
     def advice(self, batch: BatchProgress, progress: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what to do about kinds of rows that come for the first time."""
-        window, number = self._job.join.window, batch.number
-        if not isinstance(window, TimeWindow):
-            return
-        if batch.late_rows and self._job.join.late == "drop" and self._first("late"):
-            mark = (progress.get("eventTime") or {}).get("watermark")
-            yield (
-                f"warning: {_rows(batch.late_rows)} of micro-batch {number} late and dropped: below the watermark"
-                f"{f', {mark}' if mark else ''}. If rows come out of order, raise lateness in [join.window], now "
-                f'"{window.lateness}"; late = "emit" in [join] makes late rows of inner joins rows of the result.'
-            )
-        if batch.null_time_rows and self._first("without time"):
-            columns = " or ".join(dict.fromkeys((window.left_on, window.right_on)))
-            yield (
-                f"warning: {_rows(batch.null_time_rows)} of micro-batch {number} without event time ({columns} is "
-                "NULL), which match nothing. If the files have one, check its name and format: schema, columns and "
-                "options (timestampFormat) of the source."
-            )
-        for source, rows in self._bad(progress).items():
+        """Yield what to do about kinds of rows that come for the first time in a micro-batch."""
+        mark = (progress.get("eventTime") or {}).get("watermark")
+        number, late = f"micro-batch {batch.number}", batch.late_rows
+        yield from self._advice(f" of {number}", late, batch.null_time_rows, f" in {number}", self._bad(progress), mark)
+
+    def advice_of_tables(self, null_time_rows: int, bad_rows: Mapping[str, int]) -> Iterator[str]:
+        """Yield what to do about rows of a job without streams; bad ones by the name of their source."""
+        yield from self._advice("", 0, null_time_rows, "", {name: rows for name, rows in bad_rows.items() if rows})
+
+    def _advice(
+        self, of: str, late: int, null: int, within: str, bad: Mapping[str, int], mark: str | None = None
+    ) -> Iterator[str]:
+        window = self._job.join.window
+        if isinstance(window, TimeWindow):
+            if late and self._job.join.late == "drop" and self._first("late"):
+                yield (
+                    f"warning: {_rows(late)}{of} late and dropped: below the watermark{f', {mark}' if mark else ''}. "
+                    f'If rows come out of order, raise lateness in [join.window], now "{window.lateness}"; '
+                    'late = "emit" in [join] makes late rows of inner joins rows of the result.'
+                )
+            if null and self._first("without time"):
+                columns = " or ".join(dict.fromkeys((window.left_on, window.right_on)))
+                yield (
+                    f"warning: {_rows(null)}{of} without event time ({columns} is NULL), which match nothing. If the "
+                    "files have one, check its name and format: schema, columns and options (timestampFormat) of the "
+                    "source."
+                )
+        for source, rows in bad.items():
             if self._first(f"bad {source}"):
                 yield (
-                    f"warning: {_rows(rows)} of source {source} in micro-batch {number} not as sources.{source}.schema "
-                    "says; what cannot be read of them is NULL. Correct the schema or the options (header, sep, "
+                    f"warning: {_rows(rows)} of source {source}{within} not as sources.{source}.schema says; what "
+                    "cannot be read of them is NULL. Correct the schema or the options (header, sep, "
                     'timestampFormat); options = { mode = "FAILFAST" } ends the job at such a row.'
                 )
 

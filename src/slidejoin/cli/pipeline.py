@@ -12,10 +12,13 @@ from slidejoin.errors import ConfigError, SlideJoinError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
     from slidejoin.cli.job import Job, Source
+
+    Observe = Callable[[DataFrame, str, Column], DataFrame]
 
 __all__ = [
     "BAD_ROWS",
@@ -24,6 +27,7 @@ __all__ = [
     "explained",
     "load",
     "load_all",
+    "observed",
     "planned_batches",
     "result_of",
     "writer_of",
@@ -54,8 +58,20 @@ def brief(error: BaseException) -> str:
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).strip()
 
 
-def load(spark: SparkSession, source: Source) -> DataFrame:
+def observed(frame: DataFrame, name: str, column: Column) -> DataFrame:
+    """Let Spark tell the value of a column of all rows in the progress of a query, by a name."""
+    return frame.observe(name, column)
+
+
+def load(spark: SparkSession, source: Source, observe: Observe = observed) -> DataFrame:
     """Return the DataFrame of a source, its filter and its columns applied.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    source : Source
+    observe : callable
+        Takes a frame, a name and a column, ``rows``; returns the frame, of whose rows that is told as they are read.
 
     Raises
     ------
@@ -64,7 +80,7 @@ def load(spark: SparkSession, source: Source) -> DataFrame:
     """
     where = f"sources.{source.name}"
     try:
-        frame = _files(spark, source)
+        frame = _files(spark, source, observe)
     except Exception as error:
         msg = f"{where}: Spark cannot read it: {brief(error)}"
         raise ConfigError(msg) from error
@@ -83,26 +99,25 @@ def load(spark: SparkSession, source: Source) -> DataFrame:
     return frame
 
 
-def _files(spark: SparkSession, source: Source) -> DataFrame:
-    if not source.stream:
-        reader = spark.read.format(source.format).options(**source.options)
-        return (reader.schema(source.schema) if source.schema else reader).load(source.path)
-    # A stream over Parquet takes the schema of the files that are there already: they all have the same one.
-    schema = source.schema or spark.read.format(source.format).options(**source.options).load(source.path).schema
-    counted = counts_bad_rows(source)
-    stream = spark.readStream.format(source.format).options(**source.options)
+def _files(spark: SparkSession, source: Source, observe: Observe) -> DataFrame:
+    schema: StructType | str | None = source.schema
+    if source.stream and schema is None:
+        # A stream over Parquet takes the schema of the files that are there already: they all have the same one.
+        schema = spark.read.format(source.format).options(**source.options).load(source.path).schema
+    counted = schema is not None and counts_bad_rows(source)
+    reader = (spark.readStream if source.stream else spark.read).format(source.format).options(**source.options)
     if counted:
-        stream = stream.schema(f"{schema}, {BAD} STRING").option("columnNameOfCorruptRecord", BAD)
-    else:
-        stream = stream.schema(schema)
+        reader = reader.schema(f"{schema}, {BAD} STRING").option("columnNameOfCorruptRecord", BAD)
+    elif schema is not None:
+        reader = reader.schema(schema)
     if source.max_files_per_trigger is not None:
-        stream = stream.option("maxFilesPerTrigger", source.max_files_per_trigger)
-    frame = stream.load(_streamed(source.path))
+        reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
+    frame = reader.load(_streamed(source.path) if source.stream else source.path)
     if not counted:
         return frame
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
 
-    return frame.observe(f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
+    return observe(frame, f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
 
 
 def _streamed(path: str) -> str:
@@ -124,9 +139,9 @@ def counts_bad_rows(source: Source) -> bool:
     )
 
 
-def load_all(spark: SparkSession, job: Job) -> dict[str, DataFrame]:
+def load_all(spark: SparkSession, job: Job, observe: Observe = observed) -> dict[str, DataFrame]:
     """Return the DataFrames of all sources by name, see `load`, whose event times are timestamps."""
-    frames = {name: load(spark, source) for name, source in job.sources.items()}
+    frames = {name: load(spark, source, observe) for name, source in job.sources.items()}
     check_event_times(job, frames)
     return frames
 

@@ -14,7 +14,7 @@ from slidejoin.cli.checking import check_job
 from slidejoin.cli.earlier_join import check_earlier_join, keep_join
 from slidejoin.cli.locking import locked
 from slidejoin.cli.lost_rows import LostRows
-from slidejoin.cli.pipeline import brief, explained, load_all, planned_batches, result_of, writer_of
+from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.progress import BatchProgress, RunTotals
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slidejoin.cli.job import Job, Session
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["run_job"]
 
 OBSERVED = "slidejoin"
+RESULT = "slidejoin result"
+"""What Spark tells of the result of a job without streams; sources have other names."""
+
 CACHE_DIR = "spark.slidejoin.cacheDir"
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
@@ -86,7 +89,11 @@ def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *
             explained(job, load_all(spark, job))  # what is wrong with the job is said before a long wait
             _compiled(compiling, reporter, stop)
         with _workers_starting(spark, job.session):
-            return _stream(spark, job, spec, reporter, stop) if job.stream else _static(spark, job, stop, json=json)
+            return (
+                _stream(spark, job, spec, reporter, stop)
+                if job.stream
+                else _static(spark, job, reporter, stop, json=json)
+            )
 
 
 @contextmanager
@@ -247,16 +254,25 @@ def _batch(progress: Mapping[str, Any], lost: LostRows) -> BatchProgress:
     )
 
 
-def _static(spark: SparkSession, job: Job, stop: Event, *, json: bool) -> RunTotals:
+def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
 
-    def counted(frame: DataFrame) -> tuple[DataFrame, Observation]:
-        observation = Observation()
-        return frame.observe(observation, functions.count(functions.lit(1)).alias("rows")), observation
+    from slidejoin.spark.driver.column_names import quoted  # noqa: PLC0415 - belongs to an extra
+
+    told: dict[str, Observation] = {}
+
+    def observe(frame: DataFrame, name: str, *columns: Column) -> DataFrame:
+        told[name] = Observation()
+        return frame.observe(told[name], *columns)
+
+    def counted(frame: DataFrame, name: str) -> DataFrame:
+        rows = functions.count(functions.lit(1)).alias("rows")
+        without = [functions.count_if(functions.col(quoted(column)).isNull()) for column in _times_of(job, name)]
+        return observe(frame, name, rows, *(one.alias(f"null{number}") for number, one in enumerate(without)))
 
     start = perf_counter()
-    inputs = {name: counted(frame) for name, frame in load_all(spark, job).items()}
-    result, written = counted(result_of(job, {name: frame for name, (frame, _) in inputs.items()}))
+    inputs = {name: counted(frame, name) for name, frame in load_all(spark, job, observe).items()}
+    result = counted(result_of(job, inputs), RESULT)
     new = _missing(job.sink.path)
     context = spark.sparkContext
 
@@ -274,12 +290,27 @@ def _static(spark: SparkSession, job: Job, stop: Event, *, json: bool) -> RunTot
     except Exception as error:
         msg = f"the job failed: {in_toml(brief(error))}"
         raise SlideJoinError(msg) from error
+    read = {name: told[name].get for name in inputs}
+    bad = {name: int(told[BAD_ROWS + name].get["rows"]) for name in inputs if BAD_ROWS + name in told}
+    without_time = sum(int(value) for row in read.values() for key, value in row.items() if key != "rows")
+    for advice in LostRows(job).advice_of_tables(without_time, bad):
+        reporter.note(advice)
     return RunTotals(
         batches=1,
-        rows_in=sum(int(read.get["rows"]) for _, read in inputs.values()),
-        rows_out=int(written.get["rows"]),
+        rows_in=sum(int(row["rows"]) for row in read.values()),
+        rows_out=int(told[RESULT].get["rows"]),
         seconds=perf_counter() - start,
+        null_time_rows=without_time,
+        bad_rows=sum(bad.values()),
     )
+
+
+def _times_of(job: Job, source: str) -> list[str]:
+    """Return the column of event times of a source, if there is one."""
+    window, join = job.join.window, job.join
+    if not isinstance(window, TimeWindow) or source not in {join.left, join.right}:
+        return []
+    return [window.on("left" if source == join.left else "right")]
 
 
 def _missing(path: str | None) -> Path | None:

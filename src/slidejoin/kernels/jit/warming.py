@@ -8,6 +8,7 @@ import pkgutil
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +28,7 @@ from slidejoin.runtime.processes import python_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-__all__ = ["Warmed", "can_save", "compile_all", "compile_rest", "compiled", "kernels", "uncompiled", "warm_up"]
+__all__ = ["Warmed", "can_save", "compile_all", "compile_rest", "kernels", "not_on_disk", "uncompiled", "warm_up"]
 
 MOST_PROCESSES = 8
 """More processes would compile for less time than they take to load, about a second."""
@@ -177,10 +178,10 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
             for _ in range(processes - 1 if sys.executable else 0)
         ]
         try:
-            spent = _compile_unclaimed(missing, Path(claims), lambda: PROGRESS.done(compiled(missing)))
+            spent = _compile_unclaimed(missing, Path(claims), partial(_tell, missing))
             for helper in helpers:
                 told = _waited(helper, missing)
-                PROGRESS.done(compiled(missing))
+                _tell(missing)
                 if helper.returncode == 0:
                     spent |= json.loads(told.splitlines()[-1])
         finally:
@@ -195,18 +196,23 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
     return spent
 
 
+def _tell(missing: list[Any]) -> None:
+    """Show how many of the kernels that are being compiled are on disk."""
+    PROGRESS.done(len(missing) - len(not_on_disk(missing)))
+
+
 def _waited(helper: subprocess.Popen[str], missing: list[Any]) -> str:
     """Wait for the end of a process and return what it has written, a line."""
     while True:
         try:
             return helper.communicate(timeout=0.2)[0]
         except subprocess.TimeoutExpired:
-            PROGRESS.done(compiled(missing))
+            _tell(missing)
 
 
-def compiled(missing: list[Any]) -> int:
-    """Return how many of these kernels are on disk."""
-    return sum(file_of(kernel).is_file() for kernel in missing)
+def not_on_disk(kernels: list[Any]) -> list[Any]:
+    """Return those of these kernels that are not on disk."""
+    return [kernel for kernel in kernels if not file_of(kernel).is_file()]
 
 
 def _compile_unclaimed(

@@ -160,7 +160,9 @@ class Compiling:
 
     def done(self) -> int:
         """Return how many of them are on disk."""
-        return int(import_module("slidejoin.kernels.jit.warming").compiled(self._missing))
+        # Only those that were not there at the last look: it is asked several times a second.
+        self._missing = import_module("slidejoin.kernels.jit.warming").not_on_disk(self._missing)
+        return self.total - len(self._missing)
 
     def runs(self) -> bool:
         """Tell whether the process has not ended."""
