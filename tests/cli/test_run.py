@@ -264,11 +264,9 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     assert (done["batches"], done["rows_in"], done["rows_out"]) == (1, 8, 1)
     assert (done["late_rows"], done["null_time_rows"], done["bad_rows"]) == (0, 1, 1)
     notes = [event["message"] for event in result.events() if event["event"] == "note"]
-    assert [note.partition(" (")[0].partition(",")[0] for note in notes] == [
-        "warning: 1 row without event time",
-        "warning: 1 row of source more not as sources.more.schema says; what cannot be read of them is NULL. "
-        "Correct the schema or the options",
-    ]
+    assert notes[0].startswith("warning: 1 row without event time (ts or at is NULL), which match nothing.")
+    assert notes[1].startswith("warning: 1 row of source more not as sources.more.schema says; what cannot")
+    assert len(notes) == 2
     written = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     assert [(row["id"], row["cents"], row["cents_right"]) for row in written] == [(0, 100, 90)]
 
