@@ -25,14 +25,14 @@ def name(ending: str = "-c000.snappy.parquet") -> str:
     return f"part-00003-{uuid.uuid4()}{ending}"
 
 
-def sink_of(folder: Path, planned: int = 9, partition_by: tuple[str, ...] = (), **options: str) -> Sink:
-    """A sink in ``out`` whose checkpoint has planned micro-batches up to that one."""
+def sink_of(folder: Path, planned: int = 0, partition_by: tuple[str, ...] = (), done: int | None = None) -> Sink:
+    """A sink in ``out`` whose checkpoint has planned micro-batches up to that one, and done all but the last."""
     (folder / "out" / LOG).mkdir(parents=True)
-    (folder / "checkpoint" / "offsets").mkdir(parents=True)
-    (folder / "checkpoint" / "metadata").write_text("{}")
-    for number in range(planned + 1):
-        (folder / "checkpoint" / "offsets" / str(number)).touch()
-    return Sink("parquet", f"{folder}/out", f"{folder}/checkpoint", options=options, partition_by=partition_by)
+    for name, last in (("offsets", planned), ("commits", planned - 1 if done is None else done)):
+        (folder / "checkpoint" / name).mkdir(parents=True)
+        for number in range(last + 1):
+            write(folder / "checkpoint" / name / str(number), age=10_000 if number < planned else 0)
+    return Sink("parquet", f"{folder}/out", f"{folder}/checkpoint", partition_by=partition_by)
 
 
 def write(file: Path, age: float = 0) -> Path:
@@ -55,7 +55,7 @@ def aside(out: Path) -> set[str]:
 
 
 def test_files_that_no_log_lists_are_moved_aside(tmp_path: Path):
-    out, sink = tmp_path / "out", sink_of(tmp_path)
+    out, sink = tmp_path / "out", sink_of(tmp_path, 11)
     compacted, plain, left, empty = (write(out / name()) for _ in range(4))
     empty.write_bytes(b"")
     write(out / f".{left.name}.crc")
@@ -90,7 +90,7 @@ def test_files_of_others_are_left_alone(form: str, tmp_path: Path):
     for other_form, ending in endings.items():
         if other_form != form:
             write(out / name(ending))
-    write(out / name(endings[form]), age=3600)  # older than the checkpoint
+    write(out / name(endings[form]), age=3600)  # older than the micro-batch
     (out / name(endings[form])).symlink_to(outside)
     (out / name(endings[form])).mkdir()
     (out / "k=1").symlink_to(outside.parent)
@@ -102,7 +102,7 @@ def test_files_of_others_are_left_alone(form: str, tmp_path: Path):
 
 
 def test_folders_of_partitions_are_looked_through(tmp_path: Path):
-    out, sink = tmp_path / "out", sink_of(tmp_path, partition_by=("a b", "k"))
+    out, sink = tmp_path / "out", sink_of(tmp_path, 1, ("a b", "k"))
     good = write(out / "a b=x%3Ay" / "k=1" / name(".c000.snappy.parquet"))
     left = write(out / "a b=x%3Ay" / "k=2" / name(".c000.snappy.parquet"))
     elsewhere = write(tmp_path / "elsewhere" / name(".c000.snappy.parquet"))
@@ -116,14 +116,61 @@ def test_folders_of_partitions_are_looked_through(tmp_path: Path):
     assert elsewhere.exists()
 
 
-def test_results_that_have_left_the_log_are_no_leftovers(tmp_path: Path):
-    out, sink = tmp_path / "out", sink_of(tmp_path, Retention="1 hour")
-    os.utime(tmp_path / "checkpoint" / "metadata", (time.time() - 10_000,) * 2)
-    write(out / name(), age=7200)
-    good, left = write(out / name(), age=100), write(out / name())
-    enlist(out, "5", good, age=50)
-    assert move_unlisted(sink) == 1
-    assert aside(out) == {f"{left.name}.aside"}
+def test_only_files_of_the_micro_batch_that_was_killed_are_moved(tmp_path: Path):
+    """Older ones have left the log by a retention, or others have written them."""
+    out, sink = tmp_path / "out", sink_of(tmp_path, 6)
+    older = write(out / name(), age=7200)
+    twice = [write(out / name()) for _ in range(2)]  # killed, started again, and killed
+    enlist(out, "4.compact", age=50)
+    enlist(out, "5", write(out / name(), age=50), age=50)
+    assert move_unlisted(sink) == 2
+    assert aside(out) == {f"{left.name}.aside" for left in twice}
+    assert older.exists()
+
+
+def test_nothing_is_moved_if_no_micro_batch_was_killed(tmp_path: Path):
+    out, sink = tmp_path / "out", sink_of(tmp_path, 1, done=1)
+    enlist(out, "0", write(out / name()))
+    enlist(out, "1")
+    appended = write(out / name())
+    check_sink_log(sink)
+    assert move_unlisted(sink) == 0
+    assert appended.exists()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [
+        ([], "is missing"),
+        (["0", "1"], "ends at micro-batch 1"),
+        (["1.compact"], "ends at micro-batch 1"),
+        (["1", "2"], None),
+        (["0", "2"], None),
+        (["0.compact", "2"], None),
+        (["1.compact", "2"], ""),
+        (["0", "1", "2"], ""),
+        (["0", "1", "2.compact"], ""),
+    ],
+)  # fmt: skip
+def test_results_that_the_log_has_lost_stay(listed: list[str], refused: str | None, tmp_path: Path, *, killed: bool):
+    """The log is missing, or lacks a micro-batch: files that it does not list may be results."""
+    out, sink = tmp_path / "out", sink_of(tmp_path, 3 if killed else 2, done=2)
+    files = [write(out / name()) for _ in range(3)]
+    for log in listed:
+        enlist(out, log, files[int(log[0])])
+    if refused:
+        with pytest.raises(ConfigError, match=rf"list of them, .*{LOG}, {refused}, and .*/checkpoint has done .* to 2"):
+            check_sink_log(sink)
+    else:
+        check_sink_log(sink)
+    if killed and refused != "":
+        missing = min({0, 1, 2} - {int(log[0]) for log in listed} - ({0} if "1.compact" in listed else set()))
+        with pytest.raises(ConfigError, match=rf"{LOG}, has no micro-batch {missing}, which .*/checkpoint has done"):
+            move_unlisted(sink)
+    else:
+        assert move_unlisted(sink) == (3 - len(listed) if killed else 0)
+    assert refused == "" or all(file.exists() for file in files)
 
 
 def test_nothing_is_moved_before_the_query_has_begun(tmp_path: Path):

@@ -42,11 +42,21 @@ ENDINGS = {"parquet": r"(?:\.\w+)?\.parquet", "csv": r"\.csv(?:\.\w+)?", "json":
 
 
 class _Log(NamedTuple):
-    """The names of all files that a log lists, its last micro-batch (-1 if none), and when that was written."""
+    """The names of all files that a log lists, and the micro-batches it has files for, the compacted one apart."""
 
     names: set[str]
-    last: int
-    written: float
+    compacted: int
+    numbers: set[int]
+
+    @property
+    def last(self) -> int:
+        """Its last micro-batch, -1 if it has none."""
+        return max(self.numbers, default=-1)
+
+    def missing(self, done: int) -> int | None:
+        """Return a micro-batch up to `done` that it lacks, None if it is whole."""
+        needed = range(self.compacted + 1, max(done, self.last) + 1)
+        return next((number for number in needed if number not in self.numbers), None)
 
 
 def local_path(path: str) -> Path | None:
@@ -62,48 +72,56 @@ def local_path(path: str) -> Path | None:
 
 
 def move_unlisted(sink: Sink) -> int:
-    """Move the files aside that earlier runs on the sink's checkpoint left unlisted, and return their number.
+    """Move the files aside that a killed micro-batch of the sink's query left unlisted, and return their number.
 
-    Only plain files that are named as Spark's file sink names them, and that were written since the checkpoint began,
-    are moved, within the folder; no link is followed. The query must not be running.
+    Only plain files are moved that are named as Spark's file sink names them and that were written since the
+    micro-batch began that the checkpoint has not done; they are moved within the folder, and no link is followed. The
+    query must not be running.
 
     Raises
     ------
+    ConfigError
+        If the log lacks a micro-batch, so that a file that it does not list may be a result.
     SlideJoinError
         If the log cannot be read, or a file cannot be moved.
     """
-    begun, folder = _begun(sink), _folder(sink)
-    if begun is None or folder is None or not folder.is_dir():
+    checkpoint, folder = _checkpoint(sink), _folder(sink)
+    if checkpoint is None or folder is None:
+        return 0
+    done, planned = _last(checkpoint / "commits"), _last(checkpoint / "offsets")
+    since = _written(checkpoint / "offsets" / str(planned))
+    if planned <= done or since is None:  # no micro-batch was killed
         return 0
     log = _log(folder)
-    # With a retention Spark drops old results from its log, which are no leftovers.
-    since = max(begun, log.written) if any(name.lower() == "retention" for name in sink.options) else begun
-    pattern = re.compile(rf"part-\d{{5,}}-{UUID}[-.]c\d{{3,}}{ENDINGS[sink.format]}")
-    left = [
-        file
-        for file, modified in _files(folder, len(sink.partition_by))
-        if pattern.fullmatch(file.name) and file.name not in log.names and modified >= since
-    ]
+    left = [file for file, modified in _results(sink, folder) if file.name not in log.names and modified >= since]
+    missing = log.missing(done)
+    if left and missing is not None:
+        msg = (
+            f"sink.path: Spark's list of the results, {folder / LOG}, has no micro-batch {missing}, which {checkpoint} "
+            f"has done, so files that it lacks may be results ({len(left):,}, such as {left[0].name}). Restore the "
+            "list from a copy, or move these files out of the folder if a micro-batch that was killed has written them."
+        )
+        raise ConfigError(msg)
     for file in left:
         _move(file, folder / ASIDE)
     return len(left)
 
 
 def check_sink_log(sink: Sink) -> None:
-    """Refuse a sink whose log has micro-batches that its checkpoint has not: Spark would skip them.
+    """Refuse a sink whose log and checkpoint do not belong together: results would be left out.
 
     Raises
     ------
     ConfigError
-        If that is so.
+        If the log has micro-batches that the checkpoint has not, which Spark would skip, or the folder has results and
+        the log lacks the last micro-batches that are done, so that readers would leave out their results.
     SlideJoinError
         If the log cannot be read.
     """
-    folder = _folder(sink)
-    checkpoint = local_path(sink.checkpoint) if sink.checkpoint else None
+    checkpoint, folder = _checkpoint(sink), _folder(sink)
     if folder is None or checkpoint is None or not folder.is_dir():
         return
-    last, planned = _log(folder).last, max(_numbers(checkpoint / "offsets"), default=-1)
+    last, planned, done = _log(folder).last, _last(checkpoint / "offsets"), _last(checkpoint / "commits")
     if last > planned:
         has = f"ends at {planned}" if planned >= 0 else "has none yet"
         msg = (
@@ -112,20 +130,36 @@ def check_sink_log(sink: Sink) -> None:
             "results, or the checkpoint that belongs to this one."
         )
         raise ConfigError(msg)
+    if last < done and next(_results(sink, folder), None) is not None:
+        has = f"ends at micro-batch {last}" if last >= 0 else "is missing"
+        msg = (
+            f"sink.path: {folder} has files of Spark, its list of them, {folder / LOG}, {has}, and {checkpoint} has "
+            f"done micro-batches up to {done}: Spark would read no results but later ones. Restore the list from a "
+            "copy, or give an empty folder for later results."
+        )
+        raise ConfigError(msg)
 
 
 def _folder(sink: Sink) -> Path | None:
     return local_path(sink.path) if sink.path is not None and sink.format in ENDINGS else None
 
 
-def _begun(sink: Sink) -> float | None:
-    """Return when the checkpoint began, in seconds since the epoch; None if it has not."""
-    checkpoint = local_path(sink.checkpoint) if sink.checkpoint else None
+def _checkpoint(sink: Sink) -> Path | None:
+    return local_path(sink.checkpoint) if sink.checkpoint else None
+
+
+def _written(file: Path) -> float | None:
+    """Return when a file was written, in seconds since the epoch; None if there is none."""
     try:
         # A file system may note times by the second.
-        return None if checkpoint is None else float(int((checkpoint / "metadata").stat().st_mtime))
+        return float(int(file.stat().st_mtime))
     except OSError:
         return None
+
+
+def _last(folder: Path) -> int:
+    """Return the last micro-batch that a folder of a checkpoint has, -1 if it has none."""
+    return max(_numbers(folder), default=-1)
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -136,23 +170,24 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _log(folder: Path) -> _Log:
-    names: set[str] = set()
-    last, written = -1, 0.0
+    log = _Log(set(), -1, set())
     try:
         for file in (folder / LOG).iterdir():
             number = file.name.removesuffix(".compact")
             if number.isdecimal():
-                names.update(_listed(file))
-                last, written = max(last, int(number)), max(written, float(int(file.stat().st_mtime)))
+                log.names.update(_listed(file))
+                log.numbers.add(int(number))
+                if number != file.name:
+                    log = log._replace(compacted=max(log.compacted, int(number)))
     except FileNotFoundError:
-        return _Log(names, last, written)
+        return log
     except (OSError, ValueError, KeyError, TypeError) as error:
         msg = (
             f"Spark's list of the results in {folder / LOG} cannot be read: {error}. Restore it from a copy, "
             "or give a new checkpoint and a new folder."
         )
         raise SlideJoinError(msg) from error
-    return _Log(names, last, written)
+    return log
 
 
 def _listed(log: Path) -> list[str]:
@@ -162,6 +197,13 @@ def _listed(log: Path) -> list[str]:
         msg = f"the first line of {log.name} is {first[:20]!r}, expected {KNOWN!r}"
         raise ValueError(msg)
     return [json.loads(line)["path"].rpartition("/")[2] for line in lines]
+
+
+def _results(sink: Sink, folder: Path) -> Iterator[tuple[Path, float]]:
+    """Yield the plain files that are named as Spark's file sink names them, and when they were written."""
+    pattern = re.compile(rf"part-\d{{5,}}-{UUID}[-.]c\d{{3,}}{ENDINGS[sink.format]}")
+    if folder.is_dir():
+        yield from (found for found in _files(folder, len(sink.partition_by)) if pattern.fullmatch(found[0].name))
 
 
 def _files(folder: Path, partitions: int) -> Iterator[tuple[Path, float]]:
