@@ -48,6 +48,7 @@ KINDS = [
     (pa.decimal128(38, 0), pa.int64()),
     (pa.decimal128(38, 2), pa.float64()),
     (pa.decimal128(19, -3), pa.uint64()),
+    (pa.decimal128(18, -3), pa.decimal128(18, -3)),
 ]
 SIZES = (0, 1, 2, 12, 13, Decimal("12.5"), 10**18, 2**61, 2**62, 2**63 - 1, 2**63, 2**64, 2**64 + 1, 10**19, 10**33)
 WINDOWS = {
@@ -125,6 +126,25 @@ def test_any_index(predicate: str, algorithm: str) -> None:
 def test_counts_and_self_joins(predicate: str) -> None:
     assert_counts(case_of(PREDICATES[predicate], KINDS[0], "count"))
     assert_pairs(case_of(PREDICATES[predicate], KINDS[1], "time", self_join=True), "strict")
+
+
+@pytest.mark.parametrize("sizes", [(3, 0), (0, 3), (1, 2)], ids=str)
+def test_numbers_closer_than_a_step(sizes: tuple[int, int]) -> None:
+    fine, unit = pa.decimal128(38, 18), Decimal("1e-18")
+    left = pa.table({"a": pa.array([Decimal(1), Decimal("1.00000001"), Decimal(2)], fine)})
+    right = pa.table({"a": pa.array([1 + n * unit for n in (7, 4, 0)], fine)})
+    difference = ("-", B, A)
+    for predicate in (
+        ("<>", difference, ("lit", 4 * unit)),
+        ("in", difference, (7 * unit, 4 * unit)),
+        (">=", ("abs", ("-", difference, ("lit", 5 * unit))), ("lit", unit)),
+    ):
+        case = Case(predicate, WINDOWS["count"], left, right)
+        first = [side.slice(0, size) for side, size in zip((left, right), sizes, strict=True)]
+        rest = [side.slice(size) for side, size in zip((left, right), sizes, strict=True)]
+        case.pushes += [Push(*first, None), Push(*rest, None)]
+        assert_pairs(case, "probe")
+        assert_counts(case)
 
 
 @pytest.mark.parametrize("how", ["left", "full", "left_anti"])

@@ -62,11 +62,13 @@ def in_ranges(term: RangeTerm, probe: Side, left: pa.Table, right: pa.Table) -> 
     n, m = tables[probe].num_rows, tables[stored].num_rows
     assert keys.values.dtype == found.lo.dtype == found.hi.dtype == np.int64
     assert keys.values.shape == (m,)
-    assert found.lo.shape == found.hi.shape == (term.pieces, n)
+    pieces = len(found.lo)
+    assert pieces <= term.pieces
+    assert found.lo.shape == found.hi.shape == (pieces, n)
     empty = found.lo > found.hi
     assert (found.lo[empty] == 1).all()
     assert (found.hi[empty] == 0).all()
-    for before, after in itertools.pairwise(range(term.pieces)):
+    for before, after in itertools.pairwise(range(pieces)):
         assert (empty[after] | ~empty[before] & (found.hi[before] < found.lo[after])).all()
     inside = (found.lo[:, :, None] <= keys.values) & (keys.values <= found.hi[:, :, None])
     if keys.valid is not None:

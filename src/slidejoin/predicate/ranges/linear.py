@@ -27,10 +27,9 @@ __all__ = [
     "combine",
     "key_of",
     "linear_form",
-    "negative",
     "of_difference",
     "of_steps",
-    "placed",
+    "stored_places",
 ]
 
 Interval: TypeAlias = tuple[int | None, int | None]
@@ -154,8 +153,8 @@ def key_of(side: Side, atoms: dict[Node, Fraction]) -> tuple[Key, Fraction]:
 def of_steps(what: Combination, probe: Side) -> tuple[int, int, tuple[Interval, ...]] | None:
     """Return the factors of a probe's key and of stored ones, and what their sum lies in, where keys count in steps.
 
-    The probe's number is a multiple of its step, so that its key is twice the number of steps. None if a step of it is
-    no multiple of half a stored one: then keys do not add up.
+    The probe's number is a multiple of its step, so that its key is twice the number of steps. None if what it counts
+    is no multiple of a stored step: then keys do not add up.
     """
     mine, stored, own, its = what.left, what.right, what.left_factor, what.right_factor
     if probe == "right":
@@ -168,22 +167,36 @@ def of_steps(what: Combination, probe: Side) -> tuple[int, int, tuple[Interval, 
             for low, high in what.intervals
         ]
         return own // unit, its // unit, tuple(pair for pair in whole if None in pair or pair[0] <= pair[1])  # type: ignore[operator]  # no None
-    if abs(its) != 1 or 2 * own % stored.step:
+    # A probe's key that counts in steps is even; one that is a number may be odd.
+    if abs(its) != 1 or (own if mine.step == 1 else 2 * own) % stored.step:
         return None
-    ends = [(low, high) if its > 0 else (negative(high), negative(low)) for low, high in what.intervals]
-    if its < 0:
-        ends.reverse()
-    places = tuple((placed(low, stored.step), placed(high, stored.step)) for low, high in ends)
-    return its * 2 * own // stored.step, 1, places
+    return its * 2 * own // stored.step, 1, stored_places(what.intervals, its, stored.step)
 
 
-def placed(end: int | None, step: int) -> int | None:
-    """Return the place of the end of an interval among multiples of a step, see `keys.stepped`."""
+def stored_places(intervals: tuple[Interval, ...], sign: int, step: int) -> tuple[Interval, ...]:
+    """Return where keys lie whose numbers, times a sign, are in intervals; they count in steps, see `keys.stepped`.
+
+    Numbers between the same two multiples of a step have one place. So intervals that lie close together may become
+    one, lest a key is in two of them.
+
+    Examples
+    --------
+    >>> stored_places(((1, 2), (3, None)), -1, 1), stored_places(((3, 3), (5, 5), (20, None)), 1, 10)
+    (((None, -3), (-2, -1)), ((1, 1), (4, None)))
+    """
+    ends = list(intervals)
+    if sign < 0:
+        ends = [(_negative(high), _negative(low)) for low, high in reversed(ends)]
+    if step == 1:
+        return tuple(ends)
+    return _tidy([(_placed(low, step), _placed(high, step)) for low, high in ends])
+
+
+def _placed(end: int | None, step: int) -> int | None:
     return None if end is None else stepped(end, step)
 
 
-def negative(end: int | None) -> int | None:
-    """Return the end of an interval that is turned around."""
+def _negative(end: int | None) -> int | None:
     return None if end is None else -end
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.predicate.ranges.linear import negative, placed
+from slidejoin.predicate.ranges.linear import stored_places
 from slidejoin.predicate.ranges.pieces import Ranges
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.tree import column_of
@@ -151,11 +151,7 @@ def shift_of(comparison: Shifted, probe: Side) -> Shift | None:
         return None  # ends may be where keys are squeezed
     if mine.step != stored.step:
         return None
-    ends = [(low, high) if its > 0 else (negative(high), negative(low)) for low, high in what.intervals]
-    if its < 0:
-        ends.reverse()
-    if stored.step > 1:
-        ends = [(placed(low, stored.step), placed(high, stored.step)) for low, high in ends]
+    ends = stored_places(what.intervals, its, stored.step)
     near = CALM >> stored.may_squeeze
     if any(end is not None and abs(end) > near for pair in ends for end in pair):
         return None

@@ -44,7 +44,10 @@ Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 CALM = 1 << 61
-"""Decimals of more than 18 digits are int64 if all of a column are nearer to 0: sums of two of them fit as well."""
+"""Decimals of more than 18 digits, or of negative scale, are int64 if all of a column are nearer to 0.
+
+Sums of two of them fit as well.
+"""
 _SIGN_BIT = np.uint64(1 << 63)
 
 
@@ -309,9 +312,11 @@ def _load_exact(array: pa.Array[Any], valid: NDArray[np.bool_] | None, *, biased
     if factor == 1:
         return values
     low, high = (limit * factor for limit in values.limits())
-    if low >= INT64_MIN and high <= INT64_MAX:
+    # Decimals of negative scale have squeezed keys, as those of many digits have.
+    if (max(-low, high) < CALM) if pat.is_decimal(arrow) else (low >= INT64_MIN and high <= INT64_MAX):
         return Values(_multiplied(values.data, factor), valid, low, high)
-    return fit(values.data.astype(object) * factor, valid)
+    whole = values.data.astype(object) * factor
+    return Values(whole, valid) if pat.is_decimal(arrow) else fit(whole, valid)
 
 
 def _multiplied(data: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
