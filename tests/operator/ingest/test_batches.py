@@ -291,3 +291,107 @@ def test_cost_grows_linearly_with_the_number_of_columns() -> None:
     assert to_table(other, "left", table.schema).equals(table)
     assert names_twice([*rows, "c7"], fold=False) == ["c7"]
     assert process_time() - begun < 8
+
+
+class Column:
+    """A column of another library, with one of the ways in which Arrow reads it."""
+
+    def __init__(self, values: pa.Array[Any]) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class AsArray(Column):
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return self._values.__arrow_c_array__(requested_schema)
+
+
+class AsStream(Column):
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.chunked_array([self._values]).__arrow_c_stream__(requested_schema)
+
+
+class OfArrow(Column):
+    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array[Any]:  # noqa: A002 - its name in Arrow
+        return self._values if type is None else self._values.cast(type)
+
+
+WAYS: dict[str, Any] = {
+    "pyarrow": lambda values: values,
+    "array": AsArray,
+    "stream": AsStream,
+    "protocol": OfArrow,
+    "pandas": lambda values: pd.Series(pd.arrays.ArrowExtensionArray(values)),
+}
+
+
+@pytest.mark.parametrize("known", [None, pa.string(), pa.string_view(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("way", WAYS)
+def test_invalid_memory_is_refused_before_it_is_read(way: str, known: pa.DataType | None) -> None:
+    offsets = np.array([0, 2, 5], np.int32)
+    column = WAYS[way](pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(b"abcde")]))
+    offsets[1] = 4_000_000
+    with pytest.raises(sj.SchemaError, match=r"column 's': .*(offset|Offset)"):
+        to_table({"s": column}, "left", None if known is None else pa.schema([("s", known)]))
+
+
+FLOATS = pa.schema([("x", pa.float32())])
+
+
+@pytest.mark.parametrize(
+    "values", [[0.1, None, 3, float("inf")], np.array([0.1, None, 3, np.inf], object)], ids=["list", "objects"]
+)
+def test_floats_of_python_are_the_nearest_ones_of_the_type(values: Any) -> None:
+    table = to_table({"x": values}, "left", FLOATS)
+    assert table["x"].to_pylist() == [float(np.float32(0.1)), None, 3.0, float("inf")]
+    half = to_table({"x": values}, "left", pa.schema([("x", pa.float16())]))
+    assert half["x"].to_pylist()[2:] == [3.0, float("inf")]
+    with pytest.raises(sj.SchemaError, match=r"column 'x': value 1e\+300 is beyond the largest float"):
+        to_table({"x": [0.1, 1e300]}, "left", FLOATS)
+
+
+VALUES: list[tuple[Any, pa.DataType, Any]] = [
+    (np.array([0.1, 1e300]), pa.float32(), None),
+    (np.array([0.5, 2.0]), pa.float32(), [0.5, 2.0]),
+    (np.array([1.0, 2.0]), pa.int64(), None),
+    (np.array([True, False]), pa.int64(), None),
+    (np.array([1, 2]), pa.int16(), [1, 2]),
+    (np.array([1, 70_000]), pa.int16(), None),
+    (np.array([1, 2]), pa.timestamp("us"), None),
+    (np.array([1, 2], "datetime64[us]"), pa.int64(), None),
+    (
+        np.array([1000, 2000], "datetime64[ns]"),
+        pa.timestamp("us"),
+        [datetime(1970, 1, 1, 0, 0, 0, at) for at in (1, 2)],
+    ),
+    (np.array([1001, 2000], "datetime64[ns]"), pa.timestamp("us"), None),
+    (np.array(["a", "b"]), pa.large_string(), ["a", "b"]),
+    (np.array(["a", "b"]), pa.dictionary(pa.int32(), pa.string()), ["a", "b"]),
+    (np.array([1, 2]), pa.string(), None),
+]
+
+
+@pytest.mark.parametrize(("values", "kind", "expected"), VALUES, ids=range(len(VALUES)))
+def test_every_form_of_an_array_is_taken_alike(values: Any, kind: pa.DataType, expected: list[Any] | None) -> None:
+    """As a type that the side's is not, what loses nothing is taken and everything else is refused."""
+    schema = pa.schema([("a", kind)])
+    arrow = pa.array(values)
+    forms: dict[str, Any] = {"numpy": values, "strided": np.repeat(values, 2)[::2], "own": Own(values)}
+    forms |= {name: way(arrow) for name, way in WAYS.items()} | {"series": pd.Series(values)}
+    batches: dict[str, Any] = {name: {"a": form} for name, form in forms.items()}
+    batches |= {"table": pa.table({"a": arrow}), "frame": pd.DataFrame({"a": values})}
+    for name, batch in batches.items():
+        if expected is not None:
+            assert to_table(batch, "left", schema)["a"].to_pylist() == expected, name
+            continue
+        with pytest.raises(
+            sj.SchemaError, match=r"column 'a' of the left batch is .*, expected .* as in the first batch"
+        ):
+            to_table(batch, "left", schema)
+
+
+@pytest.mark.parametrize("values", [np.array([]), pd.Series([], dtype=float), Own(np.array([])), []], ids=repr)
+def test_an_array_without_values_has_any_type(values: Any) -> None:
+    assert to_table({"a": values}, "left", pa.schema([("a", pa.int64())])).num_rows == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slidejoin.errors import SchemaError, nearest
 from slidejoin.operator.ingest.other_types import as_type, family, takes
@@ -192,41 +193,51 @@ def _from_dict(batch: dict[Any, Any], schema: pa.Schema | None) -> pa.Table:
 
 
 def _column(values: Any, kind: pa.DataType | None) -> pa.Array[Any] | pa.ChunkedArray[Any]:  # noqa: ANN401
+    """Read the values of a column into memory of its own.
+
+    Arrays have a type, which is another one than `kind` perhaps: what reads the batch decides whether that is taken.
+    Python values have none and are read as that type.
+    """
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return _foreign(values)
     # Arrow shares the memory of NumPy arrays and of pandas columns, and their owner may write into them later.
     if type(values) is np.ndarray and values.ndim == 1:
         own = NUMPY_TYPES.get(values.dtype)
-        if own is not None and kind in {None, own}:
+        if own is not None:
             # By its buffer: `pa.array` would load pandas, half a second of a process's first push.
-            return pa.Array.from_buffers(own, values.size, [None, pa.py_buffer(values.tobytes())], 0)
-    if isinstance(values, np.ndarray) or (
-        type(values).__module__.split(".")[0] == "pandas" and hasattr(values, "copy")
+            array: pa.Array[Any] = pa.Array.from_buffers(own, values.size, [None, pa.py_buffer(values.tobytes())], 0)
+            return array if kind is None or values.size else pa.nulls(0, kind)  # type: ignore[call-overload]
+    if hasattr(values, "__arrow_c_stream__") and not _of_pandas(values):
+        return _foreign(pa.chunked_array(values))
+    if hasattr(values, "__arrow_c_array__"):
+        return _foreign(pa.array(values))
+    if hasattr(values, "__array__") and not isinstance(values, np.ndarray) and not _of_pandas(values):
+        values = np.asarray(values)
+    dtype = getattr(values, "dtype", None)
+    if hasattr(values, "__arrow_array__") or (
+        dtype is not None and not (isinstance(dtype, np.dtype) and dtype.hasobject)
     ):
-        return pa.array(values.copy(), type=kind)
-    if hasattr(values, "__arrow_c_stream__"):
-        column = _foreign(pa.chunked_array(values))
-        return column if kind is None else column.cast(kind)
-    if hasattr(values, "__array__") and not hasattr(values, "__arrow_c_array__"):
-        return pa.array(np.asarray(values).copy(), type=kind)
-    listed = _listed(values, kind)
-    return _foreign(listed) if hasattr(values, "__arrow_c_array__") else listed
+        # An array without values says nothing of their type: that of NumPy is float64.
+        return _foreign(pa.array(values)) if kind is None or len(values) else pa.nulls(0, kind)  # type: ignore[call-overload]
+    return _inferred(values) if kind is None else _listed(values, kind)
+
+
+def _of_pandas(values: object) -> bool:
+    return any(kind.__module__.split(".")[0] == "pandas" for kind in type(values).__mro__)
 
 
 def _foreign(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Return values of which others own the memory as a column with memory of its own."""
+    """Return values of which others own the memory as a column with memory of its own, checked before it is read."""
     column = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
     column.validate(full=True)
     return owned_column(column)
 
 
-def _listed(values: Any, kind: pa.DataType | None) -> pa.Array[Any]:  # noqa: ANN401
-    """Read Python values, as another type than their own only where nothing is lost, unlike ``pa.array(…, type)``."""
-    if kind is None:
-        try:
-            return pa.array(values)  # type: ignore[no-any-return]  # the stubs are of pyarrow 20
-        except OverflowError:
-            return pa.array(values, type=pa.uint64())  # integers from 2**63 on
+def _listed(values: Any, kind: pa.DataType) -> pa.Array[Any] | pa.ChunkedArray[Any]:  # noqa: ANN401
+    """Read Python values, as another type than their own only where nothing is lost, unlike ``pa.array(…, type)``.
+
+    Python has one type of floats: they are read as the nearest ones of a shorter type.
+    """
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
         return pa.array(values, type=kind)
     try:
@@ -239,11 +250,31 @@ def _listed(values: Any, kind: pa.DataType | None) -> pa.Array[Any]:  # noqa: AN
         msg = f"values are {own.type}, but all values of the first batch were NULL; give schemas= with the types"
         raise pa.ArrowTypeError(msg)
     given, wanted = family(own.type), family(kind)
-    if given != wanted and not takes(given, wanted):
-        msg = f"values are {own.type}, expected {kind}"
-        raise pa.ArrowTypeError(msg)
-    # A cast of integers to decimals asks for digits that they need not have; reading them again does not.
-    return pa.array(values, type=kind) if wanted == "decimal" else own.cast(kind)
+    if given == wanted == "float":
+        return _nearest_floats(own, kind)
+    if wanted == "decimal" and takes(given, wanted):
+        # A cast of integers to decimals asks for digits that they need not have; reading them again does not.
+        return pa.array(values, type=kind)
+    if (made := as_type(pa.chunked_array([own]), kind)) is not None:
+        return made
+    msg = f"values are {own.type}, expected {kind}"
+    raise pa.ArrowTypeError(msg)
+
+
+def _inferred(values: Any) -> pa.Array[Any]:  # noqa: ANN401
+    try:
+        return pa.array(values)  # type: ignore[no-any-return]  # the stubs are of pyarrow 20
+    except OverflowError:
+        return pa.array(values, type=pa.uint64())  # integers from 2**63 on
+
+
+def _nearest_floats(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    made = values.cast(kind)
+    beyond = pc.and_(pc.is_inf(made.cast(pa.float64())), pc.is_finite(values.cast(pa.float64())))
+    if pc.any(beyond, min_count=0).as_py():
+        msg = f"value {values.filter(beyond)[0]} is beyond the largest {kind}"
+        raise pa.ArrowInvalid(msg)
+    return made
 
 
 def _mended(table: pa.Table, schema: pa.Schema, side: str, known_from: str) -> pa.Table:
