@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +13,9 @@ import pytest
 from slidejoin.cli.checking import check_job
 from slidejoin.cli.earlier_join import FILE, check_earlier_join, keep_join
 from slidejoin.cli.jobfile import read_job
+from slidejoin.cli.pipeline import planned_batches
+from slidejoin.cli.progress import PlainReporter
+from slidejoin.cli.running import _only_one
 from slidejoin.errors import ConfigError
 from tests.cli.test_command import call
 
@@ -111,6 +115,9 @@ def test_mistakes_are_said_before_spark_starts(
         ('schema = "k BIGINT,', 'schema = "struct<k: BIGINT>,'),
         ('path = "a"', 'path = "days"'),
         ('path = "a"', 'path = "mixed"'),
+        ('path = "a"', 'path = "linked"'),
+        ("k BIGINT,", "k BIGINT /* a, b */,"),
+        ('"k BIGINT,', '"k BIGINT -- a, b\\n,'),
         ('path = "a"', 'path = "a"\ncolumns = ["*", "explode(z) AS y", "x + 1"]'),
         ('path = "a"', 'path = "a"\ncolumns = ["k", "ts", "CAST(x AS DOUBLE) AS x"]'),
         ('path = "a"', 'path = "a"\noptions = { mergeSchema = true }'),
@@ -122,7 +129,41 @@ def test_what_spark_may_run_is_left_to_it(folder: Path, old: str, new: str) -> N
         (folder / name / inner).mkdir(parents=True)
         pq.write_table(whole, folder / name / inner / "0.parquet")
     (folder / "mixed" / "1.parquet").write_text("being written")
+    (folder / "linked").mkdir()
+    (folder / "linked" / "to").symlink_to(folder / "a")
     check_job(read_job(written(folder, old, new)))
+
+
+@pytest.mark.parametrize(
+    "session",
+    ['master = "yarn"', 'conf = { "spark.hadoop.fs.defaultFS" = "hdfs://nn:8020" }', 'master = "spark://host:7077"'],
+)
+def test_folders_of_a_cluster_are_not_looked_for_here(folder: Path, session: str) -> None:
+    text = JOB.replace('path = "a"', 'path = "/warehouse/a"').replace('path = "b"', 'path = "/warehouse/b"')
+    (folder / "job.toml").write_text(f"{text}\n[spark]\n{session}\n")
+    job = read_job(folder / "job.toml")
+    before = sorted(folder.rglob("*"))
+    keep_join(job, check_job(job), new=True)
+    with _only_one(job, PlainReporter(), Event()) as lock:
+        assert lock is None
+    assert sorted(folder.rglob("*")) == before
+    assert planned_batches(job) is None
+    (folder / "job.toml").write_text(f"{text.replace('BIGINT', 'BIGNT')}\n[spark]\n{session}\n")
+    with pytest.raises(ConfigError, match="Spark has no type 'BIGNT'"):  # what the file shows is said
+        check_job(read_job(folder / "job.toml"))
+
+
+def test_paths_go_up_as_spark_goes_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the letters of a path, where the system goes up from the folder that a link leads to."""
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "link").symlink_to("deep/er")
+    text = JOB.replace('path = "a"', 'path = "../a"').replace('path = "b"', 'path = "~nosuchuser/b"')
+    (folder / "link" / "job.toml").write_text(text)
+    sources = read_job(folder / "link" / "job.toml").sources
+    assert [source.path for source in sources.values()] == [f"{folder}/a", f"{folder}/link/~nosuchuser/b"]
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "job.toml").write_text(text.replace("~nosuchuser", "~"))
+    assert read_job(folder / "job.toml").sources["b"].path == f"{folder}/b"
 
 
 def check_all(job: Job) -> None:

@@ -162,3 +162,49 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[1, 2]")
     with pytest.raises(ConfigError, match=r"a\.json: cannot be read as json"):
         sampled(str(tmp_path / "a.json"), "a")
+
+
+def test_a_job_file_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths are relative only below the job's folder: Spark would go up by letters."""
+    for name in ("deep/er", "data"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("deep/er")
+    (tmp_path / "data" / "a.csv").write_text("k\n1\n")
+    (tmp_path / "link" / "b.csv").write_text("k\n1\n")
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "data", "link/b.csv", "--to", "link/job.toml") == 0
+    text = Path("link/job.toml").read_text()
+    assert f'path = "{tmp_path}/data"' in text
+    assert 'path = "b.csv"' in text
+    assert [source.path for source in read_job_text(text, Path("link")).sources.values()] == [
+        f"{tmp_path}/data",
+        f"{tmp_path}/link/b.csv",
+    ]
+
+
+def test_folders_behind_links_and_below_patterns(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.csv").write_text("k\n1\n")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "day").symlink_to(tmp_path / "outside")
+    for path in (tmp_path / "in", tmp_path / "i*", tmp_path / "in" / "*"):
+        assert sampled(str(path), "a").file == f"{tmp_path}/in/day/a.csv"
+
+
+def test_the_predicate_may_name_folders_and_other_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p" / "day=1").mkdir(parents=True)
+    pq.write_table(pa.table({"k": [1], "ts": [NOON]}), tmp_path / "p" / "day=1" / "a.parquet")
+    pq.write_table(pa.table({"K": [1], "ts": [NOON]}), tmp_path / "b.parquet")
+    p, b, file = str(tmp_path / "p"), str(tmp_path / "b.parquet"), str(tmp_path / "job.toml")
+    assert call("init", p, "--to", file, "--on", "l.day = r.day AND l.k < r.k") == 0
+    assert call("init", b, "--to", file, "--force", "--on", "l.k < r.k") == 0
+    assert call("init", p, b, "--to", file, "--force", "--on", "l.k < r.key") == 2
+    assert "--on: the right source has no column 'key'; it has K, ts." in capsys.readouterr().err
+
+
+def test_names_that_begin_like_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("~$lock.csv").write_text("k\n1\n")
+    _, job = begun(Path(), "~$lock.csv")
+    (source,) = job.sources.values()
+    assert source.path == f"{tmp_path}/~$lock.csv"

@@ -80,6 +80,32 @@ def test_the_join_gets_what_the_file_says(
     assert explained == got == {**got, "keep": None, "output": "pairs", "late": "drop", **given}
 
 
+@pytest.mark.parametrize(
+    ("schema", "options", "counted"),
+    [
+        ("x INT", "{}", True),
+        ("x INT -- all", '{ mode = "PERMISSIVE" }', True),
+        ("x INT, _corrupt_record STRING", "{}", False),
+        ("x INT, `_CORRUPT_RECORD` STRING", "{}", False),
+        ("x INT", '{ columnNameOfCorruptRecord = "bad" }', False),
+        ("x INT", '{ mode = "FAILFAST" }', False),
+        ("struct<x: INT>", "{}", False),
+    ],
+)
+def test_bad_rows_are_counted_unless_the_job_has_them(
+    schema: str, options: str, tmp_path: Path, *, counted: bool
+) -> None:
+    text = JOB.replace('"parquet", path = "a"', f'"json", path = "a", schema = "{schema}", options = {options}')
+    source = job(tmp_path, text).sources["a"]
+    assert pipeline.counts_bad_rows(source) is counted
+    assert pipeline.counts_bad_rows(source, "X") is False  # the name in Spark's settings
+
+
+def test_a_schema_may_end_in_a_comment() -> None:
+    last = pipeline.with_bad_rows("x INT, ts TIMESTAMP -- event time").splitlines()[-1]
+    assert last == f", {pipeline.BAD} STRING"
+
+
 class Written:
     """A streaming result, and its writer, that note what the writer is told."""
 

@@ -2,23 +2,29 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.cli.job import Sink
-from slidejoin.cli.locking import locked
-from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
+from slidejoin.cli import sink_files
+from slidejoin.cli.job import Session, Sink
+from slidejoin.cli.sink_files import ASIDE
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LOG = "_spark_metadata"
+
+
+def move_unlisted(sink: Sink) -> int:
+    return sink_files.move_unlisted(sink, Session())
+
+
+def check_sink_log(sink: Sink) -> None:
+    sink_files.check_sink_log(sink, Session())
 
 
 def name(ending: str = "-c000.snappy.parquet") -> str:
@@ -225,34 +231,3 @@ def test_results_of_another_checkpoint_are_refused(tmp_path: Path):
     fresh = Sink("parquet", sink.path, f"{tmp_path}/new")
     with pytest.raises(ConfigError, match=r"/new has none yet: .* Give a new folder for the results, or"):
         check_sink_log(fresh)
-
-
-HOLD = """
-import sys, subprocess
-from slidejoin.cli.locking import locked
-with locked(sys.argv[1]) as handle:
-    # A Java process that outlives the command.
-    child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[handle], stdout=subprocess.DEVNULL)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_one_run_at_a_time(tmp_path: Path):
-    checkpoint = str(tmp_path / "checkpoint")
-    with locked(checkpoint), pytest.raises(SlideJoinError, match=rf"another run .*\(process {os.getpid()}\); stop"):
-        locked(checkpoint, 0.2).__enter__()
-    assert not (tmp_path / "checkpoint").exists()  # nothing has begun
-    (tmp_path / "checkpoint").mkdir()
-    command = [sys.executable, "-c", HOLD, checkpoint, "3"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        holder.kill()
-        holder.wait()
-        with pytest.raises(SlideJoinError, match=rf"another run .*\(process {holder.pid}\)"):
-            locked(checkpoint, 0.2).__enter__()
-        with locked(checkpoint) as handle:  # once that has ended as well
-            assert handle is not None
-    with locked("s3a://bucket/checkpoint") as handle:
-        assert handle is None

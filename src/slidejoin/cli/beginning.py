@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from pathlib import Path
@@ -15,6 +14,7 @@ from slidejoin.cli.common import Debug, errors_told
 from slidejoin.cli.guesses import common_order, event_times, guessed_predicate
 from slidejoin.cli.jobfile import read_job_text
 from slidejoin.cli.samples import in_backticks, quoted, sampled, spark_type
+from slidejoin.cli.source_columns import has_column
 from slidejoin.cli.written import Written, printable, toml_value
 from slidejoin.errors import ConfigError, PredicateError, nearest
 from slidejoin.predicate import columns_of
@@ -146,8 +146,10 @@ def _given(on: str, both: Sequence[Sample]) -> str:
         msg = f"--on: {error}"
         raise ConfigError(msg) from error
     for side, sample in zip(SIDES, both, strict=True):
+        if sample.schema is None or "=" in str(sample.file):  # folders such as day=1 are columns
+            continue
         for name in columns_of(predicate, side):
-            if sample.schema is not None and name not in sample.schema.names:
+            if not has_column(sample.schema.names, name):
                 names = sample.schema.names
                 msg = (
                     f"--on: the {side} source has no column {name!r}; it has {', '.join(names)}.{nearest(name, names)}"
@@ -159,17 +161,10 @@ def _given(on: str, both: Sequence[Sample]) -> str:
 # -- the parts of the file ----------------------------------------------------------------------------------------
 
 
-def _located(sample: Sample, folder: Path) -> str:
-    if sample.remote:
-        return sample.path
-    path = Path(sample.pattern).expanduser()
-    return os.path.relpath(path, folder) if not path.is_absolute() else str(path)
-
-
 def _source(file: Written, sample: Sample, folder: Path, times: Collection[str]) -> None:
     file.table("sources", sample.name)
     file.key("format", sample.format)
-    file.key("path", _located(sample, folder))
+    file.key("path", sample.location(folder))
     columns = None
     if sample.schema is not None:
         columns = ", ".join(f"{quoted(one.name)} {spark_type(one.type)}" for one in sample.schema)

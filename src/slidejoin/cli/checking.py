@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
-from slidejoin.cli.source_columns import columns_of_source
+from slidejoin.cli.source_columns import columns_of_source, has_column
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.predicate import columns_of
 from slidejoin.sides import SIDES
@@ -35,7 +35,7 @@ def check_job(job: Job) -> JoinSpec:
         For a missing folder, a schema or files that cannot be read, a column that is missing, and options of the join
         that cannot be used. The message names the key.
     """
-    columns = {name: columns_of_source(source) for name, source in job.sources.items()}
+    columns = {name: columns_of_source(source, job.session) for name, source in job.sources.items()}
     join = job.join
     try:
         spec = make_join_spec(
@@ -50,10 +50,8 @@ def check_job(job: Job) -> JoinSpec:
         known = columns[name]
         if known is None:
             continue
-        folded = {one.casefold() for one in known}
         for key, column in _named(join, spec, side):
-            # A dot may lead into a struct.
-            if "." not in column and column.casefold() not in folded:
+            if not has_column(known, column):
                 msg = (
                     f"{key}: the {side} source {name!r} has no column {column!r}; it has {', '.join(known)}."
                     f"{nearest(column, known)}"

@@ -9,7 +9,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.cli.sink_files import local_path
+from slidejoin.cli.paths import local_path
 from slidejoin.cli.written import printable
 from slidejoin.errors import ConfigError
 from slidejoin.predicate import to_sql
@@ -65,7 +65,7 @@ def keep_join(job: Job, spec: JoinSpec, *, new: bool) -> None:
 
 
 def _folder(job: Job) -> Path | None:
-    return local_path(job.sink.checkpoint) if job.stream and job.sink.checkpoint else None
+    return local_path(job.sink.checkpoint, job.session) if job.stream and job.sink.checkpoint else None
 
 
 def _has_state(folder: Path) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import os
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.job import JOB_OUTPUTS, Job, JobOutput, Join, Session, Sink, Source
+from slidejoin.cli.paths import absolute, expanded, has_scheme
 from slidejoin.cli.tables import TomlTable
 from slidejoin.errors import ArgumentError, ConfigError, nearest
 from slidejoin.sides import SIDES
@@ -18,6 +18,7 @@ from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 __all__ = ["read_job", "read_job_text"]
 
@@ -79,16 +80,17 @@ def read_job_text(text: str, base: Path) -> Job:
         msg = f"not valid TOML: {error}"
         raise ConfigError(msg) from error
     file = TomlTable(values, "", ("sources", "join", "sink", "spark"))
-    sources = _sources(file, values.get("sources"), base.absolute())
+    base = absolute(base)
+    sources = _sources(file, values.get("sources"), base)
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
-    sink = _sink(file.table("sink", SINK_KEYS, "the table [sink]"), base.absolute(), stream=sources[join.left].stream)
+    sink = _sink(file.table("sink", SINK_KEYS, "the table [sink]"), base, stream=sources[join.left].stream)
     return Job(sources, join, sink, _session(file))
 
 
 def _located(path: str, base: Path) -> str:
-    """Return an absolute path; one with a scheme (``s3a://…``) is left to Spark."""
-    return path if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:/", path) else str(base / Path(path).expanduser())
+    """Return an absolute path without ``..``, as Spark takes it; one with a scheme (``s3a://…``) is left to Spark."""
+    return path if has_scheme(path) else os.path.normpath(base / expanded(path))
 
 
 def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:

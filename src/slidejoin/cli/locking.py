@@ -7,13 +7,15 @@ import time
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.cli.sink_files import local_path
+from slidejoin.cli.stopping import Stopped
 from slidejoin.errors import SlideJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["locked"]
 
@@ -23,57 +25,83 @@ FILE = ".slidejoin.lock"
 PATIENCE = 20.0
 """Seconds to wait for the Java process of a run that was killed, which ends on its own in a second or two."""
 
+LOOK = 0.1
+"""Seconds between two tries."""
+
 
 @contextmanager
-def locked(checkpoint: str | None, patience: float = PATIENCE) -> Iterator[int | None]:
+def locked(folder: Path | None, stop: Event | None = None, patience: float = PATIENCE) -> Iterator[int | None]:
     """Hold the lock of a checkpoint, and yield its descriptor for the Java process; None where there can be no lock.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The checkpoint; None if it is not on this machine.
+    stop : threading.Event, optional
+        Set, by a signal, when the command is to stop.
 
     Raises
     ------
     SlideJoinError
         If another process holds it.
+    Stopped
+        If a stop is asked for while it is waited for.
     """
-    folder = local_path(checkpoint) if checkpoint else None
     handle, new = None, folder is not None and not folder.exists()
     if fcntl is not None and folder is not None:
-        try:
+        with suppress(OSError):  # which Spark will say
             folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        except OSError:
-            pass  # which Spark will say
+            handle = _lock(folder, stop or Event(), patience)
     if handle is None or folder is None:
         yield None
         return
     try:
-        _lock(handle, str(folder), patience)
         yield handle
     finally:
-        # For the Java process too, which may serve another job.
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
         if new and not (folder / "metadata").exists():  # the job did not begin
             with suppress(OSError):
-                (folder / FILE).unlink()
+                (folder / FILE).unlink()  # while it is locked: who waits for it sees that it is gone
                 folder.rmdir()
+        # For the Java process too, which may serve another job.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
 
 
-def _lock(handle: int, folder: str, patience: float) -> None:
+def _lock(folder: Path, stop: Event, patience: float) -> int:
+    """Return a descriptor that holds the lock on the checkpoint's file."""
     deadline = time.monotonic() + patience
     while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another run has just removed the folder
+            handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            if _locks(handle, folder):
+                return handle
+            holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+            os.close(handle)
             if time.monotonic() > deadline:
-                holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
                 msg = (
                     f"sink.checkpoint: {folder} is in use by another run of this job"
                     f"{f' (process {holder})' if holder.isdecimal() else ''}; stop that one first."
                 )
-                raise SlideJoinError(msg) from None
-            time.sleep(0.1)
-        except OSError:  # a file system without locks
-            return
-        else:
-            os.truncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            return
+                raise SlideJoinError(msg)
+        if stop.wait(LOOK):
+            raise Stopped
+
+
+def _locks(handle: int, folder: Path) -> bool:
+    """Lock a file, and tell whether that is the checkpoint's lock: its file may have been removed meanwhile."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    try:
+        found = os.path.samestat(os.fstat(handle), (folder / FILE).stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+    if found:
+        os.truncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    return found

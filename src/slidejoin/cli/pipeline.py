@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.cli.advice import check_event_times, in_toml
+from slidejoin.cli.paths import local_path
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-    from slidejoin.cli.job import Job, Source
+    from slidejoin.cli.job import Job, Session, Source
 
     Observe = Callable[[DataFrame, str, Column], DataFrame]
 
@@ -30,6 +30,7 @@ __all__ = [
     "observed",
     "planned_batches",
     "result_of",
+    "with_bad_rows",
     "writer_of",
 ]
 
@@ -38,11 +39,12 @@ T = TypeVar("T")
 BAD = "__slidejoin_bad"
 """The column in which Spark keeps a row that does not fit the schema; it is dropped again."""
 
+CORRUPT = "spark.sql.columnNameOfCorruptRecord"
+
 BAD_ROWS = "slidejoin bad rows of "
 """Prefix of the names by which Spark observes their number."""
 
 GLOB = re.compile(r"[*?\[{]")
-SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 
 
 def brief(error: BaseException) -> str:
@@ -63,13 +65,15 @@ def observed(frame: DataFrame, name: str, column: Column) -> DataFrame:
     return frame.observe(name, column)
 
 
-def load(spark: SparkSession, source: Source, observe: Observe = observed) -> DataFrame:
+def load(spark: SparkSession, source: Source, session: Session, observe: Observe = observed) -> DataFrame:
     """Return the DataFrame of a source, its filter and its columns applied.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
     source : Source
+    session : Session
+        Of the job.
     observe : callable
         Takes a frame, a name and a column, ``rows``; returns the frame, of whose rows that is told as they are read.
 
@@ -80,7 +84,7 @@ def load(spark: SparkSession, source: Source, observe: Observe = observed) -> Da
     """
     where = f"sources.{source.name}"
     try:
-        frame = _files(spark, source, observe)
+        frame = _files(spark, source, session, observe)
     except Exception as error:
         msg = f"{where}: Spark cannot read it: {brief(error)}"
         raise ConfigError(msg) from error
@@ -99,20 +103,20 @@ def load(spark: SparkSession, source: Source, observe: Observe = observed) -> Da
     return frame
 
 
-def _files(spark: SparkSession, source: Source, observe: Observe) -> DataFrame:
+def _files(spark: SparkSession, source: Source, session: Session, observe: Observe) -> DataFrame:
     schema: StructType | str | None = source.schema
     if source.stream and schema is None:
         # A stream over Parquet takes the schema of the files that are there already: they all have the same one.
         schema = spark.read.format(source.format).options(**source.options).load(source.path).schema
-    counted = schema is not None and counts_bad_rows(source)
+    counted = schema is not None and counts_bad_rows(source, str(spark.conf.get(CORRUPT, "_corrupt_record")))
     reader = (spark.readStream if source.stream else spark.read).format(source.format).options(**source.options)
     if counted:
-        reader = reader.schema(f"{schema}, {BAD} STRING").option("columnNameOfCorruptRecord", BAD)
+        reader = reader.schema(with_bad_rows(str(schema))).option("columnNameOfCorruptRecord", BAD)
     elif schema is not None:
         reader = reader.schema(schema)
     if source.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
-    frame = reader.load(_streamed(source.path) if source.stream else source.path)
+    frame = reader.load(_streamed(source.path, session) if source.stream else source.path)
     if not counted:
         return frame
     from pyspark.sql import functions  # noqa: PLC0415 - slow to load
@@ -120,28 +124,38 @@ def _files(spark: SparkSession, source: Source, observe: Observe) -> DataFrame:
     return observe(frame, f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
 
 
-def _streamed(path: str) -> str:
+def _streamed(path: str, session: Session) -> str:
     r"""Return a path as a stream takes it: of one file a pattern that only it fits, as Spark streams folders alone."""
-    if SCHEME.match(path) or GLOB.search(path) or not Path(path).is_file():
+    where = None if GLOB.search(path) else local_path(path, session)
+    if where is None or not where.is_file():
         return path
     last = path[-1]
     return path[:-1] + (f"[{last}]" if last.isalnum() else f"\\{last}")
 
 
-def counts_bad_rows(source: Source) -> bool:
-    """Tell whether Spark reads a row that does not fit the schema as NULLs, with nothing said otherwise."""
+def with_bad_rows(schema: str) -> str:
+    """Return a schema with the column of such rows, on a line of its own: the last one may end in a comment."""
+    return f"{schema}\n, {BAD} STRING"
+
+
+def counts_bad_rows(source: Source, column: str = "_corrupt_record") -> bool:
+    """Tell whether Spark reads a row that does not fit the schema as NULLs, with nothing said otherwise.
+
+    A `column` for such rows may be in the schema: Spark keeps them there, and the job can look at them.
+    """
     names = {name.lower(): value.lower() for name, value in source.options.items()}
     return (
         source.format in {"csv", "json"}
         and "columnnameofcorruptrecord" not in names
         and names.get("mode", "permissive") == "permissive"
         and not str(source.schema).lower().lstrip().startswith("struct")
+        and column.lower() not in str(source.schema).lower()
     )
 
 
 def load_all(spark: SparkSession, job: Job, observe: Observe = observed) -> dict[str, DataFrame]:
     """Return the DataFrames of all sources by name, see `load`, whose event times are timestamps."""
-    frames = {name: load(spark, source, observe) for name, source in job.sources.items()}
+    frames = {name: load(spark, source, job.session, observe) for name, source in job.sources.items()}
     check_event_times(job, frames)
     return frames
 
@@ -217,13 +231,16 @@ def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
 def planned_batches(job: Job) -> int | None:
     """Return how many micro-batches a fresh job over local folders will have; None where that cannot be known."""
     sink = job.sink
-    resumed = sink.checkpoint is not None and (Path(sink.checkpoint) / "offsets").exists()
-    if not job.stream or sink.interval is not None or resumed:
+    if not job.stream or sink.interval is not None:
         return None
+    if sink.checkpoint is not None:
+        checkpoint = local_path(sink.checkpoint, job.session)
+        if checkpoint is None or (checkpoint / "offsets").exists():
+            return None
     counts = []
     for source in job.sources.values():
-        folder = Path(source.path)
-        if source.max_files_per_trigger is None or not folder.is_dir():
+        folder = local_path(source.path, job.session)
+        if source.max_files_per_trigger is None or folder is None or not folder.is_dir():
             return None
         files = sum(1 for file in folder.iterdir() if file.is_file() and not file.name.startswith((".", "_")))
         counts.append(-(-files // source.max_files_per_trigger))

@@ -14,11 +14,12 @@ from slidejoin.cli.checking import check_job
 from slidejoin.cli.earlier_join import check_earlier_join, keep_join
 from slidejoin.cli.locking import locked
 from slidejoin.cli.lost_rows import LostRows
+from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.progress import BatchProgress, RunTotals
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session
-from slidejoin.cli.sink_files import ASIDE, check_sink_log, local_path, move_unlisted
+from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
 from slidejoin.cli.stopping import GRACE, Stopped, interruptible
 from slidejoin.errors import SlideJoinError
 from slidejoin.spec.window import Span, TimeWindow
@@ -77,7 +78,7 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False, stop
 
 def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     with (
-        _only_one(job, reporter) as lock,
+        _only_one(job, reporter, stop) as lock,
         _compiling(job.session) as compiling,
         spark_session(
             job.session, f"slidejoin {name}", json=json, stop=stop, kept=() if lock is None else (lock,)
@@ -97,20 +98,24 @@ def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *
 
 
 @contextmanager
-def _only_one(job: Job, reporter: Reporter) -> Iterator[int | None]:
+def _only_one(job: Job, reporter: Reporter, stop: Event) -> Iterator[int | None]:
     """Keep other runs from the job's checkpoint, and move aside what runs that were killed left beside its results."""
     if not job.stream:
         yield None
         return
-    with locked(job.sink.checkpoint) as lock:
-        check_sink_log(job.sink)
-        moved = move_unlisted(job.sink)
+    with locked(_checkpoint(job), stop) as lock:
+        check_sink_log(job.sink, job.session)
+        moved = move_unlisted(job.sink, job.session)
         if moved:
             reporter.note(
                 f"moved {moved:,} {'file' if moved == 1 else 'files'} of an earlier run that was killed from "
                 f"{job.sink.path} to its folder {ASIDE}: their rows come again in other files"
             )
         yield lock
+
+
+def _checkpoint(job: Job) -> Path | None:
+    return local_path(job.sink.checkpoint, job.session) if job.sink.checkpoint else None
 
 
 @contextmanager
@@ -273,7 +278,7 @@ def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, j
     start = perf_counter()
     inputs = {name: counted(frame, name) for name, frame in load_all(spark, job, observe).items()}
     result = counted(result_of(job, inputs), RESULT)
-    new = _missing(job.sink.path)
+    new = _missing(job)
     context = spark.sparkContext
 
     def write() -> None:
@@ -313,9 +318,9 @@ def _times_of(job: Job, source: str) -> list[str]:
     return [window.on("left" if source == join.left else "right")]
 
 
-def _missing(path: str | None) -> Path | None:
-    """Return a folder on this machine that does not exist."""
-    folder = local_path(path) if path is not None else None
+def _missing(job: Job) -> Path | None:
+    """Return the folder of the results, if it is on this machine and does not exist."""
+    folder = local_path(job.sink.path, job.session) if job.sink.path is not None else None
     return None if folder is None or folder.exists() else folder
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slidejoin.cli.paths import absolute, expanded, files_below, has_scheme
 from slidejoin.cli.texts import csv_schema, json_schema
 from slidejoin.cli.written import toml_value
 from slidejoin.errors import ConfigError
@@ -25,7 +26,6 @@ OPTIONS = {"csv": {"header": True}}
 
 PACKED = (".gz", ".bz2", ".zst", ".snappy")
 
-REMOTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 PATTERN = re.compile(r"[*?\[{]")
 SIGNS = re.compile(r"([*?\[\]{}\\])")
 """What has a meaning of its own in a pattern."""
@@ -61,14 +61,21 @@ class Sample:
     @property
     def remote(self) -> bool:
         """Whether the path has a scheme, so that only Spark can read it."""
-        return bool(REMOTE.match(self.path))
+        return has_scheme(self.path)
 
-    @property
-    def pattern(self) -> str:
-        """The path as Spark takes it: of a file or folder whose name looks like a pattern, one that only it fits."""
-        if self.remote or not Path(self.path).expanduser().exists():
+    def location(self, folder: Path) -> str:
+        """Return the path as a job file in a folder names it.
+
+        It is relative where the source was given so and lies below the folder. Of a file or folder whose name looks
+        like a pattern, it is one that only this name fits.
+        """
+        if self.remote:
             return self.path
-        return SIGNS.sub(r"\\\1", self.path)
+        given = Path(expanded(self.path))
+        where, base = absolute(given), absolute(folder)
+        below = not given.is_absolute() and where.is_relative_to(base)
+        path = str(where.relative_to(base) if below else where)
+        return SIGNS.sub(r"\\\1", path) if given.exists() else path
 
 
 def sampled(path: str, name: str, kind: str | None = None) -> Sample:
@@ -91,7 +98,7 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
     if kind is not None and kind not in FORMATS:
         msg = f"--format: got {kind!r}, expected one of {', '.join(FORMATS)}"
         raise ConfigError(msg)
-    if REMOTE.match(path):
+    if has_scheme(path):
         kind = kind or _format_of(path)
         if kind is None:
             msg = f"{path}: the name does not show the format; give --format parquet, csv or json"
@@ -116,21 +123,17 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
 
 def _files(path: str) -> Iterator[Path]:
     """Yield the files of a source as Spark takes them: nothing hidden."""
-    where = Path(path).expanduser()
+    where = Path(expanded(path))
     if PATTERN.search(path) and not where.exists():
         root, parts = Path(where.anchor or "."), where.parts[1 if where.anchor else 0 :]
-        found = sorted(root.glob(str(Path(*parts))))
-    elif where.is_dir():
-        found = sorted(where.rglob("*"))
+        found = [one for one in sorted(root.glob(str(Path(*parts)))) if not one.name.startswith((".", "_"))]
     elif where.exists():
         found = [where]
     else:
         msg = f"nothing at {path}; give a folder, a file or a pattern of parquet, csv or json files"
         raise ConfigError(msg)
-    for file in found:
-        inner = file.relative_to(where).parts if where.is_dir() else (file.name,)
-        if file.is_file() and not any(part.startswith((".", "_")) for part in inner):
-            yield file
+    for one in found:
+        yield from files_below(one)
 
 
 def _format_of(name: str) -> str | None:

@@ -18,14 +18,15 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from slidejoin.cli.paths import local_path
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slidejoin.cli.job import Sink
+    from slidejoin.cli.job import Session, Sink
 
-__all__ = ["ASIDE", "check_sink_log", "local_path", "move_unlisted"]
+__all__ = ["ASIDE", "check_sink_log", "move_unlisted"]
 
 ASIDE = "_slidejoin_aside"
 """The folder of the sink that unlisted files are moved to; readers leave out folders that begin with ``_``."""
@@ -59,19 +60,7 @@ class _Log(NamedTuple):
         return next((number for number in needed if number not in self.numbers), None)
 
 
-def local_path(path: str) -> Path | None:
-    """Return the path of a folder on a disk of this machine, None for one with another scheme.
-
-    Examples
-    --------
-    >>> str(local_path("file:///data/out")), local_path("s3a://bucket/out")
-    ('/data/out', None)
-    """
-    plain = re.sub(r"^file:/+", "/", path)
-    return None if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:/", plain) else Path(plain)
-
-
-def move_unlisted(sink: Sink) -> int:
+def move_unlisted(sink: Sink, session: Session) -> int:
     """Move the files aside that a killed micro-batch of the sink's query left unlisted, and return their number.
 
     Only plain files are moved that are named as Spark's file sink names them and that were written since the
@@ -85,7 +74,7 @@ def move_unlisted(sink: Sink) -> int:
     SlideJoinError
         If the log cannot be read, or a file cannot be moved.
     """
-    checkpoint, folder = _checkpoint(sink), _folder(sink)
+    checkpoint, folder = _checkpoint(sink, session), _folder(sink, session)
     if checkpoint is None or folder is None:
         return 0
     done, planned = _last(checkpoint / "commits"), _last(checkpoint / "offsets")
@@ -107,7 +96,7 @@ def move_unlisted(sink: Sink) -> int:
     return len(left)
 
 
-def check_sink_log(sink: Sink) -> None:
+def check_sink_log(sink: Sink, session: Session) -> None:
     """Refuse a sink whose log and checkpoint do not belong together: results would be left out.
 
     Raises
@@ -118,7 +107,7 @@ def check_sink_log(sink: Sink) -> None:
     SlideJoinError
         If the log cannot be read.
     """
-    checkpoint, folder = _checkpoint(sink), _folder(sink)
+    checkpoint, folder = _checkpoint(sink, session), _folder(sink, session)
     if folder is None or checkpoint is None or not folder.is_dir():
         return
     last, planned, done = _log(folder).last, _last(checkpoint / "offsets"), _last(checkpoint / "commits")
@@ -140,12 +129,12 @@ def check_sink_log(sink: Sink) -> None:
         raise ConfigError(msg)
 
 
-def _folder(sink: Sink) -> Path | None:
-    return local_path(sink.path) if sink.path is not None and sink.format in ENDINGS else None
+def _folder(sink: Sink, session: Session) -> Path | None:
+    return local_path(sink.path, session) if sink.path is not None and sink.format in ENDINGS else None
 
 
-def _checkpoint(sink: Sink) -> Path | None:
-    return local_path(sink.checkpoint) if sink.checkpoint else None
+def _checkpoint(sink: Sink, session: Session) -> Path | None:
+    return local_path(sink.checkpoint, session) if sink.checkpoint else None
 
 
 def _written(file: Path) -> float | None:

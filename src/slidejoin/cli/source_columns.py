@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.cli.paths import files_below, local_path
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
-    from slidejoin.cli.job import Source
+    from slidejoin.cli.job import Session, Source
 
-__all__ = ["columns_of_source"]
+__all__ = ["columns_of_source", "has_column"]
 
-SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 GLOB = re.compile(r"[*?\[{\\]")
 
 MOST_FILES = 100
@@ -29,11 +29,25 @@ TYPES = (
 )
 """Types of Spark's SQL."""
 
+COMMENT = re.compile(r"--|/\*")
+"""How a comment in SQL begins."""
+
 PIECE = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)\s*(?::\s*|\s+|$)(\w*)")
 """A column of a schema: its name and the first word of its type."""
 
 
-def columns_of_source(source: Source) -> list[str] | None:
+def has_column(names: Iterable[str], name: str) -> bool:
+    """Tell whether a source has a column as Spark compares names, without case; a dot may lead into a struct.
+
+    Examples
+    --------
+    >>> has_column(["Id", "s"], "id"), has_column(["Id", "s"], "s.x"), has_column(["Id", "s"], "x")
+    (True, True, False)
+    """
+    return "." in name or name.casefold() in {one.casefold() for one in names}
+
+
+def columns_of_source(source: Source, session: Session) -> list[str] | None:
     """Return the names of the columns that the join gets of a source, None if they are not known for sure.
 
     Raises
@@ -41,22 +55,22 @@ def columns_of_source(source: Source) -> list[str] | None:
     ConfigError
         If nothing is at its path, or Spark could not read its schema or any of its files.
     """
-    local = not SCHEME.match(source.path) and not GLOB.search(source.path)
-    if local and not Path(source.path).exists():
+    where = None if GLOB.search(source.path) else local_path(source.path, session)
+    if where is not None and not where.exists():
         msg = f"sources.{source.name}.path: nothing at {source.path}; expected a folder or file of {source.format}."
         raise ConfigError(msg)
     names = _of_schema(source)
-    if not local or _has_partitions(source):
+    if where is None or _has_partitions(where):
         return None  # folders such as day=1 are columns
     if names is None and source.schema is None and source.format == "parquet" and not source.options:
-        names = _of_parquet(source)
+        names = _of_parquet(source, where)
     return names if names is None or source.columns is None else _chosen(source.columns, names)
 
 
 def _of_schema(source: Source) -> list[str] | None:
     """Return the names in a schema, None if it is written in a way that is not known here."""
     text = source.schema
-    if text is None or text.lower().lstrip().startswith("struct"):
+    if text is None or text.lower().lstrip().startswith("struct") or COMMENT.search(text):
         return None
     names = []
     for piece in _pieces(text):
@@ -95,18 +109,15 @@ def _pieces(text: str) -> list[str]:
     return pieces
 
 
-def _has_partitions(source: Source) -> bool:
-    if "=" in source.path:
-        return True
-    folder = Path(source.path)
+def _has_partitions(path: Path) -> bool:
     # A file in such a folder shows it; there may be very many.
-    return folder.is_dir() and any("=" in str(path) for path in islice(folder.rglob("*"), 10_000))
+    return "=" in str(path) or any("=" in str(file) for file in islice(files_below(path), 10_000))
 
 
-def _of_parquet(source: Source) -> list[str] | None:
+def _of_parquet(source: Source, path: Path) -> list[str] | None:
     from pyarrow import ArrowException, parquet  # noqa: PLC0415 - where it is needed
 
-    files = list(islice(_files(Path(source.path)), MOST_FILES + 1))
+    files = list(islice(files_below(path), MOST_FILES + 1))
     if not files:
         msg = (
             f"sources.{source.name}.path: there is no file in {source.path}, whose columns the join would have; put "
@@ -127,17 +138,6 @@ def _of_parquet(source: Source) -> list[str] | None:
         msg = f"sources.{source.name}: {file} cannot be read as parquet: {str(cause).splitlines()[0]}"
         raise ConfigError(msg) from cause
     return None if failed else list(names)
-
-
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the files that Spark may read."""
-    if path.is_file():
-        yield path
-        return
-    for file in path.rglob("*"):
-        inner = file.relative_to(path).parts
-        if file.is_file() and not any(part.startswith((".", "_")) and "=" not in part for part in inner):
-            yield file
 
 
 def _chosen(columns: Sequence[str], names: Sequence[str]) -> list[str] | None:
