@@ -266,3 +266,17 @@ def test_a_wrong_order_leaves_the_join_as_it_was() -> None:
 )
 def test_values_in_errors_are_one_short_line(value: Any, text: str) -> None:
     assert shown(value) == text
+
+
+def test_a_finish_that_fails_has_not_finished() -> None:
+    join = sj.StreamJoin(
+        on="l.k = r.k", window=sj.CountWindow(9), output=sj.Aggregate(total="sum(r.v)"), select=["l.k"]
+    )
+    join.push(left={"k": [1]}, right={"k": [1, 1], "v": [2**63 - 1, 1]})
+    with pytest.raises(sj.AggregateOverflowError):
+        join.finish()
+    for call in (join.finish, join.snapshot, join.push):
+        with pytest.raises(
+            sj.JoinClosedError, match=r"a call was interrupted by AggregateOverflowError.*restore the last"
+        ):
+            call()

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -415,4 +416,109 @@ def test_a_fork_during_a_push_of_another_thread() -> None:
     thread.join(60)
     assert found[0] == SIZE
     assert "interrupted by a fork of the process while another thread called the join" in found[1]
+    assert join.stats.rows_left == 2 * SIZE
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+
+def in_a_child(work: Callable[[], Any]) -> int:
+    """Call this in a forked process, and return its id."""
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def ends_well(child: int) -> bool:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["two", "many"])
+def test_a_fork_while_other_threads_wait_for_each_other(kind: str) -> None:
+    join, push = joins()[kind]
+    push(join, batch(0, 0))
+    ended = threading.Event()
+
+    def looks() -> None:
+        while not ended.is_set():
+            join.stats  # noqa: B018 - a call like others
+
+    threads = [threading.Thread(target=looks) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert all(ends_well(in_a_child(lambda: join.stats)) for _ in range(12))
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(60)
+    assert push(join, batch(0, 1)) is not None
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_push_async_in_a_forked_process() -> None:
+    join = sj.StreamJoin(on=ON, window=sj.CountWindow(99), schemas=(TWO, TWO))
+    asyncio.run(join.push_async(batch(0, 0)))
+
+    def pushes() -> None:
+        assert asyncio.run(join.push_async(right=batch(0, 0))).num_rows == SIZE
+        assert join.stats.rows_right == SIZE
+
+    assert ends_well(in_a_child(pushes))
+    assert join.stats.rows_right == 0
+    pushes()
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_within_a_call_ends_that_call_in_both_processes() -> None:
+    join = sj.StreamJoin(on=ON, window=sj.CountWindow(99), schemas=(TWO, TWO))
+    parent, children = os.getpid(), list[int]()
+    found = join.push(batch(0, 0), Calling(pa.table(batch(0, 0)), lambda: children.append(os.fork()))).num_rows
+    code = 1
+    try:
+        assert found == SIZE
+        assert join.push(right=batch(0, 0)).num_rows == SIZE
+        assert (join.stats.rows_left, join.stats.rows_right) == (SIZE, 2 * SIZE)
+        code = 0
+    finally:
+        if os.getpid() != parent:
+            os._exit(code)
+    assert ends_well(children[0])
+
+
+@pytest.mark.parametrize("name", ["stats", "schema", "explain", "push_async"])
+def test_a_call_from_within_a_call_does_not_wait_for_one_that_waits_for_it(name: str) -> None:
+    """A push of an event loop in another thread waits for the outer call, which must not wait for that push."""
+    join = sj.StreamJoin(on=ON, window=sj.CountWindow(99), schemas=(TWO, TWO))
+    asyncio.run(join.push_async(batch(0, 0)))
+    threads: list[threading.Thread] = []
+    calls: dict[str, Callable[[], Any]] = {
+        "stats": lambda: join.stats,
+        "schema": lambda: join.schema,
+        "explain": join.explain,
+        "push_async": lambda: asyncio.run(join.push_async(batch(0, 3))),
+    }
+
+    def call() -> None:
+        threads.append(threading.Thread(target=lambda: asyncio.run(join.push_async(batch(0, 1)))))
+        threads[0].start()
+        end = time.monotonic() + 60
+        while not (join._turns and join._turns._pending):
+            assert time.monotonic() < end
+        calls[name]()
+
+    with pytest.raises(sj.SchemaError, match="from within another call of it in the same thread"):
+        join.push(Calling(pa.table(batch(0, 2)), call))
+    threads[0].join(60)
     assert join.stats.rows_left == 2 * SIZE

@@ -15,7 +15,7 @@ from slidejoin.api.one_call import OneCall, OpenIterator, one_call
 from slidejoin.api.push_iterator import PushIterator
 from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
-from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, MemoryLimitError, nearest
+from slidejoin.errors import ArgumentError, ArgumentTypeError, MemoryLimitError, nearest
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import DECLARED, FIRST, to_table
 from slidejoin.operator.ingest.order_by import sort_values_of
@@ -91,6 +91,8 @@ class MultiJoin(OneCall):
     >>> join.push(a={"k": [1]}, b={"k": [1, 1], "x": [5, 8]}, c={"x": [9, 7]}).to_pydict()
     {'k': [1, 1], 'k_b': [1, 1], 'x': [8, 8], 'x_c': [9, 7]}
     """
+
+    _state: MultiState
 
     _known_from = FIRST
     """Where the schemas come from, for errors."""
@@ -235,8 +237,9 @@ class MultiJoin(OneCall):
             If the join is finished already, or an iterator of `push_iter` is open.
         """
         self._check_open()
+        out = self._empty()
         self._state.finished = True
-        return self._empty()
+        return out
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -327,25 +330,6 @@ class MultiJoin(OneCall):
         if state.operator is None or INTERPRETER.cold:
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
         return tables
-
-    def _check_open(self) -> None:
-        self._check_idle()
-        if self._state.finished:
-            msg = "the join is finished and takes no more rows; create a new MultiJoin"
-            raise JoinClosedError(msg)
-
-    def _check_idle(self) -> None:
-        if self._abandoned:
-            self._take_abandoned()
-        if self._broken is not None:
-            msg = (
-                f"a push was interrupted by {self._broken} and the windows may lack some of its rows; "
-                "restore the last snapshot, or create a new MultiJoin"
-            )
-            raise JoinClosedError(msg)
-        if self._open is not None:
-            msg = "an iterator of push_iter() is still open; read it to its end or close it first"
-            raise JoinClosedError(msg)
 
     def _check_memory(self, tables: Mapping[str, pa.Table]) -> None:
         state = self._state

@@ -11,7 +11,7 @@ import os
 import warnings
 from functools import wraps
 from threading import RLock
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from slidejoin.errors import JoinClosedError, PartialSchemaWarning
@@ -31,11 +31,24 @@ Returned = TypeVar("Returned")
 Join = TypeVar("Join", bound="OneCall")
 
 
+class HasEnd(Protocol):
+    """What a join knows and a snapshot keeps.
+
+    Attributes
+    ----------
+    finished : bool
+        Whether `finish` has returned.
+    """
+
+    finished: bool
+
+
 class OneCall:
     """What a join is based on.
 
     Attributes
     ----------
+    _state : HasEnd
     _lock : threading.RLock
         Held by the call that runs.
     _busy : bool
@@ -50,6 +63,8 @@ class OneCall:
         Whether nobody else has it any more: the next call takes the rest of its rows. What collects its iterator may be
         within a call, also of this join.
     """
+
+    _state: HasEnd
 
     def _begin(self) -> None:
         """Begin without a call, with windows that are whole."""
@@ -70,6 +85,33 @@ class OneCall:
                 "this is meant, ignore slidejoin.PartialSchemaWarning"
             )
             warnings.warn(message, PartialSchemaWarning, stacklevel=frames_inside())
+
+    @property
+    def _called_here(self) -> bool:
+        """Whether this thread is in a call of the join."""
+        # There is no other way to ask, and `threading.Condition` does.
+        return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001
+
+    def _check_open(self) -> None:
+        """Refuse a call after `finish`, or one that `_check_idle` refuses."""
+        self._check_idle()
+        if self._state.finished:
+            msg = f"the join is finished and takes no more rows; create a new {type(self).__name__}"
+            raise JoinClosedError(msg)
+
+    def _check_idle(self) -> None:
+        """Refuse a call after one that was interrupted, or while an iterator is open."""
+        if self._abandoned:
+            self._take_abandoned()
+        if self._broken is not None:
+            msg = (
+                f"a call was interrupted by {self._broken} and the window may lack some of its rows; "
+                f"restore the last snapshot, or create a new {type(self).__name__}"
+            )
+            raise JoinClosedError(msg)
+        if self._open is not None:
+            msg = "an iterator of push_iter() is still open; read it to its end or close it first"
+            raise JoinClosedError(msg)
 
     def _take_abandoned(self) -> None:
         """Take the rest of the rows of an iterator that nobody has any more."""
@@ -150,10 +192,13 @@ def _close(join: OneCall, tables: PushIterator) -> None:  # noqa: ARG001 - its l
 
 
 def _after_fork() -> None:
-    """Free joins that another thread was calling: it does not live on in the forked process."""
+    """Free joins from other threads: these do not live on in the forked process, nor do locks that they had."""
     for join in list(_joins):
-        if join._busy:  # noqa: SLF001 - of its own kind
-            join._lock, join._busy = RLock(), False  # noqa: SLF001
+        if join._called_here:  # noqa: SLF001 - of its own kind
+            continue  # the call that forks is in both processes
+        join._lock = RLock()  # noqa: SLF001
+        if join._busy:  # noqa: SLF001
+            join._busy = False  # noqa: SLF001
             join._broken = "a fork of the process while another thread called the join"  # noqa: SLF001
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from html import escape
-from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from slidejoin.api.changes import UNCHANGED
-from slidejoin.api.one_call import OneCall, OpenIterator, from_within, one_call
+from slidejoin.api.one_call import OpenIterator, from_within, one_call
 from slidejoin.api.push_iterator import PushIterator, both_schemas
+from slidejoin.api.shared_join import SharedJoin
 from slidejoin.api.snapshot import JoinState, load, new_plan, operator_of, save
-from slidejoin.api.turns import Turns
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
-from slidejoin.errors import ArgumentError, JoinClosedError, MemoryLimitError, SchemaError
+from slidejoin.errors import ArgumentError, MemoryLimitError, SchemaError
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import DECLARED, FIRST, to_table
 from slidejoin.operator.ingest.order_by import sort_values
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamJoin"]
 
 
-class StreamJoin(OneCall):
+class StreamJoin(SharedJoin):
     """Joins two streams, row by row as they arrive, on any comparison over sliding windows.
 
     Parameters
@@ -124,11 +123,7 @@ class StreamJoin(OneCall):
     {'a': [1], 'b': [2]}
     """
 
-    _turns: Turns | None = None
-    """The worker thread of `push_async`, once there is one."""
-
-    _fed_by: int | None = None
-    """The thread of the `Feed` that pushes, 0 before it runs; None without a feed."""
+    _state: JoinState
 
     _known_from = FIRST
     """Where the schemas come from, for errors."""
@@ -249,26 +244,6 @@ class StreamJoin(OneCall):
             return together(out, out[0].schema) if out else self._empty()
         return self._take(operator, tables, order_by)
 
-    def _take(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
-        # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
-        before = operator.changes
-        try:
-            return operator.push(tables, order_by, own=False)
-        except BaseException as error:
-            if operator.changes != before:
-                self._broken = repr(error)
-            raise
-
-    @one_call
-    def _feed_begins(self) -> None:
-        """Let no one but a feed push."""
-        self._check_open()
-        self._fed_by = 0
-
-    @one_call
-    def _fed(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
-        return self._take(operator, tables, order_by)
-
     async def push_async(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
         """Push in a worker thread, so that an event loop can do other things meanwhile; see `push`.
 
@@ -292,10 +267,7 @@ class StreamJoin(OneCall):
         >>> asyncio.run(join.push_async({"a": [1]}, {"a": [1]})).num_rows
         1
         """
-        with _MAKING:
-            if self._turns is None:
-                self._turns = Turns()
-        return await self._turns.run(lambda: self.push(left, right, order_by=order_by))
+        return await self._queue().run(lambda: self.push(left, right, order_by=order_by))
 
     def push_iter(
         self, left: object = None, right: object = None, *, order_by: str | None = None
@@ -376,12 +348,18 @@ class StreamJoin(OneCall):
     @one_call
     def _finish(self) -> pa.Table:
         self._check_open()
-        self._state.finished = True
-        operator = self._state.operator
-        if operator is None:
-            return self._state.waiting.finish(self._state.schemas)
-        out = together(list(operator.finish()), operator.plan.layout.whole)
-        operator.close()
+        state, operator = self._state, self._state.operator
+        try:
+            if operator is None:
+                out = state.waiting.finish(state.schemas)
+            else:
+                out = together(list(operator.finish()), operator.plan.layout.whole)
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+        state.finished = True
+        if operator is not None:
+            operator.close()
         return out
 
     def late_rows(self) -> LateRows:
@@ -566,43 +544,10 @@ class StreamJoin(OneCall):
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
         return tables
 
-    def _check_open(self) -> None:
-        self._check_idle()
-        if self._state.finished:
-            msg = "the join is finished and takes no more rows; create a new StreamJoin"
-            raise JoinClosedError(msg)
-
-    def _settle(self) -> None:
-        if self._turns is not None:
-            self._turns.settle()
-
-    def _check_others(self) -> None:
-        """Refuse a call that a feed keeps out, or that would keep an event loop from its pushes."""
-        if self._fed_by is not None and self._fed_by != get_ident():
-            msg = "a Feed pushes into this join; use put() and get() of the feed until get() has returned None"
-            raise JoinClosedError(msg)
-        if self._turns is not None and self._turns.busy:
-            msg = "push_async() is running in another thread; await it before the next call"
-            raise JoinClosedError(msg)
-
     def _behind(self) -> Side | None:
         """Return the side whose event times are behind the other's; None in count windows, or if that is not known."""
         operator = self._state.operator
         return None if operator is None else operator.clock.behind()
-
-    def _check_idle(self) -> None:
-        self._check_others()
-        if self._abandoned:
-            self._take_abandoned()
-        if self._broken is not None:
-            msg = (
-                f"a push was interrupted by {self._broken} and the window may lack some of its rows; "
-                "restore the last snapshot, or create a new StreamJoin"
-            )
-            raise JoinClosedError(msg)
-        if self._open is not None:
-            msg = "an iterator of push_iter() is still open; read it to its end or close it first"
-            raise JoinClosedError(msg)
 
     def _check_memory(
         self,
@@ -635,10 +580,6 @@ class StreamJoin(OneCall):
         if state.operator is not None:
             return empty_of(state.operator.plan.layout.whole)
         return state.waiting.empty(state.schemas)
-
-
-_MAKING = Lock()
-"""Of two event loops that begin to push at once, both push in the turns of the first."""
 
 
 def _no_rows(schema: pa.Schema | None) -> pa.Table:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,10 @@ class Turns:
     """
 
     def __init__(self) -> None:
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
         self._thread = 0
         self._pending: dict[Future[Any], int] = {}
         """The calls, and the thread of the event loop of each."""
@@ -62,6 +68,20 @@ class Turns:
             if not call.cancel():
                 await _ended(answer)
             raise
+
+
+_all: WeakSet[Turns] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Begin again without the calls of the parent, whose worker thread does not live on in the forked process."""
+    for turns in list(_all):
+        if get_ident() != turns._thread:  # noqa: SLF001 - of its own kind
+            turns._begin()  # noqa: SLF001
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 async def _ended(answer: asyncio.Future[Any]) -> None:
