@@ -23,6 +23,8 @@ from tests.spark.killing import descendants
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cli.shell import Shell
+
 pytestmark = [pytest.mark.spark]
 
 ROWS = 400
@@ -53,7 +55,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_other_readers_find_each_pair_once_after_a_kill(tmp_path: Path):
+def test_other_readers_find_each_pair_once_after_a_kill(slidejoin: Shell, tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "job.toml").write_text(JOB)
     table = pa.table(
@@ -69,10 +71,9 @@ def test_other_readers_find_each_pair_once_after_a_kill(tmp_path: Path):
         kill(first)
     left = unlisted(tmp_path)
     assert left
-    with run(tmp_path) as second:
-        told = second.communicate(timeout=600)[0]
-    assert second.returncode == 0, told
-    assert f"job: moved {len(left)} file" in told, told
+    second = slidejoin("run", tmp_path / "job.toml")
+    assert second.status == 0, second.err
+    assert f"job: moved {len(left)} file" in second.out
     expected = sorted((a, b) for a in range(ROWS) for b in range(a // 4 * 4, a // 4 * 4 + 4) if a != b)
     found = {
         "pandas": pd.read_parquet(tmp_path / "out")[["id", "id_right"]].itertuples(index=False, name=None),

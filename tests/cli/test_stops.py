@@ -24,6 +24,8 @@ from tests.spark.killing import descendants
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.cli.shell import Shell
+
 pytestmark = pytest.mark.spark
 
 ROWS = 60
@@ -145,6 +147,19 @@ def just_begun(_: Running) -> None:
     """Nothing else has begun."""
 
 
+def test_a_job_is_stopped_and_continues(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 2)
+    job = Running(tmp_path)
+    amid_a_batch(job)
+    to_all(job, signal.SIGTERM)
+    stopped_well(job)
+    (tmp_path / "job.toml").write_text(JOB.replace('"200 ms"', '"available_now"'))
+    again = slidejoin("run", tmp_path / "job.toml")
+    assert (again.status, again.err) == (0, "")
+    assert whole(tmp_path) == expected(2)
+
+
+@pytest.mark.nightly
 def test_a_job_is_stopped_twice_and_ends(tmp_path: Path):
     put(tmp_path, 2)
     first = Running(tmp_path)
