@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin.api import multi_pending
 
 THREE = {"a": sj.CountWindow(10), "b": sj.CountWindow(10), "c": sj.CountWindow(10)}
 ON = "a.k = b.k AND b.k = c.k"
@@ -197,3 +200,81 @@ def test_orders_follow_what_the_steps_find() -> None:
         push(400, 100_000)
     assert "a row of a probes c, then b" in join.explain()
     assert "changed" in join.explain()
+
+
+# -- rows that wait for schemas ----------------------------------------------------------------------------------------
+
+REFUSED = pa.array(["x", "y"]).cast(pa.string_view())
+SORTED: dict[str, pa.Array[Any]] = {
+    "string_view": REFUSED,
+    "binary_view": pa.array([b"x", b"y"], pa.binary_view()),
+    "run ends": pa.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"]),
+    "list_view": pa.array([[1], [2]], pa.list_view(pa.int64())),
+    "dictionary of views": pa.DictionaryArray.from_arrays(pa.array([0, 1]), REFUSED),
+    "struct": pa.StructArray.from_arrays([REFUSED, pa.array([1, 2])], ["v", "n"]),
+}
+
+
+@pytest.mark.parametrize("output", ["pairs", "count"])
+@pytest.mark.parametrize("name", SORTED)
+def test_rows_of_all_types_are_sorted_while_they_wait(name: str, output: Any) -> None:
+    windows = dict.fromkeys("abc", sj.TimeWindow(9, on="t"))
+    known, many = ({"on": ON, "output": output, "order": "strict"} for _ in range(2))
+    rows = {"k": pa.array([1, 1]), "t": pa.array([2, 1]), "o": pa.array([2, 1]), "x": SORTED[name]}
+    schema = pa.table(rows).schema
+    plain = pa.schema(list(schema)[:3])
+    joins = sj.MultiJoin(windows, **known, schemas={"a": plain, "b": schema, "c": plain}), sj.MultiJoin(windows, **many)
+    found: list[list[dict[str, Any]]] = []
+    for join in joins:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sj.PartialSchemaWarning)
+            join.push(a={"k": [1, 1, 1], "t": [1, None, 2], "o": [3, 2, 1]}, b=pa.table(rows), order_by="o")
+        found.append(join.push(c={"k": [1], "t": [2], "o": [0]}).to_pylist())
+    assert found[0] == found[1] != []
+    assert joins[0].stats.rows == joins[1].stats.rows
+    assert joins[0].stats.null_time_rows == joins[1].stats.null_time_rows == 1
+
+
+def test_a_push_of_waiting_rows_that_is_refused_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = sj.MultiJoin(dict.fromkeys("abc", sj.TimeWindow(9, on="t")), on=ON)
+    given = {"a": {"k": [1, 2], "t": [1, None]}, "b": {"k": [1], "t": [None]}}
+    real, calls = multi_pending.rows_as_given, list[int]()
+
+    def fails(*rows: Any) -> pa.Table:
+        calls.append(1)
+        if len(calls) > 1:
+            raise MemoryError
+        return real(*rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(multi_pending, "rows_as_given", fails)
+        with pytest.raises(MemoryError):
+            join.push(given)
+    assert (join.stats.rows, join.stats.null_time_rows) == (dict.fromkeys("abc", 0), 0)
+    join.push(given)
+    assert (join.stats.rows, join.stats.null_time_rows) == ({"a": 1, "b": 0, "c": 0}, 2)
+
+
+def test_the_push_that_plans_keeps_to_the_limit() -> None:
+    join = sj.MultiJoin(THREE, on=ON, memory_limit=300)
+    given = {"k": [1, 2, 3]}
+    with pytest.raises(sj.MemoryLimitError, match=r"memory_limit is 300 bytes; .* none of the rows was added"):
+        join.push(a=given, b=given, c=given)
+    join.push(a=given)
+    with pytest.raises(sj.MemoryLimitError, match="memory_limit is 300 bytes"):
+        join.push(b={"k": [1]}, c={"k": [1]})
+    assert join.stats.rows == {"a": 3, "b": 0, "c": 0}
+
+
+@pytest.mark.parametrize("name", ["push", "push_iter"])
+@pytest.mark.parametrize("batches", [pd.DataFrame({"k": [1]}), [1], pa.table({"k": [1]}), 5, "a"], ids=type)
+def test_batches_without_names(batches: Any, name: str) -> None:
+    join = joined()
+    with pytest.raises(
+        sj.ArgumentTypeError,
+        match=r"under the name of each stream, as in push\(a=batch\) or push\(\{'a': batch\}\), of the",
+    ):
+        getattr(join, name)(batches)
+    with pytest.raises(sj.ArgumentError, match=r"got two batches of stream 'a', one by its name and one in the dict"):
+        getattr(join, name)({"a": {"k": [1]}}, a={"k": [2]})
+    assert join.stats.rows == dict.fromkeys("abc", 0)

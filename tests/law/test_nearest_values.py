@@ -19,7 +19,8 @@ from tests.tables import rows_of
 
 LARGEST = 1.7976931348623157e308
 DOUBLES = [
-    0.0, -0.0, 0.1, -0.1, 1.0, 2.0, 3.0, 5e-324, -5e-324, 1e-308, 2.0**53 - 1, 2.0**53, 2.0**53 + 2, -(2.0**53), 1e17,
+    0.0, -0.0, 0.1, -0.1, 1.0, 2.0, 3.0, 5e-324, -5e-324, 1.5e-323, 2e-323, 1e-308,
+    2.0**53 - 1, 2.0**53, 2.0**53 + 2, -(2.0**53), 1e17,
     -1e17, 1e17 + 16, 2.0**63, -(2.0**63), 2.0**64, LARGEST, -LARGEST, LARGEST / 2, -LARGEST / 2, 1.2e308, -1.2e308,
     math.inf, -math.inf, math.nan,
 ]  # fmt: skip
@@ -69,16 +70,19 @@ def twin(keep: Nearest, how: str, left: pa.Table, right: pa.Table) -> list[tuple
     return [(one["i"], None if two is None else two["i"]) for one, two in oracle.finish() if one is not None]
 
 
+ON = st.sampled_from(["l.k = r.k", "l.k = r.k OR l.k = r.i + 100"])
+"""The same pairs, by one range and by two."""
+
+
 def found(keep: Nearest, how: str, left: pa.Table, right: pa.Table, cut: int, **options: Any) -> list[tuple[Any, Any]]:
     """What a join says, its right rows given in two pushes."""
     join = sj.StreamJoin(
-        on="l.k = r.k",
+        **{"on": "l.k = r.k"} | options,
         window=sj.CountWindow(100),
         keep=sj.Nearest("l.v", "r.v", keep.direction, keep.k),
         how=how,
         select=["l.i", "r.i"],
         schemas=(left.schema, right.schema),
-        **options,
     )
     early = join.push(right=right[:cut]).num_rows + join.push(left=left, right=right[cut:]).num_rows
     assert early == 0
@@ -107,6 +111,12 @@ INDEX = st.sampled_from(["auto", "auto", "bi_sort", "nested_loop"])
 @given(tables=sides(NUMBERS), keep=KEEP, how=HOW, cut=st.integers(0, 9), algorithm=INDEX)
 def test_numbers_of_any_types(tables: list[pa.Table], keep: Nearest, how: str, cut: int, algorithm: str) -> None:
     assert found(keep, how, *tables, cut, algorithm=algorithm) == twin(keep, how, *tables)
+
+
+@examples(60)
+@given(tables=sides({pa.float64(): DOUBLES}), keep=KEEP, cut=st.integers(0, 9), on=ON)
+def test_doubles_of_one_range_and_of_two(tables: list[pa.Table], keep: Nearest, cut: int, on: str) -> None:
+    assert found(keep, "inner", *tables, cut, on=on) == twin(keep, "inner", *tables)
 
 
 @examples(120)
@@ -161,12 +171,14 @@ def test_folded_right_rows(tables: list[pa.Table], keep: Nearest, cut: int) -> N
         ("nearest", 1.0, [-(2.0**53), 2.0**53 + 2], -(2.0**53)),
         ("nearest", 2.0, [-(2.0**53), 2.0**53 + 2], 2.0**53 + 2),
         ("nearest", 1e308, [-LARGEST, math.inf], -LARGEST),
+        ("nearest", math.inf, [5e-324, 0.0], 5e-324),
+        ("nearest", math.inf, [1.5e-323, 2e-323], 2e-323),
+        ("nearest", -math.inf, [5e-324, 0.0, -0.0], 0.0),
         ("backward", 2**53 + 1, [0.1, 0.0], 0.1),
     ],
 )
 def test_the_one_between_is_nearer(direction: str, left: float, right: list[float], nearest: float) -> None:
-    join = sj.StreamJoin(
-        on="l.k = r.k", window=sj.CountWindow(9), keep=sj.Nearest("l.v", "r.v", direction), select=["r.v"]
-    )
-    join.push(left={"k": [1], "v": [left]}, right={"k": [1] * len(right), "v": right})
-    assert join.finish().column(0).to_pylist() == [nearest]
+    for on in ("l.k = r.k", "l.k = r.k OR l.k + 100 = r.h"):
+        join = sj.StreamJoin(on=on, window=sj.CountWindow(9), keep=sj.Nearest("l.v", "r.v", direction), select=["r.v"])
+        join.push(left={"k": [1], "v": [left]}, right={"k": [1] * len(right), "v": right, "h": [0] * len(right)})
+        assert join.finish().column(0).to_pylist() == [nearest], on

@@ -145,7 +145,7 @@ class MultiJoin(OneCall):
         Raises
         ------
         ArgumentError
-            If a stream is unknown; nothing is taken.
+            If a stream is unknown or given twice, or batches have no names; nothing is taken.
         SchemaError
             If a batch cannot be read or differs from the stream's first one; nothing is taken.
         PredicateError
@@ -155,7 +155,7 @@ class MultiJoin(OneCall):
         JoinClosedError
             After `finish`, while an iterator of `push_iter` is open, or after a push that was interrupted.
         """
-        return self._push({**(batches or {}), **named}, order_by)
+        return self._push(self._named(batches, named), order_by)
 
     @one_call
     def _push(self, batches: Mapping[str, object], order_by: str | None) -> pa.Table:
@@ -177,7 +177,7 @@ class MultiJoin(OneCall):
         before this returns, and taken as the iterator advances; closing it early takes the rest and discards what they
         produce. Until then the join takes no other rows. See `push`.
         """
-        return self._opened({**(batches or {}), **named}, order_by)
+        return self._opened(self._named(batches, named), order_by)
 
     @one_call
     def _opened(self, batches: Mapping[str, object], order_by: str | None) -> Iterator[pa.Table]:
@@ -192,10 +192,11 @@ class MultiJoin(OneCall):
         by = None if name is None else sort_values_of(tables, name)
         state = self._state
         schemas = state.schemas | {stream: table.schema for stream, table in tables.items()}
-        self._check_memory(tables)
         operator = state.operator
+        self._check_memory(tables, operator, schemas)
         if operator is None and len(schemas) == len(state.spec.streams):
             operator = state.begin(schemas)
+            self._check_memory(tables, operator, schemas)
         if operator is None:
             lacking = state.waiting.lacks_columns(schemas)
             if lacking and any(table.num_rows for table in tables.values()):
@@ -315,6 +316,22 @@ class MultiJoin(OneCall):
 
     # -- checks --------------------------------------------------------------------------------------------------
 
+    def _named(self, batches: object, named: dict[str, object]) -> Mapping[str, object]:
+        """Return the batches of a call, under the names of their streams."""
+        if batches is None:
+            return named
+        streams = self._state.spec.streams
+        if not isinstance(batches, Mapping):
+            msg = (
+                f"push takes a batch under the name of each stream, as in push({streams[0]}=batch) or "
+                f"push({{{streams[0]!r}: batch}}), of the streams {', '.join(map(repr, streams))}; got {shown(batches)}"
+            )
+            raise ArgumentTypeError(msg)
+        if twice := [name for name in named if name in batches]:
+            msg = f"push got two batches of stream {twice[0]!r}, one by its name and one in the dict; give one"
+            raise ArgumentError(msg)
+        return {**batches, **named}
+
     def _read(self, batches: Mapping[str, object]) -> dict[str, pa.Table]:
         """Read the batches, each once, and return a table of each stream that has one, in the order of the streams."""
         state, streams = self._state, self._state.spec.streams
@@ -331,17 +348,17 @@ class MultiJoin(OneCall):
             INTERPRETER.expect(sum(table.num_rows for table in tables.values()))
         return tables
 
-    def _check_memory(self, tables: Mapping[str, pa.Table]) -> None:
+    def _check_memory(
+        self, tables: Mapping[str, pa.Table], operator: MultiOperator | None, schemas: Mapping[str, pa.Schema]
+    ) -> None:
         state = self._state
-        limit, operator = state.spec.memory_limit, state.operator
+        limit = state.spec.memory_limit
         if limit is None:
             return
         held, coming = state.waiting.nbytes, sum(table.nbytes + table.num_rows * LINE for table in tables.values())
         if operator is not None:
             held = operator.measured().window_bytes
-            given = [
-                tables[stream] if stream in tables else empty_of(state.schemas[stream]) for stream in state.spec.streams
-            ]
+            given = [tables[stream] if stream in tables else empty_of(schemas[stream]) for stream in state.spec.streams]
             coming = operator.growth(given, limit - held)
         if held + coming > limit:
             msg = (

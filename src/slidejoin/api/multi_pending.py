@@ -13,7 +13,7 @@ from slidejoin.plan.multiway.layout import output_names, output_schema
 from slidejoin.predicate.expression.expr import Column, walk
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.rows.arrow_buffers import array_of, empty_of
-from slidejoin.rows.reorder import rows_at
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
@@ -65,28 +65,33 @@ class MultiPending:
         """
         for stream, given in tables.items():
             self.check_names(stream, given.schema)
-        schema, parts, values = output_schema(self.spec, schemas), [], []
+        schema, ready, parts, values, missing = output_schema(self.spec, schemas), {}, [], [], 0
         for stream, window in zip(self.spec.streams, self.spec.windows, strict=True):
             if stream not in tables or not tables[stream].num_rows:
                 continue
-            table: pa.Table = tables[stream]
+            rows: pa.Table = tables[stream]
             keys = None if by is None else by[stream]
-            if isinstance(window, TimeWindow) and (missing := table.column(window.right_on).null_count):
-                self.null_time_rows += missing
-                there = np.flatnonzero(np.asarray(table.column(window.right_on).combine_chunks().is_valid()))
-                table, keys = rows_at(table, there), None if keys is None else keys[there]
-            order = None if keys is None else np.argsort(keys, kind="stable")
-            rows = table if order is None else rows_at(table, order)
-            self.tables.setdefault(stream, []).append(rows)
-            self._trim(stream, window)
+            if isinstance(window, TimeWindow) and (without := rows.column(window.right_on).null_count):
+                missing += without
+                there = np.flatnonzero(rows.column(window.right_on).is_valid())
+                rows, keys = rows_as_given(rows, there), None if keys is None else keys[there]
+            if keys is not None:
+                order = np.argsort(keys, kind="stable")
+                rows, keys = rows_as_given(rows, order), keys[order]
+            ready[stream] = rows
             if self.spec.output == "count":
                 parts.append(self._zeros(stream, rows, schema, schemas))
-                if keys is not None and order is not None:
-                    values.append(keys[order])
-        if not parts:
-            return empty_of(schema)
-        out = pa.concat_tables(parts)
-        return out if by is None else rows_at(out, np.argsort(np.concatenate(values), kind="stable"))
+                if keys is not None:
+                    values.append(keys)
+        out = pa.concat_tables(parts) if parts else empty_of(schema)
+        if values:
+            out = rows_as_given(out, np.argsort(np.concatenate(values), kind="stable"))
+        # Nothing fails from here on.
+        self.null_time_rows += missing
+        for stream, rows in ready.items():
+            self.tables.setdefault(stream, []).append(rows)
+            self._trim(stream, self.spec.windows[self.spec.streams.index(stream)])
+        return out
 
     def lacks_columns(self, schemas: Mapping[str, pa.Schema]) -> list[str]:
         """Return the streams whose columns rows that are returned now lack; only counts are returned now."""

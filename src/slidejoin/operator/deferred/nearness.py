@@ -87,7 +87,8 @@ def _of_doubles(one: NDArray[np.float64], two: NDArray[np.float64]) -> list[NDAr
     beyond = np.isinf(rounded)
     if not beyond.any():
         return [rounded, _lacking(one, two)]
-    scale = np.where(beyond, 0.5, 1.0)
+    # Not beside an infinity: the other value may be so small that halving rounds it.
+    scale = np.where(beyond & np.isfinite(one) & np.isfinite(two), 0.5, 1.0)
     one, two = one * scale, two * scale
     halved = np.where(beyond, np.abs(one - two), 0.0)
     # On the one side where an infinity has other values, the one between is nearer: to the largest the larger one.
