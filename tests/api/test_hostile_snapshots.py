@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -216,3 +217,34 @@ def test_parts_that_unpack_to_more_than_they_are() -> None:
     many = [*parts[:2], table_to_bytes(pa.table({"nothing": pa.nulls(1 << 30)})), parts[3]]
     with pytest.raises(sj.StateError, match=r"part 3 of the snapshot says that its \d+ bytes are 1,073,741,824 rows"):
         sj.StreamJoin.restore(write_snapshot(header, many))
+
+
+def far_apart(how: str, second: int) -> bytes:
+    """The snapshot of a join with two rows of each side, the second of which has that ordinal."""
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.TimeWindow(9, on="t"), how=how)
+    rows = {"k": [1, 2], "t": [1, 2]}
+    join.push(left=rows, right={"k": [2, 3], "t": [1, 2]})
+    header, parts = read_snapshot(join.snapshot())
+    for side in ("left", "right"):
+        header["stretches"][side] = [[0, 1], [second, 1]]
+        header["rows_seen"][side] = second + 1
+    return write_snapshot(header, parts)
+
+
+@pytest.mark.parametrize("how", ["left", "full", "left_anti"])
+def test_rows_far_apart_take_no_memory_for_those_between(how: str) -> None:
+    state = far_apart(how, 1 << 33)
+    tracemalloc.start()
+    try:
+        join = sj.StreamJoin.restore(state)
+        again = sj.StreamJoin.restore(join.snapshot())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200 << 20
+    for one in (join, again):
+        found = one.push(left={"k": [3, 1], "t": [3, 3]}).num_rows + one.finish().num_rows
+        # A pair, and two left rows without one.
+        assert found == (2 if how == "left_anti" else 3)
+    with pytest.raises(sj.StateError, match=r"the oldest left row is 1,099,511,627,777 rows old; marks of matches"):
+        sj.StreamJoin.restore(far_apart(how, 1 << 40))

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["JoinState", "load", "new_plan", "operator_of", "plan_of", "save"]
 
 
+MOST_SPANNED = 1 << 38
+"""Rows from the oldest one with a mark to the newest: the list of blocks of marks takes half a GiB then."""
+
+
 @dataclass(slots=True)
 class JoinState:
     """Everything that a join knows and a snapshot keeps.
@@ -323,15 +327,22 @@ def _check_rows(config: JoinSpec, plan: Plan, side: Side, rows: LoadedRows, cloc
 
 def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
     """Load which rows of a side have a match: a bit for each, in the order of the rows."""
-    known = operator.matched(side)
-    if (known is None) != (data is None) or (
-        known is not None and data is not None and len(data) != -(-known.size // 8)
-    ):
+    window = operator.windows[side]
+    stretches = window.payload.stretches
+    rows = sum(count for _, count in stretches)
+    if (window.matched is None) != (data is None) or (data is not None and len(data) != -(-rows // 8)):
         msg = f"it says of {8 * len(data or b''):,} {side} rows whether they have a match, which does not fit the join"
         raise StateError(msg)
-    if known is not None and data is not None:
-        bits = np.frombuffer(data, np.uint8)
-        operator.load_matched(side, np.unpackbits(bits, count=known.size, bitorder="little").astype(np.bool_))
+    if data is None:
+        return
+    if stretches and window.rows_seen - stretches[0][0] > MOST_SPANNED:
+        msg = (
+            f"the oldest {side} row is {window.rows_seen - stretches[0][0]:,} rows old; marks of matches are kept for "
+            f"rows of the last {MOST_SPANNED:,}"
+        )
+        raise StateError(msg)
+    bits = np.frombuffer(data, np.uint8)
+    operator.load_matched(side, np.unpackbits(bits, count=rows, bitorder="little").astype(np.bool_))
 
 
 def _ordinals(header: StoredValue, side: Side, rows: int) -> tuple[list[tuple[int, int]], int]:
