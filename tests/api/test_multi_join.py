@@ -12,6 +12,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.api import multi_pending
+from slidejoin.rows.reorder import rows_as_given
 
 THREE = {"a": sj.CountWindow(10), "b": sj.CountWindow(10), "c": sj.CountWindow(10)}
 ON = "a.k = b.k AND b.k = c.k"
@@ -238,7 +239,7 @@ def test_rows_of_all_types_are_sorted_while_they_wait(name: str, output: Any) ->
 def test_a_push_of_waiting_rows_that_is_refused_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     join = sj.MultiJoin(dict.fromkeys("abc", sj.TimeWindow(9, on="t")), on=ON)
     given = {"a": {"k": [1, 2], "t": [1, None]}, "b": {"k": [1], "t": [None]}}
-    real, calls = multi_pending.rows_as_given, list[int]()
+    real, calls = rows_as_given, list[int]()
 
     def fails(*rows: Any) -> pa.Table:
         calls.append(1)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from slidejoin.errors import SchemaError, nearest
 from slidejoin.operator.ingest.other_types import as_type, family, takes
-from slidejoin.operator.ingest.own_memory import check_buffers, owned, owned_column, places_to_check
+from slidejoin.operator.ingest.own_memory import checked, owned, owned_column, places_of_shared, places_to_check
+from slidejoin.operator.ingest.shared_values import shares_values, used_alone
 
 __all__ = ["same_schema", "to_table"]
 
@@ -60,7 +61,7 @@ def to_table(
         batch = whole = pa.Table.from_batches([batch])
     if whole is not None and whole.schema.equals(schema, check_metadata=True):
         if known.checked:
-            check_buffers(whole, known.checked, side)
+            whole = checked(whole, known.checked, known.shared, side)
         return owned(whole) if own else whole
     if type(batch) is dict and (made := _from_numpy(batch, known)) is not None:
         return made
@@ -68,7 +69,7 @@ def to_table(
     same, of_dict = table.schema.equals(schema), type(batch) is dict
     # The columns of a dict have memory of their own already, which Arrow made or which was checked then.
     if not of_dict:
-        check_buffers(table, known.checked if same else places_to_check(table.schema), side)
+        table = _checked(table, side)
     if not same:
         table = _mended(table, schema, side, known_from)
     elif not table.schema.equals(schema, check_metadata=True):
@@ -86,8 +87,12 @@ def _first(batch: object, side: str, *, own: bool) -> pa.Table:
         raise SchemaError(msg)
     if type(batch) is dict:
         return table
-    check_buffers(table, places_to_check(table.schema), side)
+    table = _checked(table, side)
     return owned(table) if own else table
+
+
+def _checked(table: pa.Table, side: str) -> pa.Table:
+    return checked(table, places_to_check(table.schema), places_of_shared(table.schema), side)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ class _Known:
     types: list[pa.DataType]
     checked: tuple[int, ...]
     """See `places_to_check`."""
+    shared: tuple[int, ...]
+    """See `places_of_shared`."""
 
 
 _known: dict[int, _Known] = {}
@@ -115,7 +122,8 @@ def _learned(schema: pa.Schema) -> _Known:
     # By their ids, as types that users derive need not be hashable.
     dtypes = {kind.id: dtype for dtype, kind in NUMPY_TYPES.items()}
     types = schema.types
-    found = _Known(schema, schema.names, [dtypes.get(kind.id) for kind in types], types, places_to_check(schema))
+    places = places_to_check(schema), places_of_shared(schema)
+    found = _Known(schema, schema.names, [dtypes.get(kind.id) for kind in types], types, *places)
     _known[id(schema)] = found
     return found
 
@@ -229,6 +237,7 @@ def _of_pandas(values: object) -> bool:
 def _foreign(values: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     """Return values of which others own the memory as a column with memory of its own, checked before it is read."""
     column = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
+    column = used_alone(column) if shares_values(column.type) else column
     column.validate(full=True)
     return owned_column(column)
 

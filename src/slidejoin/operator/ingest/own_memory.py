@@ -6,21 +6,22 @@ may write into it as soon as the call that took the rows has returned.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import SchemaError
-from slidejoin.rows.arrow_buffers import chunks_of, values_in
+from slidejoin.operator.ingest.shared_values import OFFSETS, check_indices, shares_values, used_alone
+from slidejoin.rows.arrow_buffers import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["check_buffers", "owned", "owned_column", "places_to_check"]
+__all__ = ["checked", "owned", "owned_column", "places_of_shared", "places_to_check"]
 
 FEW = 1 << 10
 """Rows up to which Arrow checks everything in a microsecond or two; of more it takes too long for texts."""
@@ -62,19 +63,41 @@ def places_to_check(schema: pa.Schema) -> tuple[int, ...]:
     return tuple(place for place, kind in enumerate(schema.types) if not _fixed(kind))
 
 
-def check_buffers(table: pa.Table, places: tuple[int, ...], side: str) -> None:
-    """Check what values are found by: offsets, indices, lengths of children.
+def places_of_shared(schema: pa.Schema) -> tuple[int, ...]:
+    """Return the places of the columns whose values may be few over much memory."""
+    return tuple(place for place, kind in enumerate(schema.types) if shares_values(kind))
 
-    `places` are those of `places_to_check`: columns of fixed width have nothing of the kind. Whether texts are UTF-8 is
-    not checked in large batches.
+
+def checked(table: pa.Table, places: tuple[int, ...], shared: tuple[int, ...], side: str) -> pa.Table:
+    """Check what values are found by: offsets, indices, lengths of children. Return the table.
+
+    Its few rows have left behind what they do not use of large dictionaries. Whether texts are UTF-8 is not checked in
+    large batches.
+
+    Parameters
+    ----------
+    places : tuple of int
+        Those of `places_to_check`: columns of fixed width have nothing of the kind.
+    shared : tuple of int
+        Those of `places_of_shared`.
 
     Raises
     ------
     SchemaError
         Naming the column and what is wrong.
     """
-    if not places:
-        return
+    for place in shared:
+        column = table.column(place)
+        with _refused(table, place, side):
+            used = used_alone(column)
+        if used is not column:
+            table = table.set_column(place, table.field(place), used)
+    if places:
+        _check_places(table, places, side)
+    return table
+
+
+def _check_places(table: pa.Table, places: tuple[int, ...], side: str) -> None:
     if table.num_rows <= FEW:
         # All at once: to get at a column takes as long as to check it. What else is wrong is of no matter here.
         with suppress(pa.ArrowException, ValueError):
@@ -82,15 +105,21 @@ def check_buffers(table: pa.Table, places: tuple[int, ...], side: str) -> None:
             return
     for place in places:
         column = table.column(place)
-        try:
+        with _refused(table, place, side):
             for chunk in column.chunks:
                 _check(chunk)
-        except (pa.ArrowException, ValueError) as error:
-            msg = (
-                f"column {table.schema.names[place]!r} of the {side} batch has invalid memory: {error}; none of its "
-                "rows was taken. What made the batch wrote wrong offsets, indices or lengths"
-            )
-            raise SchemaError(msg) from error
+
+
+@contextmanager
+def _refused(table: pa.Table, place: int, side: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, ValueError) as error:
+        msg = (
+            f"column {table.schema.names[place]!r} of the {side} batch has invalid memory: {error}; none of its "
+            "rows was taken. What made the batch wrote wrong offsets, indices or lengths"
+        )
+        raise SchemaError(msg) from error
 
 
 def _fixed(kind: pa.DataType) -> bool:
@@ -101,7 +130,7 @@ def _check(array: pa.Array[Any]) -> None:
     kind = array.type
     if len(array) > FEW:
         if pa.types.is_dictionary(kind):
-            _check_indices(array)  # type: ignore[arg-type]  # of dictionaries, by its type
+            check_indices(array)  # type: ignore[arg-type]  # of dictionaries, by its type
             _check(array.dictionary)  # type: ignore[attr-defined]
             return
         if (width := next((width for is_one, width in OFFSETS if is_one(kind)), None)) is not None:
@@ -121,19 +150,3 @@ def _check_offsets(array: pa.Array[Any], width: type[np.integer[Any]]) -> None:
     if offsets.size and (offsets[0] < 0 or (offsets[1:] < offsets[:-1]).any()):
         msg = "its offsets fall"
         raise ValueError(msg)
-
-
-def _check_indices(array: pa.DictionaryArray[Any, Any]) -> None:
-    indices = array.indices.drop_null() if array.indices.null_count else array.indices
-    values = values_in(pa.chunked_array([indices]), indices.type.to_pandas_dtype())
-    if values.size and (values.min() < 0 or int(values.max()) >= len(array.dictionary)):
-        msg = f"index {int(values.min() if values.min() < 0 else values.max())} of {len(array.dictionary)} entries"
-        raise ValueError(msg)
-
-
-OFFSETS: tuple[tuple[Callable[[pa.DataType], bool], type[np.integer[Any]]], ...] = (
-    (pa.types.is_string, np.int32),
-    (pa.types.is_binary, np.int32),
-    (pa.types.is_large_string, np.int64),
-    (pa.types.is_large_binary, np.int64),
-)
