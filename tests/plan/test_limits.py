@@ -5,6 +5,7 @@ Costs are numbers of calls of Python functions, which are the same on every mach
 
 from __future__ import annotations
 
+import random
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.expression.build import MAX_DEPTH, MAX_NODES
 from slidejoin.predicate.expression.expr import And, Arithmetic, Column, Compare, Expr, IsNull, Literal, Not, Or, walk
+from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.sql_text.sql import parse
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.multi_spec import make_multi_spec
@@ -28,6 +30,9 @@ from tests.law.checks import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from slidejoin.predicate.ranges.pieces import Ranges
+    from slidejoin.sides import Side
 
 SCHEMA = pa.schema([*((name, pa.int64()) for name in "abc"), ("v", pa.float64())])
 
@@ -163,6 +168,95 @@ def test_long_chains_cost_no_more_than_their_length(joined: type[And | Or]) -> N
     planned(chain(10))
     few, many = (calls(partial(planned, chain(count)))[0] for count in (50, 400))
     assert many < 16 * few  # eight times as long
+
+
+def listed(count: int, seed: int = 1) -> str:
+    chosen = random.Random(seed)
+    return ", ".join(str(chosen.randrange(10**9)) for _ in range(count))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "l.a - r.b IN ({0})",
+        "l.a - r.b NOT IN ({0})",
+        "abs(l.a - r.b) IN ({0})",
+        "l.a - r.b IN ({0}) AND l.a - r.b IN ({1}) AND l.a + r.b IN ({2})",
+        "l.a - r.b IN ({0}) OR 2 * l.a - r.b IN ({1}) OR l.a + r.b IN ({2})",
+        "l.a - r.b IN ({0}) OR l.b = r.a",
+        "l.v - r.v IN ({0})",
+    ],
+)
+def test_long_lists_of_both_sides_cost_little_a_constant(form: str) -> None:
+    def plan(count: int) -> Any:
+        on = parse(form.format(*(listed(count, seed) for seed in range(3))))
+        return calls(partial(planned, on))
+
+    plan(100)
+    (few, short), (many, long) = plan(1000), plan(6000)
+    assert many - few < 200 * 5000
+    assert long.limit is short.limit is None
+
+
+def test_sets_of_ranges_that_must_both_hold_are_not_crossed() -> None:
+    text = f"l.a - r.b IN ({listed(100)}) AND l.a + r.b IN ({listed(90, 2)})"
+    (term,) = planned(text).terms
+    assert term.pieces == 90
+    assert not term.exact
+    assert len(term.conjuncts) == 2
+
+
+def test_many_exclusions_are_put_together_by_halves() -> None:
+    def plan(count: int) -> int:
+        on = parse(" AND ".join(f"l.a - r.b <> {7 * number}" for number in range(count)))
+        return calls(partial(planned, on))[0]
+
+    plan(10)
+    few, many = plan(100), plan(800)
+    assert many < 16 * few  # eight times as long
+
+
+@pytest.mark.parametrize("rest", ["l.b = r.a", "l.v < r.v AND l.c = r.c"])
+@pytest.mark.parametrize(
+    "one", ["l.a - r.b IN ({})", " OR ".join(f"l.a - r.b = {n * n}" for n in range(60)),
+            " OR ".join(f"l.a = r.b + {n * n}" for n in range(200))]
+)  # fmt: skip
+def test_many_values_of_one_operand_are_one_branch(one: str, rest: str) -> None:
+    plan = planned(f"{one.format(listed(100))} OR {rest}")
+    assert plan.limit is None
+    assert len(plan.branches) == 2
+
+
+def test_no_more_ranges_than_a_few_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    plain = RangeTerm.ranges
+
+    def seen(term: RangeTerm, side: Side, columns: Any) -> Ranges:
+        found = plain(term, side, columns)
+        counts.append(found.lo.size)
+        return found
+
+    monkeypatch.setattr(RangeTerm, "ranges", seen)
+    spread = ", ".join(str(n * n) for n in range(-70, 70))
+    rows = {name: [(n * step) % 997 for n in range(300)] for name, step in zip("ab", (7, 31), strict=True)}
+    sides = {
+        name: pa.table({"k": rows["a"], "a": rows[one], "i": range(300)}) for name, one in zip("lr", "ab", strict=True)
+    }
+    for on in (f"l.a - r.a IN ({spread})", f"l.a - r.a IN ({spread}) OR l.k = r.a"):
+        tables = []
+        for most in (1 << 22, 4000):
+            monkeypatch.setattr("slidejoin.plan.plan.RANGES_AT_ONCE", most)
+            counts.clear()
+            join = sj.StreamJoin(on, sj.CountWindow(200), threads=1, output="positions", order="strict")
+            tables.append(join.push(left=sides["l"], right=sides["r"], order_by="i"))
+            assert max(counts) <= most
+            many = sj.MultiJoin(dict.fromkeys("lr", sj.CountWindow(200)), on=on, threads=1, order="strict")
+            counts.clear()
+            tables.append(many.push(l=sides["l"], r=sides["r"], order_by="i"))
+            assert max(counts) <= most
+        assert tables[0].num_rows > 0
+        assert tables[0].equals(tables[2])
+        assert tables[1].equals(tables[3])
 
 
 def test_joins_of_many_streams_are_bounded_alike() -> None:

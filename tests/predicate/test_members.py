@@ -26,6 +26,7 @@ from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
 from slidejoin.predicate.truth.resolve import resolve_boolean
 from tests import oracle
 from tests.law.checks import examples
+from tests.predicate.pairs import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,6 +288,54 @@ def test_pairs_are_those_of_the_law(on: str) -> None:
     restored = sj.StreamJoin.restore(join.snapshot())
     assert pa.concat_tables([half, restored.push(right=table)]).equals(pairs)
     assert "IN (0, 2, 4, … 10,000 values)" in restored.explain()
+
+
+SIDES: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
+    "integers": (pa.int64(), [0, 1, 5, -7, 40, None], list(range(-90, 90, 2))),
+    "uint64": (pa.uint64(), [0, 1, 5, 2**64 - 1], [*range(80), 2**64 - 1, 1 - 2**64]),
+    "decimals": (
+        pa.decimal128(10, 2),
+        [Decimal("0.10"), Decimal("1.50"), Decimal("5.00"), None],
+        [Decimal(number) / 20 for number in range(-99, 99)],
+    ),
+    "long decimals": (
+        pa.decimal128(38, 18),
+        [Decimal("1E-18"), Decimal(1), Decimal("1.000000000000000004"), Decimal("5E+19")],
+        [*(number * Decimal("1E-18") for number in range(-9, 9, 3)), *range(70), Decimal("5E+19")],
+    ),
+    "doubles": (
+        pa.float64(),
+        [0.0, -0.0, 0.1, 1.5, 5.0, float("inf"), float("nan"), None],
+        [n / 10 for n in range(90)],
+    ),
+    "timestamps": (pa.timestamp("us"), [*MOMENTS, None], [timedelta(microseconds=n) for n in range(-9, 99)]),
+}
+
+
+OF_TIMES = ["difference", "negated"]
+OPERANDS = [*OF_TIMES, "sum", "absolute", "scaled", "and", "or"]
+
+
+@pytest.mark.parametrize(
+    ("name", "operand"),
+    [(name, operand) for name in SIDES for operand in (OF_TIMES if name == "timestamps" else OPERANDS)],
+)
+def test_lists_of_both_sides_are_ranges(name: str, operand: str) -> None:
+    kind, values, constants = SIDES[name]
+    one, two = ("col", "left", "x"), ("col", "right", "y")
+    difference = ("-", one, two)
+    listed = {
+        "difference": ("in", difference, constants),
+        "sum": ("in", ("+", two, one), constants),
+        "absolute": ("in", ("abs", difference), constants),
+        "scaled": ("in", ("-", ("*", two, ("lit", -3)), one), constants),
+        "negated": ("not", ("in", difference, constants)),
+        "and": ("and", ("in", difference, constants), ("in", ("+", one, two), [*constants, None])),
+        "or": ("or", ("in", difference, constants[:66]), ("in", difference, constants[9:])),
+    }[operand]
+    left, right = pa.table({"x": pa.array(values, kind)}), pa.table({"y": pa.array(values[::-1], kind)})
+    what = check(listed, left, right)
+    assert bool(what.terms) == (operand != "negated")
 
 
 def test_joins_of_many_streams_take_long_lists() -> None:

@@ -43,7 +43,7 @@ def slices_of(plan: Plan, push: Push, most: int = LARGEST_SLICE) -> Iterator[Pus
     """Cut a push into slices of its arrival order, of up to `most` rows."""
     arrivals, total = push.arrivals, push.rows
     rows, large = slice_rows(plan, total, push.times), any(map(chunked, push.tables.values()))
-    rows = min(rows, most)
+    rows = min(rows, most, plan.most_probes)
     if 0 < total <= rows and not large:
         yield push
         return

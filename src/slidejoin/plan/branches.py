@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from slidejoin.predicate.expression.expr import And, Or, walk
+from slidejoin.predicate.expression.expr import And, Compare, Member, Or, walk
 from slidejoin.predicate.ranges.terms import ranged, terms_of
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
 
@@ -201,7 +201,7 @@ class _Splitting:
             for group in found:
                 if self.left <= 0:
                     return None
-                if self.bound([Or((*group, part))]).terms:
+                if self._same_keys(group[0], part) or self.bound([Or((*group, part))]).terms:
                     group.append(part)
                     break
             else:
@@ -209,6 +209,13 @@ class _Splitting:
                 if len(found) > most:
                     return None
         return [group[0] if len(group) == 1 else Or(tuple(group)) for group in found]
+
+    def _same_keys(self, one: Expr, two: Expr) -> bool:
+        """Tell whether two comparisons are of the same keys, which is known without a look at the OR of them."""
+        if not isinstance(one, Compare | Member) or not isinstance(two, Compare | Member):
+            return False
+        known, own = self._part(one).ranged, self._part(two).ranged
+        return known is not None and own is not None and known[0] == own[0]
 
 
 def _flat(expr: Expr) -> list[Expr]:

@@ -48,6 +48,9 @@ __all__ = ["Plan", "make_plan"]
 PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "all")
 """Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
 
+RANGES_AT_ONCE = 1 << 22
+"""Of all probes of a slice, which take 16 bytes each; fewer at once are slower to look up."""
+
 
 class Term(Protocol):
     """The interface of a term for the operator: keys of stored rows, and the ranges of keys of each probe."""
@@ -223,6 +226,12 @@ class Plan:
     def branches(self) -> tuple[Plan, ...]:
         """Where branches of OR have an index each, the plan of each."""
         return ()
+
+    @property
+    def most_probes(self) -> int:
+        """How many rows of a side may probe at once, so that their ranges take little memory."""
+        pieces = [term.pieces for part in (self, *self.branches) for term in part.terms if isinstance(term, RangeTerm)]
+        return max(RANGES_AT_ONCE // max(pieces, default=1), 1)
 
     def counted(self, number: int, terms: Collection[int]) -> frozenset[int]:  # noqa: ARG002 - see `UnionPlan`
         """Return the numbers of terms of one branch, as they are counted through all branches."""

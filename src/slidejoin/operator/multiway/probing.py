@@ -146,12 +146,17 @@ class Prober:
     ) -> Iterator[tuple[slice, ProbeBatch, BoundFilter | None]]:
         """Yield batches of probes, which wide rows they are, and what is checked of the rows that they find."""
         step, window = link.step, link.window
+        most = min(self._limit.rows, step.plan.most_probes)
         found: Iterable[tuple[slice, dict[int, pa.Table]]]
         if own is None:
-            found = gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit)
+            found = gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit._replace(rows=most))
         else:
             # They lie side by side, and in the window they would have to be found again.
-            found = [(slice(0, len(wide)), {stream: own.select(list(names)) for stream, names in step.left.items()})]
+            of_streams = {stream: own.select(list(names)) for stream, names in step.left.items()}
+            found = [(slice(0, len(wide)), of_streams)]
+            if len(wide) > most:
+                cuts = [slice(begin, min(begin + most, len(wide))) for begin in range(0, len(wide), most)]
+                found = [(cut, {stream: table[cut] for stream, table in of_streams.items()}) for cut in cuts]
         for cut, tables in found:
             table = self._wide_table(tables, wide.part(cut))
             # Their places in an arrival order of these probes and the stored rows.

@@ -9,14 +9,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from slidejoin.errors import PredicateError
-from slidejoin.predicate.expression.expr import Column, Compare, Constants, Literal, Member, Or, walk
+from slidejoin.predicate.expression.expr import Compare, Constants, Literal, Member, Or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from slidejoin.predicate.expression.expr import Expr, Scalar
 
-__all__ = ["LONG", "MOST_CONSTANTS", "MOST_WRITTEN_OUT", "gathered", "member_of", "of_both_sides", "written_out"]
+__all__ = ["LONG", "MOST_CONSTANTS", "MOST_WRITTEN_OUT", "gathered", "member_of", "written_out"]
 
 LONG = 64
 """Lists of more constants are one node."""
@@ -48,6 +48,7 @@ def gathered(parts: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
     Examples
     --------
+    >>> from slidejoin.predicate.expression.expr import Column
     >>> equalities = (Compare("=", Column("left", "a"), Literal(number)) for number in range(100))
     >>> [type(part).__name__ for part in gathered((Literal(value=False), *equalities))]
     ['Literal', 'Member']
@@ -75,11 +76,6 @@ def written_out(expr: Expr) -> Expr:
         return expr if len(parts) == len(expr.parts) else Or(parts)
     parts = _equalities(expr)
     return expr if len(parts) == 1 else Or(parts)
-
-
-def of_both_sides(expr: Member) -> bool:
-    """Whether the operand reads columns of both sides."""
-    return len({node.side for node in walk(expr.operand) if isinstance(node, Column)}) > 1
 
 
 def _equalities(expr: Expr) -> tuple[Expr, ...]:

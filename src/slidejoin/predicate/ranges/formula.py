@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from slidejoin.predicate.ranges.atoms import KeyPair, OpenEnded, Separable, Shifted, node_scale
 from slidejoin.predicate.ranges.keys import Absent
-from slidejoin.predicate.ranges.linear import Combination, Form, added, combine, linear_form, of_difference
+from slidejoin.predicate.ranges.linear import Combination, Form, added, combine, linear_form, of_difference, of_values
 from slidejoin.predicate.ranges.monotone import Monotone, cores_of
+from slidejoin.predicate.truth.members import MemberSet
 from slidejoin.predicate.truth.orders import PREFIX_REACH
 from slidejoin.predicate.truth.tree import BOOLEAN, COMPARATORS, MIRRORED, Node, literal
 from slidejoin.predicate.truth.types import Kind, Type
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Formula", "Group", "formula", "group", "leaves", "pair_of", "settled"]
 
 _BYTES = frozenset({Kind.STRING, Kind.BINARY})
+
+MOST_VALUES = 6_666
+"""Of a list that gives ranges."""
+
+MOST_DOUBLES = 256
+"""Of a list of doubles that does: each is compared for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each 
         return group(known, union=node.op == "or") if len(known) == len(parts) else None
     if node.op == "same":
         return _same_values(node)
+    if node.op == "member":
+        return _listed(node)
     if node.op not in COMPARATORS:
         return None
     one, two = node.args
@@ -95,6 +104,41 @@ def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each 
         if arg.op == "abs" and len(arg.args[0].sides) > 1:
             return _absolute_double(op, arg.args[0], beside)
     return _doubles(node)
+
+
+def _listed(node: Node) -> Formula | None:
+    """Return ``operand IN (constants)`` as one comparison, of doubles as many; None if these are too many."""
+    (operand,), listed = node.args, node.value
+    assert isinstance(listed, MemberSet)  # noqa: S101 - see the making of the node
+    if operand.type.exact and len(listed.members) <= MOST_VALUES:
+        form = linear_form(operand)
+        return (
+            None
+            if form is None
+            else _exact_values(form, {Fraction(one, 10**operand.type.scale) for one in listed.members})
+        )
+    if operand.type.kind is not Kind.FLOAT or not 0 < len(listed.members) <= MOST_DOUBLES:
+        return None
+    constants = [literal(value, operand.type, repr(value)) for value in listed.doubles.tolist()]
+    parts = [formula(Node("=", BOOLEAN, (operand, one), sides=node.sides)) for one in constants]
+    known = [part for part in parts if part is not None]
+    return group(known, union=True) if len(known) == len(parts) else None
+
+
+def _exact_values(form: Form, values: set[Fraction]) -> Formula | None:
+    """Return ``form IN (values)``; abs(D) is one of some values where D is one of these or of their negatives."""
+    absolute = next((atom for atom in form[0] if len(atom.sides) > 1), None)
+    if absolute is None:
+        found = of_values(form, values)
+        return None if found is None else Shifted(found)
+    if len(form[0]) > 1 or absolute.op != "abs":
+        return None
+    inside, positive = linear_form(absolute.args[0]), {(value - form[1]) / form[0][absolute] for value in values}
+    return (
+        None
+        if inside is None
+        else _exact_values(inside, {sign * one for one in positive if one >= 0 for sign in (1, -1)})
+    )
 
 
 def _open_ended(node: Node) -> Formula | None:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from math import ceil, floor, gcd, isfinite, lcm
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from slidejoin.predicate.ranges.keys import Key, exact_key, stepped
 from slidejoin.predicate.truth.tree import Node
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from slidejoin.sides import Side
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "linear_form",
     "of_difference",
     "of_steps",
+    "of_values",
     "stored_places",
 ]
 
@@ -102,7 +106,38 @@ def added(one: Form | None, two: Form | None, sign: int) -> Form | None:
 
 def of_difference(op: str, form: Form) -> Combination | None:
     """Return the combination of ``form op 0``; None unless both sides take part, each in atoms of its own."""
-    atoms, constant = form
+    frame = _frame_of(form)
+    if frame is None:
+        return None
+    if frame.unit < 0:
+        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
+    return frame.within(intervals_of(op, -form[1] / frame.unit))
+
+
+def of_values(form: Form, values: Iterable[Fraction]) -> Combination | None:
+    """Return the combination of ``form IN (values)``; None as of `of_difference`."""
+    frame = _frame_of(form)
+    if frame is None:
+        return None
+    places = ((value - form[1]) / frame.unit for value in values)
+    return frame.within(_tidy([(int(place), int(place)) for place in places if place.denominator == 1]))
+
+
+class _Frame(NamedTuple):
+    """A combination without intervals, and what the atoms of its form were divided by."""
+
+    left: Key
+    right: Key
+    left_factor: int
+    right_factor: int
+    unit: Fraction
+
+    def within(self, intervals: tuple[Interval, ...]) -> Combination:
+        return Combination(self.left, self.right, self.left_factor, self.right_factor, intervals)
+
+
+def _frame_of(form: Form) -> _Frame | None:
+    atoms = form[0]
     keys: dict[Side, tuple[Key, Fraction]] = {}
     for side in ("left", "right"):
         own = {atom: factor for atom, factor in atoms.items() if atom.sides == {side}}
@@ -115,10 +150,7 @@ def of_difference(op: str, form: Form) -> Combination | None:
     # divide by the real number that makes both factors coprime integers, the left one positive
     unit = Fraction(gcd(one.numerator, two.numerator), lcm(one.denominator, two.denominator))
     unit = unit if one > 0 else -unit
-    bound = -constant / unit
-    if unit < 0:
-        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
-    return Combination(left, right, int(one / unit), int(two / unit), intervals_of(op, bound))
+    return _Frame(left, right, int(one / unit), int(two / unit), unit)
 
 
 def intervals_of(op: str, bound: Fraction) -> tuple[Interval, ...]:
@@ -210,10 +242,10 @@ def combine(sets: list[tuple[Interval, ...]], *, union: bool) -> tuple[Interval,
     """
     if union:
         return _tidy([interval for one in sets for interval in one])
-    found = sets[0]
-    for other in sets[1:]:
-        found = _tidy(_crossed(found, other))
-    return found
+    while len(sets) > 1:  # by halves: many small ones grow together
+        pairs = zip_longest(sets[::2], sets[1::2])
+        sets = [one if two is None else _tidy(_crossed(one, two)) for one, two in pairs]
+    return sets[0]
 
 
 def _crossed(one: tuple[Interval, ...], two: tuple[Interval, ...]) -> list[Interval]:

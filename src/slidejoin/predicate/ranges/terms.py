@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["Around", "Beside", "RangeTerm", "Shape", "make_terms", "ranged", "terms_of"]
 
 MOST_PIECES = 16
+MOST_CROSSED = 256
+"""Pairs of ranges of a probe that are looked at where two sets of them must both hold."""
 DOUBLE = Type(Kind.FLOAT)
 Shape = Literal["equality", "band", "ranges", "not-equal"]
 _PREFERENCE: tuple[Shape, ...] = ("equality", "band", "ranges", "not-equal")
@@ -280,12 +282,37 @@ def _only_values(key: Key, compared: Collection[Key]) -> Key:
 
 
 def _term(pair: KeyPair, parts: list[Formula], conjuncts: tuple[Expr, ...]) -> RangeTerm:
-    what = settled(group(parts, union=False), pair)
+    what, whole = _crossable(settled(group(parts, union=False), pair))
     pieces, capped = _count(what)
     shape = _shape(what, pair)
     label = f"{shape} {pair[0].text} ~ {pair[1].text}"
-    exact = not capped and not any(key.approximate for key in pair)
+    exact = whole and not capped and not any(key.approximate for key in pair)
     return RangeTerm(pair, what, shape, pieces, label, exact, conjuncts, _widths(what, pair, shape))
+
+
+def _crossable(what: Formula) -> tuple[Formula, bool]:
+    """Return a formula that is quick to find, and whether it is the given one or only follows from it.
+
+    Of p ranges and q ranges of each probe, that must both hold, p * q are looked at. Where these are many, those that
+    are fewer stay.
+    """
+    if not isinstance(what, Group):
+        return what, True
+    found = [_crossable(part) for part in what.parts]
+    whole = all(same for _, same in found)
+    parts = [part for part, _ in found]
+    if not what.union:
+        by_count = sorted(parts, key=lambda part: _count(part)[0])
+        pieces, parts = _count(by_count[0])[0], by_count[:1]
+        for part in by_count[1:]:
+            more = _count(part)[0]
+            if pieces > 2 and pieces * more > MOST_CROSSED:  # noqa: PLR2004 - one range, or all but one key, cost little
+                whole = False
+                break
+            pieces, parts = pieces + more - 1, [*parts, part]
+        if len(parts) == len(what.parts):
+            parts = [part for part, _ in found]
+    return parts[0] if len(parts) == 1 else Group(what.union, tuple(parts)), whole
 
 
 def _count(what: Formula) -> tuple[int, bool]:

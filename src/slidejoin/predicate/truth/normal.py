@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.predicate.expression.expr import And, Call, Compare, Expr, IsNull, Literal, Member, Not, Or
-from slidejoin.predicate.expression.members import of_both_sides, written_out
 from slidejoin.predicate.truth.tree import NEGATED
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ _SAME: Comparator = "IS NOT DISTINCT FROM"
 
 def pushed(expr: Expr, *, negated: bool = False) -> Expr:
     """Return a condition with NOT pushed inwards, which changes no answer, unknown included."""
-    if isinstance(expr, Member) and of_both_sides(expr):
-        expr = written_out(expr)  # which ranges are made of
     if isinstance(expr, Not):
         return pushed(expr.operand, negated=not negated)
     if isinstance(expr, And | Or):
