@@ -68,6 +68,8 @@ def begun(folder: Path, *files: str) -> tuple[dict[str, Any], Any]:
         ("a.json", '[{"k": 1},\n {"k": 2, "ts": "2026-01-01T10:00:00Z"}]', TS, {"multiLine": "true"}),
         ("a.json", '{\n "k": 1,\n "ts": "2026-01-01T10:00:00Z"\n}', TS, {"multiLine": "true"}),
         ("a.json", '{"k": 1, "ts": "10:00"}\n', "k BIGINT, ts STRING", {}),
+        ("a.json", '{"k": 1, "m": {}, "l": [{"a": {}}]}\n', "k BIGINT, m STRING, l ARRAY<STRUCT<a: STRING>>", {}),
+        ("a.json", '{"k": 1, "s": {"x": 1, "X": 2}, "K": "a"}\n', "k BIGINT, s STRUCT<x: BIGINT>", {}),
     ],
 )  # fmt: skip
 def test_texts(tmp_path: Path, name: str, text: str, schema: str, options: dict[str, str]) -> None:
@@ -208,3 +210,9 @@ def test_names_that_begin_like_a_home_folder(tmp_path: Path, monkeypatch: pytest
     _, job = begun(Path(), "~$lock.csv")
     (source,) = job.sources.values()
     assert source.path == f"{tmp_path}/~$lock.csv"
+
+
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1, "ID": 2, "x": 1, "X": 2}\n')
+    text = job_text([sampled(str(tmp_path / "a.json"), "a")], tmp_path)
+    assert "# left out, as Spark compares names without case: ID, X\n" in text

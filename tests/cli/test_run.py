@@ -270,6 +270,17 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     written = [json.loads(line) for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     assert [(row["id"], row["cents"], row["cents_right"]) for row in written] == [(0, 100, 90)]
 
+    never = text.replace('path = "more"', 'path = "more", where = "1 = 0"').replace('"out"', '"none"')
+    result = slidejoin("run", job(tmp_path, never), "--json")
+    assert (result.status, result.err) == (0, "")
+    done = result.events()[-1]
+    assert (done["rows_out"], done["null_time_rows"]) == (0, 0)
+    # What a pattern fits is not looked at before Spark starts.
+    wrong = text.replace('path = "more"', 'path = "mor*"').replace('"at"', '"att"').replace('"out"', '"none"')
+    result = slidejoin("run", job(tmp_path, wrong))
+    assert result.status == 2
+    assert result.err.startswith("slidejoin: join: the right side has no event-time column 'att'; its columns are")
+
     again = slidejoin("run", job(tmp_path, text))
     assert again.status == 1
     assert again.err.startswith("slidejoin: the job failed: [PATH_ALREADY_EXISTS]")

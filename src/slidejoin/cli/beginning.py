@@ -174,6 +174,8 @@ def _source(file: Written, sample: Sample, folder: Path, times: Collection[str])
     else:
         if columns is None:
             file.comment("the file was not read: put its columns and their types here")
+        if sample.left_out:
+            file.comment(f"left out, as Spark compares names without case: {', '.join(sample.left_out)}")
         file.key("schema", columns or "id BIGINT, x DOUBLE, ts TIMESTAMP")
     if sample.options:
         header = sample.options.get("header", True)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slidejoin.cli.secrets import is_secret
+from slidejoin.cli.secrets import shows_secret
 from slidejoin.errors import SlideJoinError
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ DEAF = 'trap "" INT TERM HUP; exec "$@"'
 
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 """Environment variables by which PySpark connects to a Java process that is there already."""
+
+AT_START = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.jars.repositories")
+"""Settings that do nothing once Java runs, so they are on its command line, whatever is in them."""
 
 LOOK = 0.05
 PATIENCE = 10.0
@@ -125,7 +128,7 @@ def _command(settings: Mapping[str, str]) -> list[str]:
     """Return the command that PySpark itself would start Java with."""
     from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415 - as above
 
-    shown = [f"{name}={value}" for name, value in settings.items() if not is_secret(name)]
+    shown = [f"{name}={value}" for name, value in settings.items() if name in AT_START or not shows_secret(name, value)]
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     script = str(Path(_find_spark_home()) / "bin" / "spark-submit")
     return [script, *(part for setting in shown for part in ("--conf", setting)), *given]

@@ -25,10 +25,10 @@ from slidejoin.errors import SlideJoinError
 from slidejoin.spec.window import Span, TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slidejoin.cli.job import Job, Session
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.workers import Compiling
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["run_job"]
+__all__ = ["columns_named", "run_job", "values_of"]
 
 OBSERVED = "slidejoin"
 RESULT = "slidejoin result"
@@ -44,6 +44,7 @@ RESULT = "slidejoin result"
 
 CACHE_DIR = "spark.slidejoin.cacheDir"
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+CASE = "spark.sql.caseSensitive"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 COUNTS = ("rows_in", "rows_out", "late_rows", "null_time_rows", "bad_rows")
 POLL_SECONDS = 0.25
@@ -265,6 +266,7 @@ def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, j
     from slidejoin.spark.driver.column_names import quoted  # noqa: PLC0415 - belongs to an extra
 
     told: dict[str, Observation] = {}
+    case_sensitive = str(spark.conf.get(CASE)).lower() == "true"
 
     def observe(frame: DataFrame, name: str, *columns: Column) -> DataFrame:
         told[name] = Observation()
@@ -272,7 +274,8 @@ def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, j
 
     def counted(frame: DataFrame, name: str) -> DataFrame:
         rows = functions.count(functions.lit(1)).alias("rows")
-        without = [functions.count_if(functions.col(quoted(column)).isNull()) for column in _times_of(job, name)]
+        times = columns_named(_times_of(job, name), frame.columns, case_sensitive=case_sensitive)
+        without = [functions.count_if(functions.col(quoted(column)).isNull()) for column in times]
         return observe(frame, name, rows, *(one.alias(f"null{number}") for number, one in enumerate(without)))
 
     start = perf_counter()
@@ -295,19 +298,29 @@ def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, j
     except Exception as error:
         msg = f"the job failed: {in_toml(brief(error))}"
         raise SlideJoinError(msg) from error
-    read = {name: told[name].get for name in inputs}
-    bad = {name: int(told[BAD_ROWS + name].get["rows"]) for name in inputs if BAD_ROWS + name in told}
-    without_time = sum(int(value) for row in read.values() for key, value in row.items() if key != "rows")
+    read = {name: values_of(told[name]) for name in inputs}
+    bad = {name: values_of(told[BAD_ROWS + name]).get("rows", 0) for name in inputs if BAD_ROWS + name in told}
+    without_time = sum(value for row in read.values() for key, value in row.items() if key != "rows")
     for advice in LostRows(job).advice_of_tables(without_time, bad):
         reporter.note(advice)
     return RunTotals(
         batches=1,
-        rows_in=sum(int(row["rows"]) for row in read.values()),
-        rows_out=int(told[RESULT].get["rows"]),
+        rows_in=sum(row.get("rows", 0) for row in read.values()),
+        rows_out=values_of(told[RESULT]).get("rows", 0),
         seconds=perf_counter() - start,
         null_time_rows=without_time,
         bad_rows=sum(bad.values()),
     )
+
+
+def values_of(observation: Observation) -> dict[str, int]:
+    """Return what Spark has counted; nothing if it has left out that part of the plan, as below a filter never true."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415 - belongs to an extra
+
+    try:
+        return {name: int(value) for name, value in observation.get.items()}
+    except Py4JJavaError:  # Spark's answer is a row without columns, which PySpark cannot read
+        return {}
 
 
 def _times_of(job: Job, source: str) -> list[str]:
@@ -316,6 +329,18 @@ def _times_of(job: Job, source: str) -> list[str]:
     if not isinstance(window, TimeWindow) or source not in {join.left, join.right}:
         return []
     return [window.on("left" if source == join.left else "right")]
+
+
+def columns_named(names: Iterable[str], columns: Sequence[str], *, case_sensitive: bool) -> list[str]:
+    """Return those of some names that each are one of the columns, as Spark compares names.
+
+    Examples
+    --------
+    >>> columns_named(["TS", "at"], ["ts", "x"], case_sensitive=False)
+    ['TS']
+    """
+    folded = [column if case_sensitive else column.casefold() for column in columns]
+    return [name for name in names if folded.count(name if case_sensitive else name.casefold()) == 1]
 
 
 def _missing(job: Job) -> Path | None:

@@ -15,7 +15,7 @@ from slidejoin.cli.written import toml_value
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Sample", "in_backticks", "quoted", "sampled", "spark_type"]
 
@@ -49,6 +49,8 @@ class Sample:
         Its columns.
     options : Mapping of str to bool or str
         With which Spark reads such files.
+    left_out : tuple of str
+        Columns that differ from others by case alone.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Sample:
     file: str | None = None
     schema: pa.Schema | None = field(default=None)
     options: Mapping[str, bool | str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def remote(self) -> bool:
@@ -118,7 +121,12 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         msg = f"{file}: cannot be read as {kind}: {str(error).splitlines()[0]}. Another format is given by --format"
         raise ConfigError(msg) from error
-    return Sample(name, path, kind, str(file), schema, options)
+    left_out: list[str] = []
+    if kind == "json":
+        kept = told_apart(schema.names)
+        left_out = [one for place, one in enumerate(schema.names) if place not in kept]
+        schema = pa.schema([schema.field(place) for place in kept])
+    return Sample(name, path, kind, str(file), schema, options, tuple(left_out))
 
 
 def _files(path: str) -> Iterator[Path]:
@@ -178,8 +186,26 @@ def spark_type(kind: pa.DataType) -> str:  # noqa: PLR0911 - one case for each f
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return f"ARRAY<{spark_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{quoted(one.name)}: {spark_type(one.type)}' for one in kind)}>"
+        fields = [kind.field(place) for place in told_apart([one.name for one in kind])]
+        # Spark has no struct without fields; text keeps what is there.
+        return (
+            f"STRUCT<{', '.join(f'{quoted(one.name)}: {spark_type(one.type)}' for one in fields)}>"
+            if fields
+            else "STRING"
+        )
     return SIMPLE.get(str(kind), "STRING")
+
+
+def told_apart(names: Sequence[str]) -> list[int]:
+    """Return the places of names without those that differ from an earlier one by case alone, as Spark sees it.
+
+    Examples
+    --------
+    >>> told_apart(["id", "x", "ID"])
+    [0, 1]
+    """
+    folded = [name.lower() for name in names]
+    return [place for place, name in enumerate(folded) if folded.index(name) == place]
 
 
 def quoted(name: str) -> str:

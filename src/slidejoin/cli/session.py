@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.cli.java import java
 from slidejoin.cli.run_folder import run_folder
+from slidejoin.cli.secrets import NAMES
 from slidejoin.cli.stopping import interruptible
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.runtime.cores import cores
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["spark_session"]
 
 
-REDACTED = "(?i)passw|secret|token|key|jaas|credential"
-"""Names of settings and options whose values Spark leaves out of its logs and plans."""
-
-
 def defaults(cores: int) -> dict[str, str]:
     """Return the settings of a job on one machine, those advised among them; a job file may replace any of them."""
     from slidejoin.spark.job.settings import advised_settings  # noqa: PLC0415 - belongs to an extra
@@ -43,8 +40,8 @@ def defaults(cores: int) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.redaction.regex": REDACTED,
-        "spark.sql.redaction.options.regex": f"{REDACTED}|url",
+        "spark.redaction.regex": NAMES,
+        "spark.sql.redaction.options.regex": f"{NAMES}|url",
     }
 
 
