@@ -17,6 +17,7 @@ import pytest
 
 from slidejoin.spark.job.spark_home import link_spark_home
 from tests.cli.shell import Shell
+from tests.dear import leave_to_the_night
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +77,12 @@ def pytest_configure(config: pytest.Config) -> None:
         # What is wrong with a kernel is told by the tests.
         environment = os.environ | {"SLIDEJOIN_QUIET": ""}
         subprocess.run([sys.executable, "-c", COMPILE_ALL], env=environment, check=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave cases of dear tests to the night, before pytest deselects by marks."""
+    leave_to_the_night(items)
 
 
 @pytest.fixture(scope="session")

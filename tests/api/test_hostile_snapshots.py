@@ -41,6 +41,7 @@ def test_mutants_are_refused_or_work() -> None:
     tried(0, MUTANTS)
 
 
+@pytest.mark.nightly  # compiled ones by day
 def test_mutants_without_compilation() -> None:
     """Kernels are Python then: an access out of bounds is an error, where a compiled one reads what lies there."""
     tried(1000, 1, NUMBA_DISABLE_JIT="1")

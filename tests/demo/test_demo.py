@@ -34,6 +34,7 @@ def test_the_job_files_say_what_the_demo_promises():
     assert str(weather.window.left) == str(weather.window.right) == "1 hour"
 
 
+@pytest.mark.nightly  # by day both jobs of a month are compared with DuckDB
 def test_duckdb_knows_the_counts_of_the_year(tmp_path: Path):
     write_weeks(read_flights(), tmp_path / "flights", "parquet")
     write_weeks(read_weather(), tmp_path / "weather", "csv")

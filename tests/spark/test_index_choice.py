@@ -202,6 +202,7 @@ def test_static_rows_too(tmp_path: Path) -> None:
     assert query.pairs() == expected(batches, SLOW_LAW, LENGTH, 0)
 
 
+@pytest.mark.nightly  # lost caches are in test_cache too
 def test_a_lost_cache_is_built_again_as_it_was_chosen(tmp_path: Path) -> None:
     query, batches = Query(wire(tmp_path, SLOW, WINDOW, "grid", 2), 0), feed(3, 400, random.Random(2))
     for batch in batches[:2]:

@@ -78,6 +78,7 @@ def same_rows(one: Job) -> None:
 KINDS = {LOCAL: ("worker", "driver"), CLUSTER: ("worker", "executor", "driver")}
 
 
+@pytest.mark.nightly  # by day a worker is killed in test_failures, and a whole job in cli/test_killed_run
 @pytest.mark.parametrize("master", [LOCAL, pytest.param(CLUSTER, marks=pytest.mark.nightly)])
 def test_one_process_killed_after_the_other(job: Any, spark: SparkSession, master: str) -> None:
     """One query, on a cluster with two executors that are processes of their own; at last this session goes on."""

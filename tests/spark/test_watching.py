@@ -112,6 +112,7 @@ def test_segments_that_the_cache_has_not_are_told(tmp_path: Path) -> None:
     assert all("rebuild" in told["seconds"] for told in query.figures if told["rebuilt"])
 
 
+@pytest.mark.nightly  # by day a query is watched in test_join_types_on_spark
 def test_watched_on_spark(spark: SparkSession, feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
     """Told beside the result, or observed in it: the same figures, while the cache vanishes and the callback fails."""
     from slidejoin.spark import stream_join, watch

@@ -149,6 +149,7 @@ def test_a_column_that_no_segment_can_hold_is_refused(tmp_path: Path, monkeypatc
     assert query.rows
 
 
+@pytest.mark.nightly  # by day wide rows come through buckets without Spark
 def test_results_of_wide_rows_come_through_spark(spark: SparkSession) -> None:
     """520 by 520 rows of one key with 4,200 bytes each are 1.1 GB, as much as the driver's Java may have in all."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
