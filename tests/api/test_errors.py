@@ -280,3 +280,28 @@ def test_a_finish_that_fails_has_not_finished() -> None:
             sj.JoinClosedError, match=r"a call was interrupted by AggregateOverflowError.*restore the last"
         ):
             call()
+
+
+def test_a_clock_that_fails_in_restore_says_so_itself() -> None:
+    def fails() -> float:
+        msg = "my clock"
+        raise LookupError(msg)
+
+    options = {"on": "l.k = r.k", "window": sj.TimeWindow(5, on="k"), "idle_timeout": "1 second"}
+    schema = pa.schema([("k", pa.int64())])
+    state = sj.StreamJoin(**options, schemas=(schema, schema), wall_clock=lambda: 3.0).snapshot()
+    with pytest.raises(LookupError, match=r"^my clock$"):
+        sj.StreamJoin.restore(state, wall_clock=fails)
+    times = iter([5.0, *[6.0] * 9])
+    again = sj.StreamJoin.restore(state, wall_clock=lambda: next(times))
+    assert again.push({"k": [1]}, {"k": [1]}).num_rows == 1
+
+
+def test_a_restored_join_does_not_say_where_its_schemas_come_from() -> None:
+    schema, window = pa.schema([("k", pa.int64())]), sj.CountWindow(5)
+    one = sj.StreamJoin("l.k = r.k", window, schemas=(schema, schema))
+    many = sj.MultiJoin({"left": window, "b": window}, "left.k = b.k", schemas={"left": schema, "b": schema})
+    for join in (one, many, sj.StreamJoin.restore(one.snapshot()), sj.MultiJoin.restore(many.snapshot())):
+        known = "as schemas= said" if join in (one, many) else "as the restored join has it"
+        with pytest.raises(sj.SchemaError, match=f"column 'k' of the left batch is string, expected int64 {known}"):
+            join.push(left=pa.table({"k": ["x"]}))

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.cells.secrets import REGULAR, draw_multiplier, multiplier_of
-from slidejoin.kernels.cells.placing import BUCKETS, SHIFT, new_state
+from slidejoin.index.cells.secrets import REGULAR, draw_multiplier
+from slidejoin.kernels.cells.placing import BUCKETS, MULTIPLIER, SHIFT, new_state
 from slidejoin.operator import join_operator
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ BAND = "l.k BETWEEN r.k - 2 AND r.k + 2"
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_operator, "CROWDING_DUE", 2 * PUSH)
+
+
+def multiplier_of(state: np.ndarray[Any, Any]) -> int:
+    return int(state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)[0])
 
 
 def buckets_of(cells: np.ndarray[Any, Any], multiplier: int, buckets: int) -> np.ndarray[Any, Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from slidejoin.kernels.jit import warming
 from slidejoin.kernels.jit.caching import MANAGING, KernelCache, _Files, _parts, _reached
-from slidejoin.kernels.jit.folders import KernelFolders, _Folders
+from slidejoin.kernels.jit.folders import KERNEL_FOLDERS, KernelFolders, _Folders
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.kernels.jit.warming import warm_up
 
@@ -189,6 +190,20 @@ def test_what_cannot_be_written_leaves_nothing(
         files.save(key, 1)
     assert capsys.readouterr().err.count("compiled kernels cannot be saved (no space left), so this process") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_kernels_of_an_image_that_is_read_only_leave_room_for_others_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "file_of", lambda _: tmp_path / "an image" / "one.nbc")
+    monkeypatch.setattr(KERNEL_FOLDERS, "target", lambda _: tmp_path)
+    assert warming.can_save()
+
+    def nowhere(_: str) -> Path:
+        raise OSError("a read-only file system")
+
+    monkeypatch.setattr(KERNEL_FOLDERS, "target", nowhere)
+    assert not warming.can_save()
 
 
 SHARED = """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from slidejoin.runtime import own_folders
 from slidejoin.runtime.own_folders import (
     UntrustedFolderError,
     as_safe_as,
@@ -52,15 +54,49 @@ def test_what_is_within_a_folder_that_others_can_write_is_not_used_either(tmp_pa
     assert fault_of(folder) == ""
 
 
+class Users:
+    """What a system says of its users and groups."""
+
+    def __init__(self, members: list[str], others: list[tuple[str, int, int]]) -> None:
+        self.members = members
+        self.all = [SimpleNamespace(pw_name=name, pw_uid=uid, pw_gid=gid) for name, uid, gid in others]
+        self.me = SimpleNamespace(pw_name="ann", pw_uid=os.geteuid(), pw_gid=SOMEBODY)
+
+    def put(self, patch: pytest.MonkeyPatch) -> None:
+        own_folders._alone_in.cache_clear()
+        patch.setattr("grp.getgrgid", lambda _: SimpleNamespace(gr_mem=self.members))
+        patch.setattr("pwd.getpwuid", lambda _: self.me)
+        patch.setattr("pwd.getpwall", lambda: [self.me, *self.all])
+
+
 @by_root
-def test_the_writers_of_a_group_are_others_unless_it_is_this_users(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("users", "safe"),
+    [
+        (Users([], [("bob", 7, 7)]), True),
+        (Users(["ann"], []), True),
+        (Users(["ann", "bob"], []), False),
+        (Users([], [("bob", 7, SOMEBODY)]), False),
+    ],
+    ids=["own", "named in it", "another member", "the primary group of another"],
+)
+def test_the_writers_of_a_group_are_others_unless_this_user_is_alone_in_it(
+    users: Users, safe: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "group"
     folder.mkdir()
     folder.chmod(0o770)
+    assert fault_of(folder) == ""  # the group of root
     os.chown(folder, -1, SOMEBODY)
-    assert fault_of(folder) == "can be written by other users"
-    os.chown(folder, -1, os.getegid())
-    assert fault_of(folder) == ""
+    own_folders._alone_in.cache_clear()
+    assert fault_of(folder) == "can be written by other users"  # a group without a name
+    with monkeypatch.context() as patch:
+        users.put(patch)
+        assert fault_of(folder) == ("" if safe else "can be written by other users")
+        users.me.pw_gid = 8
+        own_folders._alone_in.cache_clear()
+        assert fault_of(folder) == "can be written by other users"
+    own_folders._alone_in.cache_clear()
 
 
 @by_root

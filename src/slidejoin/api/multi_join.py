@@ -17,7 +17,7 @@ from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, ArgumentTypeError, MemoryLimitError, nearest
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
-from slidejoin.operator.ingest.batches import DECLARED, FIRST, to_table
+from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.figures import MultiStats
 from slidejoin.plan.multiway.layout import output_schema
@@ -311,6 +311,7 @@ class MultiJoin(OneCall):
         INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
         join._begin()  # noqa: SLF001 - its own
+        join._known_from = RESTORED  # noqa: SLF001
         join._state = load(state, threads=threads)  # noqa: SLF001 - its own
         return join
 

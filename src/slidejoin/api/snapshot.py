@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,11 +104,11 @@ def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     return plan
 
 
-def operator_of(plan: Plan, late: KeptLateRows | None) -> JoinOperator:
-    """Return an operator with empty windows, and where it keeps late rows."""
+def operator_of(plan: Plan, late: KeptLateRows | None, now: float | None = None) -> JoinOperator:
+    """Return an operator with empty windows, and where it keeps late rows; `now` is the wall time if that is known."""
     from slidejoin.operator.join_operator import JoinOperator  # noqa: PLC0415 - see plan_of
 
-    return JoinOperator(plan, late=late)
+    return JoinOperator(plan, late=late, now=now)
 
 
 def save(state: JoinState) -> bytes:
@@ -199,13 +200,20 @@ def load(
     check_topology(config)
     # The predicate was planned before; that it cannot be now is because it does not suit what is asked for now.
     mine = (PredicateError,) if algorithm != "auto" or config is not saved else ()
+    # Errors of the user's clock are no errors of the snapshot.
+    now = 0.0 if config.idle_timeout is None else (config.wall_clock or monotonic)()
     with whole_or_refused(mine):
-        return _load(header, tables, marks, saved, config)
+        return _load(header, tables, marks, (saved, config), now)
 
 
 def _load(
-    header: StoredValue, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec, config: JoinSpec
+    header: StoredValue,
+    tables: list[pa.Table],
+    marks: Mapping[Side, bytes],
+    configs: tuple[JoinSpec, JoinSpec],
+    now: float,
 ) -> JoinState:
+    saved, config = configs
     state = JoinState(config)
     for side in header["schemas"].some_of(SIDES):
         state.schemas[side] = tables.pop(0).schema
@@ -216,18 +224,23 @@ def _load(
         state.late.add(late)
     state.finished = header["finished"].flag()
     if header["planned"].flag():
-        _load_windows(state, header, tables, marks, saved)
+        _load_windows(state, header, tables, marks, saved, now)
     else:
         _load_waiting(state, header, tables, saved)
     return state
 
 
 def _load_windows(
-    state: JoinState, header: StoredValue, tables: list[pa.Table], marks: Mapping[Side, bytes], saved: JoinSpec
+    state: JoinState,
+    header: StoredValue,
+    tables: list[pa.Table],
+    marks: Mapping[Side, bytes],
+    saved: JoinSpec,
+    now: float,
 ) -> None:
     config, plan = state.config, plan_of(state.config, state.schemas["left"], state.schemas["right"])
-    state.operator = operator = operator_of(plan, state.late)
-    operator.load_clock(header["clock"])
+    state.operator = operator = operator_of(plan, state.late, now)
+    operator.load_clock(header["clock"], now)
     waiting = [tables.pop() for _ in operator.deferred.schemas][::-1] if operator.deferred is not None else []
     if config.self_join:
         tables.append(tables[0])

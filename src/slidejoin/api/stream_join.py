@@ -18,7 +18,7 @@ from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, MemoryLimitError, SchemaError
 from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
-from slidejoin.operator.ingest.batches import DECLARED, FIRST, to_table
+from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
@@ -521,6 +521,7 @@ class StreamJoin(SharedJoin):
         INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
         join = cls.__new__(cls)
         join._begin()  # noqa: SLF001 - its own
+        join._known_from = RESTORED  # noqa: SLF001
         join._state = load(  # noqa: SLF001 - its own
             state, threads=threads, algorithm=algorithm, topology=topology, wall_clock=wall_clock, changes=changes
         )

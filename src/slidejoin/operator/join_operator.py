@@ -81,6 +81,8 @@ class JoinOperator:
     asked : bool, default False
         Whether nearest matches and aggregates are put out when the caller asks for them, which knows which rows leave:
         a bucket of the Spark pipeline does.
+    now : float, optional
+        What the wall clock says, if it was read already.
     """
 
     def __init__(
@@ -92,10 +94,11 @@ class JoinOperator:
         sealed: IndexTerms | None = None,
         late: KeptLateRows | None = None,
         asked: bool = False,
+        now: float | None = None,
     ) -> None:
         self.plan = plan
         chosen = sealed or plan.index_terms(plan.algorithm)
-        self.clock, self._wall_clock = clock_of(plan)
+        self.clock, self._wall_clock = clock_of(plan, now)
         self._watermarks = WatermarkWatch.of(plan)
         self._late = late
         self.ingest = Ingest(plan)
@@ -441,9 +444,9 @@ class JoinOperator:
         """Return the clock as plain JSON values."""
         return self.clock.to_json(self._wall_clock())
 
-    def load_clock(self, stored: StoredValue) -> None:
-        """Continue where a clock was saved, before the rows are loaded."""
-        self.clock.load(stored, self._wall_clock())
+    def load_clock(self, stored: StoredValue, now: float) -> None:
+        """Continue where a clock was saved, before the rows are loaded; `now` is what the wall clock says."""
+        self.clock.load(stored, now)
 
     def matched(self, side: Side) -> NDArray[np.bool_] | None:
         """Return which of the rows that the window of a side keeps have a match, (rows,); None where nobody asks."""

@@ -14,6 +14,7 @@ import getpass
 import os
 import re
 import stat
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +70,24 @@ def _fault_at(place: Path, *, last: bool) -> str:
         return ""
     if found.st_uid not in _owners():
         return f"belongs to user {found.st_uid}"
-    shared = found.st_mode & OTHERS or (found.st_mode & GROUP and found.st_gid not in {0, os.getegid()})
+    shared = found.st_mode & OTHERS or (found.st_mode & GROUP and found.st_gid and not _alone_in(found.st_gid))
     replaceable = last or not found.st_mode & stat.S_ISVTX
     return "can be written by other users" if shared and replaceable and not stat.S_ISLNK(found.st_mode) else ""
+
+
+@cache
+def _alone_in(group: int) -> bool:
+    """Return whether a group is this user's own, with no other member: many systems give each user such a group."""
+    import grp  # noqa: PLC0415 - Windows has no groups
+    import pwd  # noqa: PLC0415
+
+    try:
+        members = grp.getgrgid(group).gr_mem
+        me = pwd.getpwuid(os.geteuid())
+    except KeyError:  # whoever has no name may be anybody
+        return False
+    others = (one for one in pwd.getpwall() if one.pw_uid != me.pw_uid)
+    return group == me.pw_gid and not {*members} - {me.pw_name} and all(one.pw_gid != group for one in others)
 
 
 def as_safe_as(folder: Path, other: Path) -> bool:

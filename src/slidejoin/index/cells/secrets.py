@@ -16,7 +16,7 @@ from slidejoin.kernels.cells.placing import MULTIPLIER, SHIFT, STEP, _largest_te
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["draw_multiplier", "multiplier_of"]
+__all__ = ["draw_multiplier"]
 
 REGULAR = (60, 1000, 10**6, 1 << 8, 1 << 16)
 """How far apart cells often are: those of times, and of numbers with something in their low bits."""
@@ -27,11 +27,6 @@ FINE, COARSE, WEIGHT = 24, 16, 4
 the first count."""
 
 ALL_64 = (1 << 64) - 1
-
-
-def multiplier_of(state: NDArray[np.int64]) -> int:
-    """Return the multiplier of a table."""
-    return int(state[MULTIPLIER : MULTIPLIER + 1].view(np.uint64)[0])
 
 
 def draw_multiplier(state: NDArray[np.int64], *, wide: bool) -> None:

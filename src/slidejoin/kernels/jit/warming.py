@@ -20,6 +20,7 @@ import numba
 import slidejoin.kernels
 from slidejoin.kernels.jit.background import alone_in, processes
 from slidejoin.kernels.jit.compiling import file_of, load
+from slidejoin.kernels.jit.folders import KERNEL_FOLDERS
 from slidejoin.kernels.jit.progress import PROGRESS, QUIET
 from slidejoin.kernels.jit.registry import KERNELS
 from slidejoin.runtime.cores import cores
@@ -110,7 +111,12 @@ def compile_all(
 
 def can_save() -> bool:
     """Return whether compiled kernels can be written to disk."""
-    return os.access(file_of(next(_kernels())[0]).parent, os.W_OK)
+    sources = Path(next(_kernels())[0].py_func.__code__.co_filename).parent
+    try:
+        KERNEL_FOLDERS.target(str(sources))
+    except OSError:
+        return False
+    return True
 
 
 def kernels() -> int:

@@ -29,7 +29,7 @@ _FOR_LARGE = (
     "NumPy array of that type; for other integers beyond 64 bits give Decimal values or text"
 )
 
-FIRST, DECLARED = "as in the first batch", "as schemas= said"
+FIRST, DECLARED, RESTORED = "as in the first batch", "as schemas= said", "as the restored join has it"
 """Where the schema of a side comes from."""
 
 

@@ -156,13 +156,13 @@ class IdleClock(Clock):
         return marked_late(low, arrivals, left, right, self.lateness)
 
 
-def clock_of(plan: Plan) -> tuple[Clock, Callable[[], float]]:
-    """Return the clock of a new join, and the function that reads the wall clock."""
+def clock_of(plan: Plan, now: float | None = None) -> tuple[Clock, Callable[[], float]]:
+    """Return the clock of a new join, and the function that reads the wall clock: it says `now`, if that is known."""
     config, scope = plan.config, plan.scope
     wall = config.wall_clock or monotonic
     lateness = scope.lateness if scope else 0
     if config.idle_timeout is None:
         return Clock(lateness), wall
-    now = wall()
+    now = wall() if now is None else now
     timeout = config.idle_timeout.nanoseconds / 10**9
     return IdleClock(lateness, timeout=timeout, now=now, heard={"left": now, "right": now}), wall

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -34,38 +33,30 @@ class LateRows(NamedTuple):
 
 
 class KeptLateRows:
-    """The late rows of a join that nobody has taken yet; threads may add and take at the same time."""
+    """The late rows of a join that nobody has taken yet; the calls of the join add and take them, one at a time."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._tables: dict[Side, list[pa.Table]] = {"left": [], "right": []}
 
     def add(self, rows: Mapping[Side, pa.Table]) -> None:
         """Keep the late rows of one push."""
-        with self._lock:
-            for side, table in rows.items():
-                if table.num_rows:
-                    self._tables[side].append(table)
+        for side, table in rows.items():
+            if table.num_rows:
+                self._tables[side].append(table)
 
     def rows(self, schemas: Mapping[Side, pa.Schema]) -> LateRows:
         """Return the rows that are kept; `schemas` are those of the sides that are known."""
-        with self._lock:
-            return self._rows(schemas)
-
-    def take(self, schemas: Mapping[Side, pa.Schema]) -> LateRows:
-        """Return the rows that are kept, and forget them."""
-        with self._lock:
-            rows = self._rows(schemas)
-            self._tables = {"left": [], "right": []}
-            return rows
-
-    def _rows(self, schemas: Mapping[Side, pa.Schema]) -> LateRows:
         empty = {side: empty_of(schemas[side]) if side in schemas else pa.table({}) for side in SIDES}
         left, right = (pa.concat_tables([empty[side], *self._tables[side]]) for side in SIDES)
         return LateRows(left, right)
 
+    def take(self, schemas: Mapping[Side, pa.Schema]) -> LateRows:
+        """Return the rows that are kept, and forget them."""
+        rows = self.rows(schemas)
+        self._tables = {"left": [], "right": []}
+        return rows
+
     @property
     def nbytes(self) -> int:
         """Bytes of the rows."""
-        with self._lock:
-            return sum(table.nbytes for tables in self._tables.values() for table in tables)
+        return sum(table.nbytes for tables in self._tables.values() for table in tables)
