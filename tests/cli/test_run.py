@@ -249,7 +249,7 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     (tmp_path / "more" / "a.json").write_text("\n".join(json.dumps(row) for row in rows))
     text = """
         sources.trips = { format = "parquet", path = "trips", stream = false }
-        sources.more = { format = "json", path = "more", stream = false, schema = "cents BIGINT, at TIMESTAMP" }
+        sources.more = { format = "json", path = "more", stream = false, schema = "cents BIGINT, at TIMESTAMP -- time" }
         join.left = "trips"
         join.right = "more"
         join.on = "abs(t.cents - m.cents) <= 10"

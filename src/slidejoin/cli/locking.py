@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
-from importlib import import_module
-from importlib.util import find_spec
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slidejoin.cli.stopping import Stopped
 from slidejoin.errors import SlideJoinError
+from slidejoin.runtime.file_locks import try_lock, unlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["locked"]
-
-fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 FILE = ".slidejoin.lock"
 PATIENCE = 20.0
@@ -48,7 +45,7 @@ def locked(folder: Path | None, stop: Event | None = None, patience: float = PAT
         If a stop is asked for while it is waited for.
     """
     handle, new = None, folder is not None and not folder.exists()
-    if fcntl is not None and folder is not None:
+    if folder is not None:
         with suppress(OSError):  # which Spark will say
             folder.mkdir(parents=True, exist_ok=True)
             handle = _lock(folder, stop or Event(), patience)
@@ -63,8 +60,7 @@ def locked(folder: Path | None, stop: Event | None = None, patience: float = PAT
                 (folder / FILE).unlink()  # while it is locked: who waits for it sees that it is gone
                 folder.rmdir()
         # For the Java process too, which may serve another job.
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_UN)
+        unlock(handle)
         os.close(handle)
 
 
@@ -91,12 +87,9 @@ def _lock(folder: Path, stop: Event, patience: float) -> int:
 
 def _locks(handle: int, folder: Path) -> bool:
     """Lock a file, and tell whether that is the checkpoint's lock: its file may have been removed meanwhile."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
+    taken = try_lock(handle)
+    if not taken:
+        return taken is None  # there are no locks here
     try:
         found = os.path.samestat(os.fstat(handle), (folder / FILE).stat(follow_symlinks=False))
     except FileNotFoundError:

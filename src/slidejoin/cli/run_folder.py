@@ -14,14 +14,11 @@ import stat
 import tempfile
 import time
 from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+from slidejoin.runtime.file_locks import try_lock
 
 __all__ = ["RunFolder", "remove_abandoned", "run_folder"]
-
-fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 PREFIX = "slidejoin-run-"
 NAME = re.compile(rf"{PREFIX}(\d+)-\w+")
@@ -39,9 +36,7 @@ class RunFolder:
         self._owner = os.getpid()
         self._logs: list[Path] = []
         self.lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        if fcntl is not None:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(self.lock, fcntl.LOCK_EX)
+        try_lock(self.lock)
         atexit.register(self.remove)
 
     def folder(self, name: str) -> Path:
@@ -112,17 +107,12 @@ def _abandoned(folder: Path) -> bool:
     try:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != OURS:
             return False
-        if fcntl is None:
-            return True
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
         return time.time() - found.st_mtime > YOUNG
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+        return try_lock(handle) is True
     finally:
         os.close(handle)
-    return True

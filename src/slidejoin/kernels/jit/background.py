@@ -11,14 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slidejoin.errors import ConfigError
 from slidejoin.kernels.jit.progress import expected, say
 from slidejoin.runtime.cores import cores
+from slidejoin.runtime.file_locks import try_lock
 from slidejoin.runtime.processes import python_command
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ compile_rest(*arguments)
 """
 
 LOCK = "compiling.lock"
-fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 """Locks; without them two processes may do the same work."""
 
 ALL_SECONDS = 45
@@ -130,13 +128,9 @@ def processes() -> int:
 
 def alone_in(folder: Path) -> bool:
     """Lock a folder until this process ends; return False if another process has locked it."""
-    if fcntl is None:
-        return True
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if try_lock(handle) is False:
         os.close(handle)
         return False
     os.truncate(handle, 0)
@@ -150,12 +144,9 @@ def _locked(folder: Path) -> bool:
     except OSError:  # nothing was ever compiled here
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return try_lock(handle, shared=True) is False
     finally:
         os.close(handle)
-    return False
 
 
 BACKGROUND = Background()

@@ -9,7 +9,6 @@ This module imports no kernels, and neither does `tasks`, which is what Spark un
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import logging
 import os
@@ -25,6 +24,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.runtime.file_locks import lock, try_lock
 from slidejoin.runtime.own_folders import make_own, own_folder, user_folder
 from slidejoin.runtime.processes import python_command
 
@@ -96,11 +96,9 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
         return
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if try_lock(file.fileno()) is False:
             _say("waiting for another process on this machine that compiles kernels, once per installation")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file.fileno())
         yield
 
 
