@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.predicate.expression.expr import And
+from slidejoin.predicate.truth.resolve import conjuncts
 from tests.law.checks import ORDERS, assert_counts, assert_groups, assert_pairs, examples, lines, pair_lines
+from tests.render import to_python
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, count_windows, pushes, tables, time_windows
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ def null_safe(draw: st.DrawFn, name: str) -> Node:
                 ("or", equal, nulls, ("col", "left", "flag")),
                 ("or", equal, ("and", nulls, ("col", "left", "flag"))),
                 ("or", equal, ("and", first, first)),
+                ("or", equal, nulls, ("and", ("same", one, two), ("col", "left", "flag"))),
+                ("same", ("lit", True), ("or", equal, nulls)),
                 ("not", ("or", equal, nulls)),
             ]
         )
@@ -159,6 +164,10 @@ def test_null_safe_equalities_are_one_key() -> None:
         "(l.a = r.a OR (l.a IS NULL AND r.a IS NULL)) IS TRUE",
         "l.a + 1 = r.a * 2 OR (l.a + 1 IS NULL AND r.a * 2 IS NULL)",
         "(l.b < r.b AND l.a = r.a) OR (l.b < r.b AND l.a IS NULL AND r.a IS NULL)",
+        "(l.a = r.a OR l.a IS NULL AND r.a IS NULL) OR (l.a IS NOT DISTINCT FROM r.a AND l.b = 1)",
+        "(l.a = r.a AND l.b > 1) OR (l.a <=> r.a AND r.b = 1) OR (l.a IS NULL AND r.a IS NULL AND l.b > 1)",
+        "TRUE IS NOT DISTINCT FROM (l.a = r.a OR (l.a IS NULL AND r.a IS NULL))",
+        "coalesce(l.a <=> r.a, FALSE) = TRUE",
     ],
 )
 def test_spellings_of_null_safe_equality(on: str) -> None:
@@ -178,6 +187,37 @@ def test_spellings_of_null_safe_equality(on: str) -> None:
     assert sorted(map(tuple, zip(*found.to_pydict().values(), strict=True))) == sorted(
         map(tuple, zip(*expected.to_pydict().values(), strict=True))
     )
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "coalesce(l.a = r.a, FALSE) IS TRUE",
+        "TRUE IS NOT DISTINCT FROM (l.a = r.a)",
+        "TRUE = (l.a = r.a)",
+        "(l.a <> r.a) IS FALSE",
+        "FALSE = coalesce(l.a <> r.a, TRUE)",
+        "CASE WHEN l.a = r.a THEN TRUE ELSE FALSE END IS TRUE",
+        "(CASE WHEN l.a = r.a THEN TRUE END = TRUE) IS TRUE",
+    ],
+)
+def test_spellings_of_a_condition_that_must_be_true(on: str) -> None:
+    assert "indexed: l.a = r.a (equality)" in plan(on)
+    table = pa.table({"a": [1, None, 2, 1]})
+    found = [
+        sj.StreamJoin(text, sj.CountWindow(9), output="positions", order="strict").push(left=table, right=table)
+        for text in (on, "l.a = r.a")
+    ]
+    assert found[0].equals(found[1])
+
+
+@examples(100)
+@given(case=cases())
+def test_the_normal_form_is_its_own(case: Case) -> None:
+    schemas: Any = {"left": case.left.schema, "right": case.right.schema}
+    parts = conjuncts(to_python(case.predicate).node, schemas)
+    again = conjuncts(parts[0] if len(parts) == 1 else And(parts), schemas)
+    assert again == parts
 
 
 def test_doubles_that_are_nan_are_equal_in_one_spelling_only() -> None:

@@ -40,6 +40,7 @@ FILTERS = [
     "NOT (l.s LIKE '%a' AND r.s LIKE 'a%')",
     "((l.s LIKE 'a%') = (r.s LIKE 'a%') OR l.x < r.x)",
     "CASE WHEN l.s LIKE 'a%' THEN r.x > 2 ELSE r.x < 2 END",
+    "(length(r.s) IS NULL OR r.x > 1 AND l.x > length(r.s) OR length(r.s) = l.x)",
 ]
 """None is a range of one key alone, and each has a part of one row that no instruction computes."""
 
@@ -105,6 +106,29 @@ def test_pairs_are_those_of_another_engine(query: str) -> None:
     added = ours._state.operator.plan.columns
     assert added["left"].values or added["right"].values
     assert not any(one.values for one in without._state.operator.plan.columns.values())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "(lower(r.s) IS NULL OR l.s <= lower(r.s))",
+        "(upper(l.s) IS NULL OR lower(r.s) IS NULL OR upper(l.s) > lower(r.s))",
+        "(NOT length(r.s) IS NOT NULL OR l.x < length(r.s))",
+    ],
+)
+def test_values_that_may_be_null_are_open_ends(query: str) -> None:
+    rng = np.random.default_rng(4)
+    (term,) = bind(parse(query), SCHEMA, SCHEMA, valued=True).terms
+    assert term.open_ended
+    joins = [
+        sj.StreamJoin(query, sj.CountWindow(300), schemas=(SCHEMA, SCHEMA), output="positions", **options)
+        for options in ({}, {"algorithm": "nested_loop"}, {"memory_limit": 1 << 40})
+    ]
+    for count in (40, 3, 90):
+        pushed = rows(rng, count), rows(rng, count)
+        found = [sorted(lines(join.push(*pushed))) for join in joins]
+        assert found[0] == found[1] == found[2]
+        assert found[0]
 
 
 WINDOWS = [sj.CountWindow(150), sj.CountWindow(90, slide=15), sj.TimeWindow("20 days", on="ts", lateness="400 days")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.plan.multiway.layout import layout_of, output_schema
 from slidejoin.plan.output_schema import Layout, in_strict_order
+from slidejoin.spec.multi_spec import make_multi_spec
 
 LEFT = pa.schema([("id", pa.int64()), ("a", pa.string())])
 RIGHT = pa.schema([("b", pa.int8()), ("id", pa.date32())])
@@ -52,6 +55,17 @@ def test_collisions(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(sj.PredicateError) as error:
         layout(**arguments)
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("known", ["ab", "a", ""])
+def test_selected_names_of_any_case_are_those_of_the_layout_while_schemas_are_missing(known: str) -> None:
+    windows = dict.fromkeys("ab", sj.CountWindow(9))
+    spec = replace(make_multi_spec(windows, on="a.Id = b.id", select=["B.ID", "a.ID"]), fold_names=True)
+    schemas = {"a": pa.schema([("Id", pa.int64())]), "b": pa.schema([("id", pa.int8())])}
+    whole = layout_of(spec, list(schemas.values())).schema
+    assert whole.names == ["id_b", "Id"]
+    found = output_schema(spec, {name: schemas[name] for name in known})
+    assert found.types == [field.type for field, owner in zip(whole, "ba", strict=True) if owner in known]
 
 
 @given(

@@ -120,7 +120,8 @@ def _known(spec: MultiSpec, schemas: Mapping[str, pa.Schema]) -> list[tuple[str,
     if spec.select is None:
         return every
     by_name = {wide_name(stream, name): (stream, name, out) for stream, name, out in every}
-    return [by_name[item] for item in spec.select if item in by_name]
+    chosen = (named(item, by_name, fold=spec.fold_names) for item in spec.select)
+    return [column for column in chosen if column is not None]
 
 
 def _every(streams: Sequence[str], schemas: Sequence[pa.Schema], *, fold: bool) -> list[tuple[int, str, str]]:

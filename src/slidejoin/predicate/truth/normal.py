@@ -5,7 +5,7 @@ pushed inwards first, and what is left is made of conditions that must be true::
 
     NOT (p OR q)                                NOT p AND NOT q
     l.a = r.a OR (l.a IS NULL AND r.a IS NULL)  l.a IS NOT DISTINCT FROM r.a, as generated SQL writes it
-    coalesce(p, FALSE), p IS TRUE               p
+    coalesce(p, FALSE), p IS TRUE, TRUE = p     p
     (p AND q) OR (p AND r)                      p AND (q OR r)
 
 Doubles that are NaN are equal in ``IS NOT DISTINCT FROM`` and not in ``=``: a condition on one side sees to that.
@@ -117,25 +117,55 @@ def _bare(expr: Expr) -> Expr:
                 return Or((equal, nulls))
             case Call("case", (condition, Literal(value=True), *rest)) if rest in ([], [_FALSE], [Literal(None)]):
                 expr = pushed(condition)
-            case Compare("IS NOT DISTINCT FROM", condition, Literal(value=True)) if _is_condition(condition):
-                expr = pushed(condition)
+            case Compare("=" | "IS NOT DISTINCT FROM", condition, Literal(value=bool(wanted))) | Compare(
+                "=" | "IS NOT DISTINCT FROM", Literal(value=bool(wanted)), condition
+            ) if _is_condition(condition):
+                expr = pushed(condition, negated=not wanted)
+            case Not(Call("coalesce", (condition, Literal(value=True)))) if _is_condition(condition):
+                expr = pushed(condition, negated=True)
             case _:
                 return expr
 
 
 def _is_condition(expr: Expr) -> bool:
-    return isinstance(expr, Compare | Member | And | Or | Not | IsNull)
+    """Tell whether an expression is true, false or unknown by what it is made of, whatever its columns are."""
+    match expr:
+        case Call("coalesce", args):
+            results = args
+        case Call("case", args):
+            results = (*args[1::2], *args[-1:]) if len(args) % 2 else args[1::2]
+        case _:
+            return isinstance(expr, Compare | Member | And | Or | Not | IsNull)
+    return any(map(_is_condition, results)) or any(
+        isinstance(one, Literal) and isinstance(one.value, bool) for one in results
+    )
 
 
 def _any_of(expr: Or, floating: Callable[[Expr], bool]) -> list[Expr]:
     """Return the conjuncts of OR: null-safe equalities, and what is common to all of its parts."""
-    parts = [dict.fromkeys(_all_of(part, floating)) for part in _flat(expr)]
-    common = {part: None for part in parts[0] if all(part in other for other in parts[1:])}
-    left = [{part: None for part in other if part not in common} for other in parts]
-    if not all(left):
-        return list(common)  # p OR (p AND q) is p
-    either = list(dict.fromkeys(_whole(part) for part in _null_safe(left, floating)))
-    return [*common, *(_parts(either[0]) if len(either) == 1 else [Or(tuple(either))])]
+    parts, found = [dict.fromkeys(_all_of(part, floating)) for part in _flat(expr)], []
+    while True:
+        common = [part for part in parts[0] if all(part in other for other in parts[1:])]
+        left = [{part: None for part in other if part not in common} for other in parts]
+        found += common
+        if not all(left):
+            return found  # p OR (p AND q) is p
+        # Where two became one, or a part is left that is OR itself, what others have may be more.
+        parts = _spread(_null_safe(left, floating), floating)
+        if parts == left:
+            break
+    either = list(dict.fromkeys(map(_whole, parts)))
+    return [*found, *(_parts(either[0]) if len(either) == 1 else [Or(tuple(either))])]
+
+
+def _spread(parts: list[dict[Expr, None]], floating: Callable[[Expr], bool]) -> list[dict[Expr, None]]:
+    """Return the parts of OR, each as its conjuncts, with those of a part that is OR instead of that."""
+    found = []
+    for part in parts:
+        (only, *rest) = part
+        inner = _flat(only) if not rest and isinstance(only, Or) else ()
+        found += [dict.fromkeys(_all_of(one, floating)) for one in inner] or [part]
+    return found
 
 
 def _flat(expr: Expr) -> Iterable[Expr]:

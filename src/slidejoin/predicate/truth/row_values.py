@@ -23,7 +23,7 @@ from slidejoin.predicate.truth.types import BYTES, Kind
 from slidejoin.predicate.truth.values import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from typing import Any
 
     from slidejoin.sides import Side
@@ -54,9 +54,18 @@ def row_value_type(node: Node) -> pa.DataType | None:
 def in_row_values(node: Node, found: dict[Side, dict[str, Node]], taken: Collection[str]) -> Node:
     """Return a condition whose parts that read one row, and have no instruction, are columns of their values.
 
-    The columns, by their names, and the parts are added to `found`; no name is `taken`.
+    The columns, by their names, and the parts are added to `found`; no name is `taken`. Where a value is compared too,
+    whether it is NULL is seen in its column, of which ranges can be made.
     """
-    if len(node.sides) == 1 and not _instructed(node) and not _costly(node) and row_value_type(node) is not None:
+    return _in_columns(node, found, taken, frozenset(_compared(node)))
+
+
+def _in_columns(
+    node: Node, found: dict[Side, dict[str, Node]], taken: Collection[str], compared: frozenset[Node]
+) -> Node:
+    if node.op == "isnull" and node.args[0] in compared:
+        return replace(node, args=(_in_columns(node.args[0], found, taken, compared),))
+    if _is_row_value(node):
         (side,) = node.sides
         name = f"value {blake2b(repr(node).encode(), digest_size=8).hexdigest()} of {node.text}"
         while name in taken:
@@ -65,7 +74,22 @@ def in_row_values(node: Node, found: dict[Side, dict[str, Node]], taken: Collect
         return Node("column", node.type, (), (side, name), sides=node.sides, reach=node.reach, text=node.text)
     if not node.sides or not node.args:
         return node
-    return replace(node, args=tuple(in_row_values(arg, found, taken) for arg in node.args))
+    return replace(node, args=tuple(_in_columns(arg, found, taken, compared) for arg in node.args))
+
+
+def _is_row_value(node: Node) -> bool:
+    if len(node.sides) != 1 or _instructed(node) or _costly(node):
+        return False
+    return row_value_type(node) is not None
+
+
+def _compared(node: Node) -> Iterator[Node]:
+    """Yield the parts of comparisons that are columns of their values."""
+    if node.op in COMPARATORS:
+        yield from filter(_is_row_value, node.args)
+    else:
+        for arg in node.args:
+            yield from _compared(arg)
 
 
 def row_values(node: Node, table: pa.Table) -> pa.Array[Any]:
