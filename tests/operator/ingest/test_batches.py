@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import array
+import math
 from datetime import datetime
 from decimal import Decimal
 from time import process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ import pytest
 import slidejoin as sj
 from slidejoin.operator.ingest.batches import same_schema, to_table
 from slidejoin.plan.column_names import names_twice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.float64())])
 PLAIN = {"a": [1, 2], "b": [0.5, 1.5]}
@@ -350,6 +354,28 @@ def test_floats_of_python_are_the_nearest_ones_of_the_type(values: Any) -> None:
     assert half["x"].to_pylist()[2:] == [3.0, float("inf")]
     with pytest.raises(sj.SchemaError, match=r"column 'x': value 1e\+300 is beyond the largest float"):
         to_table({"x": [0.1, 1e300]}, "left", FLOATS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        (pa.list_(pa.float32()), lambda one: [one, None]),
+        (pa.list_(pa.float32(), 2), lambda one: (0.5, one)),
+        (pa.list_(pa.list_(pa.float16())), lambda one: [None, [one]]),
+        (pa.struct([("x", pa.float32()), ("y", pa.float64())]), lambda one: {"x": one, "y": 1e300}),
+        (pa.map_(pa.string(), pa.float32()), lambda one: [("a", one)]),
+        (pa.dictionary(pa.int32(), pa.float32()), lambda one: one),
+    ],
+    ids=str,
+)
+def test_members_are_never_made_infinite(kind: pa.DataType, make: Callable[[float], Any]) -> None:
+    schema = pa.schema([("x", kind)])
+    rows = [make(0.5), None, make(math.inf), make(-math.inf)]
+    table = to_table({"x": rows}, "left", schema)
+    assert table["x"].to_pylist() == pa.array(rows, kind).to_pylist()
+    assert to_table({"x": np.array([*rows, make(0.5)], object)}, "left", schema).num_rows == len(rows) + 1
+    with pytest.raises(sj.SchemaError, match="column 'x': a value is beyond the largest of"):
+        to_table({"x": [*rows, make(1e300)]}, "left", schema)
 
 
 VALUES: list[tuple[Any, pa.DataType, Any]] = [

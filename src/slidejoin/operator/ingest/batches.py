@@ -248,7 +248,7 @@ def _listed(values: Any, kind: pa.DataType) -> pa.Array[Any] | pa.ChunkedArray[A
     Python has one type of floats: they are read as the nearest ones of a shorter type.
     """
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):
-        return pa.array(values, type=kind)
+        return _members(values, kind)
     try:
         own: pa.Array[Any] = pa.array(values)
     except (pa.ArrowInvalid, OverflowError):
@@ -268,6 +268,28 @@ def _listed(values: Any, kind: pa.DataType) -> pa.Array[Any] | pa.ChunkedArray[A
         return made
     msg = f"values are {own.type}, expected {kind}"
     raise pa.ArrowTypeError(msg)
+
+
+def _members(values: Any, kind: pa.DataType) -> pa.Array[Any]:  # noqa: ANN401
+    made: pa.Array[Any] = pa.array(values, type=kind)
+    # `float` is the name of float32, `double` that of float64; members are looked at where one may be too large.
+    if "float" in str(kind) and _infinities(made.to_pylist()) > _infinities(values):
+        msg = f"a value is beyond the largest of {kind}"
+        raise pa.ArrowInvalid(msg)
+    return made
+
+
+def _infinities(value: Any) -> int:  # noqa: ANN401
+    """Return how many infinite floats are in a Python value, at any depth."""
+    if isinstance(value, (float, np.floating)):
+        return int(np.isinf(value))
+    if isinstance(value, pa.Scalar):
+        return _infinities(value.as_py())
+    if isinstance(value, dict):
+        value = value.values()
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        return 0
+    return sum(map(_infinities, value))
 
 
 def _inferred(values: Any) -> pa.Array[Any]:  # noqa: ANN401
