@@ -372,7 +372,8 @@ def test_members_are_never_made_infinite(kind: pa.DataType, make: Callable[[floa
     schema = pa.schema([("x", kind)])
     rows = [make(0.5), None, make(math.inf), make(-math.inf)]
     table = to_table({"x": rows}, "left", schema)
-    assert table["x"].to_pylist() == pa.array(rows, kind).to_pylist()
+    expected: pa.Array[Any] = pa.array(rows, kind)
+    assert table["x"].to_pylist() == expected.to_pylist()
     assert to_table({"x": np.array([*rows, make(0.5)], object)}, "left", schema).num_rows == len(rows) + 1
     with pytest.raises(sj.SchemaError, match="column 'x': a value is beyond the largest of"):
         to_table({"x": [*rows, make(1e300)]}, "left", schema)
