@@ -48,7 +48,7 @@ __all__ = ["Plan", "make_plan"]
 PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "all")
 """Which shape of term is indexed first: the narrower its ranges usually are, the earlier."""
 
-RANGES_AT_ONCE = 1 << 22
+RANGES_AT_ONCE = 1 << 21
 """Of all probes of a slice, which take 16 bytes each; fewer at once are slower to look up."""
 
 
