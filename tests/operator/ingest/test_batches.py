@@ -366,7 +366,7 @@ def test_floats_of_python_are_the_nearest_ones_of_the_type(values: Any) -> None:
         (pa.map_(pa.string(), pa.float32()), lambda one: [("a", one)]),
         (pa.dictionary(pa.int32(), pa.float32()), lambda one: one),
     ],
-    ids=str,
+    ids=lambda one: str(one) if isinstance(one, pa.DataType) else "",
 )
 def test_members_are_never_made_infinite(kind: pa.DataType, make: Callable[[float], Any]) -> None:
     schema = pa.schema([("x", kind)])
@@ -419,6 +419,10 @@ def test_every_form_of_an_array_is_taken_alike(values: Any, kind: pa.DataType, e
             to_table(batch, "left", schema)
 
 
-@pytest.mark.parametrize("values", [np.array([]), pd.Series([], dtype=float), Own(np.array([])), []], ids=repr)
+@pytest.mark.parametrize(
+    "values",
+    [np.array([]), pd.Series([], dtype=float), Own(np.array([])), []],
+    ids=["array", "series", "object", "list"],
+)
 def test_an_array_without_values_has_any_type(values: Any) -> None:
     assert to_table({"a": values}, "left", pa.schema([("a", pa.int64())])).num_rows == 0
