@@ -185,6 +185,7 @@ def test_a_job_file_that_init_has_written_runs(slidejoin: Shell, tmp_path: Path)
     ]
 
 
+@pytest.mark.nightly  # by day a folder of each form is begun in test_init_folders
 def test_single_files_of_any_form_run_as_init_begins_them(slidejoin: Shell, tmp_path: Path):
     """CSV without a header, with times of several forms, against a JSON document with odd names."""
     (tmp_path / "in[1].csv").write_text(
@@ -204,6 +205,7 @@ def test_single_files_of_any_form_run_as_init_begins_them(slidejoin: Shell, tmp_
     assert {row["größe.\n"] for row in found} == {7}
 
 
+@pytest.mark.nightly  # by day odd names are in spark/test_odd_names
 @pytest.mark.parametrize("names", [NAMES[::8], pytest.param(NAMES, marks=pytest.mark.nightly)], ids=["few", "all"])
 def test_odd_names_in_all_places_of_a_job_file(slidejoin: Shell, tmp_path: Path, names: tuple[str, ...]):
     """As init writes them in `columns` and the window; and in `on`, `select` and `order_by`."""
@@ -325,6 +327,7 @@ def test_late_rows_have_folders_of_their_own(slidejoin: Shell, tmp_path: Path):
     assert pairs.sort_by("id")["id"].to_pylist() == [0, 1, 1]
 
 
+@pytest.mark.nightly  # by day a job is stopped in test_stops
 def test_a_running_job_is_stopped_in_good_order(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
     slidejoin.start("run", job(tmp_path, JOB.replace("[spark]", 'trigger = "200 ms"\n[spark]')), "--json")

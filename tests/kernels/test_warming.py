@@ -221,7 +221,7 @@ print(json.dumps([missing, sorted(spent), left, len(warming.compile_all(3, other
 """
 
 
-@pytest.mark.parametrize("helpers", ["whole", "broken"])
+@pytest.mark.parametrize("helpers", ["whole", pytest.param("broken", marks=pytest.mark.nightly)])
 def test_processes_share_what_is_to_be_compiled(tmp_path: Path, helpers: str) -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
     command = [sys.executable, "-c", SHARED, helpers]

@@ -171,6 +171,7 @@ def told_by(query: Query) -> set[str | None]:
     return {told["index"] for told in query.figures}
 
 
+@pytest.mark.nightly  # which terms are chosen is in operator/test_pair_advisor
 def test_the_terms_that_few_rows_pass_are_indexed(tmp_path: Path) -> None:
     query, batches = Query(wire(tmp_path, SLOW, WINDOW, "grid", 2), 0), feed(4, 400, random.Random(1))
     for batch in batches:
@@ -224,6 +225,7 @@ def test_a_manifest_remembers_the_choice() -> None:
     assert Manifest.from_bytes(Manifest().to_bytes(), 0).chosen is None
 
 
+@pytest.mark.nightly  # half a minute
 def test_a_choice_that_is_none_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a version that chose among others."""
     query, batches = Query(wire(tmp_path, SLOW, WINDOW, "grid", 2), 0), feed(3, 400, random.Random(4))

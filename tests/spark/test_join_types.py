@@ -341,6 +341,7 @@ def ids_kept(query: Query) -> list[int]:
     return [sum(entry.rows for entry in manifest.entries["ids"]) for manifest in manifests]
 
 
+@pytest.mark.nightly  # twenty seconds
 def test_homes_keep_ids_until_the_rows_have_left(tmp_path: Path) -> None:
     """One more partner, in whichever bucket, does not output a row again; segments of ids are merged and expire."""
     query, most, rows = Query(wired(tmp_path, "grid", 5, 1, "left_semi"), one_store=True), [0, 0], 0

@@ -153,7 +153,7 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     rooms = ["slidejoin.runtime", "slidejoin.spark.bucket", "slidejoin.spark.job"]
-    rooms += ["slidejoin.runtime.own_folders", "slidejoin.runtime.processes"]
+    rooms += [f"slidejoin.runtime.{name}" for name in ("file_locks", "own_folders", "processes")]
     names = sorted(
         ["slidejoin", "slidejoin.spark", *rooms, "slidejoin.spark.bucket.tasks", "slidejoin.spark.job.workers"]
     )
@@ -219,12 +219,12 @@ def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) 
 
 
 WAITING = """
-import fcntl, sys
+import sys
 from slidejoin.kernels.jit import warming
 from slidejoin.spark.job import workers
-compiled, locks, flock = [], [], fcntl.flock
+compiled, locks, try_lock = [], [], workers.try_lock
 warming.compile_all = lambda leave_out: compiled.append(leave_out)
-workers.fcntl.flock = lambda *args: locks.append(flock(*args))
+workers.try_lock = lambda handle: locks.append(try_lock(handle))
 workers.ready(sys.argv[1])
 print(len(locks), *compiled)
 """

@@ -69,6 +69,7 @@ def at_step(expr: Expr, stored: str) -> Expr:
 
     Examples
     --------
+    >>> from slidejoin.predicate.expression.expr import Compare
     >>> at_step(Compare("=", wide_column("a", "k"), wide_column("b", "k")), "b")
     Compare(op='=', left=WideColumn(side='left', name='a.k'), right=Column(side='right', name='k'))
     """
@@ -85,6 +86,7 @@ def placed(expr: Expr, place: Callable[[str, str], Column]) -> Expr:
 
     Examples
     --------
+    >>> from slidejoin.predicate.expression.expr import Compare
     >>> placed(Compare("=", wide_column("a", "k"), wide_column("b", "j")), lambda stream, name: Column("right", name))
     Compare(op='=', left=Column(side='right', name='k'), right=Column(side='right', name='j'))
     """
