@@ -241,7 +241,7 @@ def test_changed_join_on_an_old_checkpoint_is_refused(
     refused(begun, other, "begun", f"the checkpoint holds the state of another join: .*{told}")
 
 
-@pytest.mark.nightly  # the limit is in test_operator, too
+@pytest.mark.nightly  # the limit is in test_limits, too
 def test_bucket_limit_ends_the_query_and_a_higher_one_lets_it_go_on(
     begun: Feed, spark: SparkSession, law: list[tuple[int, int]]
 ) -> None:
