@@ -159,13 +159,7 @@ class MultiJoin(OneCall):
 
     @one_call
     def _push(self, batches: Mapping[str, object], order_by: str | None) -> pa.Table:
-        work = self._push_iter(batches, order_by)
-        try:
-            out = list(work)
-        except BaseException as error:
-            if self._open is not None:  # it has not begun, and what it produces would be lost
-                self._broken = repr(error)
-            raise
+        out = self._all_of(self._push_iter(batches, order_by))
         return together(out, out[0].schema) if out else self._empty()
 
     def push_iter(

@@ -1,6 +1,6 @@
 """One call of a join at a time: calls from several threads are done one after the other, whole.
 
-The lock is reentrant so that it is of C and takes 40 ns, and a flag tells a call that comes from within another one of
+The lock is reentrant so that it is of C, and a flag tells a call that comes from within another one of
 the same thread: it would have to wait for itself. No interrupt comes between taking the lock and the block that gives
 it back: Python looks for signals neither there nor between two assignments.
 """
@@ -18,7 +18,7 @@ from slidejoin.errors import JoinClosedError, PartialSchemaWarning
 from slidejoin.plan.explanation import frames_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -112,6 +112,15 @@ class OneCall:
         if self._open is not None:
             msg = "an iterator of push_iter() is still open; read it to its end or close it first"
             raise JoinClosedError(msg)
+
+    def _all_of(self, tables: Iterator[pa.Table]) -> list[pa.Table]:
+        """Return all tables of an iterator that has not begun, and break the join if it never does."""
+        try:
+            return list(tables)
+        except BaseException as error:
+            if self._open is not None:  # its rows are expected, and what they produce would be lost
+                self._broken = repr(error)
+            raise
 
     def _take_abandoned(self) -> None:
         """Take the rest of the rows of an iterator that nobody has any more."""

@@ -234,13 +234,7 @@ class StreamJoin(SharedJoin):
         limited = state.config.memory_limit is not None
         tables = self._read(left, right, own=operator is None or limited or not operator.copies)
         if operator is None or limited:
-            work = self._push_iter(tables, _given(left, right), order_by)
-            try:
-                out = list(work)
-            except BaseException as error:
-                if self._open is not None:  # it has not begun, and what it produces would be lost
-                    self._broken = repr(error)
-                raise
+            out = self._all_of(self._push_iter(tables, _given(left, right), order_by))
             return together(out, out[0].schema) if out else self._empty()
         return self._take(operator, tables, order_by)
 
