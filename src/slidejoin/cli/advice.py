@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.errors import ConfigError
 from slidejoin.sides import SIDES
+from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def check_event_times(job: Job, frames: Mapping[str, DataFrame]) -> None:
         column = join.window.on(side)
         kinds = {field.name: field.dataType for field in frames[name].schema.fields}
         if column in kinds and not isinstance(kinds[column], TimestampType):
-            quoted = f"`{column.replace('`', '``')}`"
-            columns = [f"* EXCEPT ({quoted})", f"CAST({quoted} AS TIMESTAMP) AS {quoted}"]
+            own = quoted(column)
+            columns = [f"* EXCEPT ({own})", f"CAST({own} AS TIMESTAMP) AS {own}"]
             msg = (
                 f"join.window: the event time {column!r} of source {name} is {kinds[column].simpleString()}, expected "
                 f"a timestamp. Convert it in [sources.{name}]: columns = {json.dumps(columns, ensure_ascii=False)}"
@@ -79,6 +80,5 @@ def _made(found: re.Match[str]) -> str:
         name, sql = ast.literal_eval(found[1]), ast.literal_eval(found[2])
     except (ValueError, SyntaxError):
         return found[0]
-    quoted = f"`{name.replace('`', '``')}`"
-    columns = [f"* EXCEPT ({quoted})", f"{sql} AS {quoted}"]
+    columns = [f"* EXCEPT ({quoted(name)})", f"{sql} AS {quoted(name)}"]
     return f"columns = {json.dumps(columns, ensure_ascii=False)} in its source"

@@ -13,13 +13,14 @@ import typer
 from slidejoin.cli.common import Debug, errors_told
 from slidejoin.cli.guesses import common_order, event_times, guessed_predicate
 from slidejoin.cli.jobfile import read_job_text
-from slidejoin.cli.samples import in_backticks, quoted, sampled, spark_type
+from slidejoin.cli.samples import quoted, sampled, spark_type
 from slidejoin.cli.source_columns import has_column
 from slidejoin.cli.written import Written, printable, toml_value
 from slidejoin.errors import ConfigError, PredicateError, nearest
 from slidejoin.predicate import columns_of
 from slidejoin.predicate.python import as_predicate
 from slidejoin.sides import SIDES
+from slidejoin.spark.driver.column_names import quoted as in_backticks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

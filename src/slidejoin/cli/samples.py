@@ -13,11 +13,12 @@ from slidejoin.cli.paths import absolute, expanded, files_below, has_scheme
 from slidejoin.cli.texts import csv_schema, json_schema
 from slidejoin.cli.written import toml_value
 from slidejoin.errors import ConfigError
+from slidejoin.spark.driver.column_names import quoted as in_backticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Sample", "in_backticks", "quoted", "sampled", "spark_type"]
+__all__ = ["Sample", "quoted", "sampled", "spark_type"]
 
 ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 FORMATS = ("parquet", "csv", "json")
@@ -217,8 +218,3 @@ def quoted(name: str) -> str:
     ('price', '`a ``b```')
     """
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else in_backticks(name)
-
-
-def in_backticks(name: str) -> str:
-    """Return a column's name for an expression, where a plain word may be a constant or a function, such as null."""
-    return "`" + name.replace("`", "``") + "`"
