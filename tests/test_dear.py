@@ -1,10 +1,10 @@
-"""The list of dear tests names tests that there are, and by day some case of each runs."""
+"""The lists of dear tests name tests that there are, and by day some case of each runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.dear import DEAR, ONE_OF, leave_to_the_night
+from tests.dear import BY_NIGHT, DEAR, ONE_OF, leave_to_the_night
 
 
 class Case:
@@ -21,16 +21,22 @@ class Case:
 
 
 def test_names_are_those_of_tests():
-    for name in DEAR:
+    assert DEAR.isdisjoint(BY_NIGHT)
+    for name in DEAR | BY_NIGHT:
         module, _, function = name.partition("::")
         assert f"def {function}(" in (Path(__file__).parent / module).read_text(encoding="utf-8"), name
 
 
-def test_one_of_three_cases_runs_by_day():
+def of_day(name: str, cases: int) -> int:
+    """How many of some cases, and one that is nightly anyway, run by day."""
+    every = [Case(f"tests/{name}[{number}]", nightly=number == 1) for number in range(cases + 1)]
+    leave_to_the_night(every)
+    return sum(not case.nightly for case in every)
+
+
+def test_some_cases_run_by_day():
     for name in DEAR:
-        cases = [Case(f"tests/{name}[{number}]", nightly=number == 1) for number in range(1 + 3 * ONE_OF)]
-        leave_to_the_night(cases)
-        assert sum(not case.nightly for case in cases) == ONE_OF
-    other = Case("tests/law/test_seeds.py::test_other[1]")
-    leave_to_the_night([other] * 5)
-    assert not other.nightly
+        assert of_day(name, 3 * ONE_OF) == 3
+        assert of_day(name, 1) == of_day(name, 2) == of_day(name, ONE_OF - 1) == 1
+    assert {of_day(name, 5) for name in BY_NIGHT} == {0}
+    assert of_day("law/test_seeds.py::test_other", 4) == 4

@@ -77,7 +77,7 @@ def puts(draw: st.DrawFn, *, self_join: bool, time: bool) -> list[dict[str, Any]
     return made
 
 
-@settings(max_examples=70)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(data=st.data(), max_batch=st.sampled_from([1, 4, 11, 1000]))
 @pytest.mark.parametrize("output", ["pairs", "count"])
 def test_results_are_those_of_one_push_a_put(output: Any, data: st.DataObject, max_batch: int) -> None:
@@ -104,7 +104,7 @@ def test_results_are_those_of_one_push_a_put(output: Any, data: st.DataObject, m
         assert getattr(join.stats, name) == getattr(plain.stats, name)
 
 
-@settings(max_examples=70)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=8),
     data=st.data(),

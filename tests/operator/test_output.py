@@ -37,7 +37,7 @@ def tables(batches: list[list[int]], shared: int, *, self_join: bool, select: li
         return out
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples)
 @given(
     batches=st.lists(KEYS, min_size=1, max_size=6),
     self_join=st.booleans(),
@@ -52,7 +52,7 @@ def test_sides_side_by_side(batches: list[list[int]], self_join: bool, select: l
 FILTERED = "l.k BETWEEN r.k - 3 AND r.k + 3 AND (concat(l.s, r.s) LIKE '%5%7' OR r.s LIKE '%7' OR (l.k + r.k) % 3 = 0)"
 
 
-@settings(max_examples=60)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     batches=st.lists(KEYS, min_size=1, max_size=6),
     self_join=st.booleans(),

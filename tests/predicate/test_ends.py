@@ -143,7 +143,7 @@ def chains_in(node: Node, side: Side) -> list[Node]:
     return found
 
 
-@settings(max_examples=250)
+@settings(max_examples=6 * settings.default.max_examples)
 @given(cases())
 @example((("<=", ("+", COLUMN["left"], ("lit", 1e17)), COLUMN["right"]), F64, F64, [5.0], [1e17, 0.0]))
 @example((("<=", ("*", COLUMN["left"], ("lit", 1e-3)), COLUMN["right"]), F64, F64, [5.0], [0.0, 5e-324]))

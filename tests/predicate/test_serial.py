@@ -20,7 +20,7 @@ COLUMN = {"node": "column", "side": "left", "name": "a"}
 
 
 @given(conditions)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 def test_json_reads_back_as_the_same_expression(expr: Expr) -> None:
     text = json.dumps(to_json(expr), allow_nan=False)
     assert from_json(json.loads(text)) == expr

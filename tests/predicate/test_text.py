@@ -30,13 +30,13 @@ A, B = Column("left", "a"), Column("right", "b")
 
 
 @given(conditions)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=8 * settings.default.max_examples, deadline=None)
 def test_what_is_written_reads_back_as_the_same_expression(expr: Expr) -> None:
     assert parse(to_sql(expr)) == expr
 
 
 @given(conditions)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 def test_other_aliases_read_back_too(expr: Expr) -> None:
     aliases = ("dc 1", "R")
     assert parse(to_sql(expr, aliases), aliases) == expr

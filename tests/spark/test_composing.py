@@ -619,6 +619,57 @@ def test_no_row_behind_a_stateful_operator_is_lost(fed: Feed, spark: SparkSessio
         assert len(late) < 5, name
 
 
+def sessions_of(times: list[tuple[int, int]], until: int, gap: int) -> set[tuple[int, int, int, int]]:
+    """Key, first time, end and number of rows of the sessions that are over, of rows with a key and a time."""
+    sessions: list[list[int]] = []
+    for key, at in sorted(times):
+        if sessions and sessions[-1][0] == key and at < sessions[-1][2]:
+            sessions[-1][2:] = [at + gap, sessions[-1][3] + 1]
+        else:
+            sessions.append([key, at, at + gap, 1])
+    return {(key, start, end, rows) for key, start, end, rows in sessions if end <= until}
+
+
+@pytest.mark.nightly
+def test_every_stateful_operator_behind(fed: Feed, spark: SparkSession, two: list[dict[str, list[Row]]]) -> None:
+    """No row of the join is late to it: what comes out is what the operator makes of all pairs of the law."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    sides = (fed.stream(side).withWatermark("ts", f"{LATENESS} seconds") for side in ("left", "right"))
+    joined = stream_join(*sides, on="l.x = r.x", window=WINDOW, select=["l.id", "l.x", "r.id"], partitions=2)
+    pairs = joined.withColumnRenamed("match_time", "ts")
+    pairs.createOrReplaceTempView("pairs")
+    session = F.session_window("ts", "1 second")
+    made = {
+        "distinct": pairs.select("x", "ts").distinct(),
+        "distinct in SQL": spark.sql("SELECT DISTINCT x, ts FROM pairs"),
+        "duplicates": pairs.dropDuplicates(["x", "ts"]).select("x", "ts"),
+        "duplicates without watermark": pairs.dropDuplicates(["x"]).select("x"),
+        "sessions": pairs.groupBy(session, "x").count().select("x", "session_window.*", "count"),
+        "state": by_key(pairs, arbitrary=False),
+        "arbitrary state": by_key(pairs, arbitrary=True),
+    }
+    finish(*(fed.start(frame, f"pairs into {name}") for name, frame in made.items()))
+    got = {name: fed.rows(f"pairs into {name}") for name in made}
+
+    keys = {row[0]: row[1] for batch in two for rows in batch.values() for row in rows}
+    law = [(left, right, keys[left] or 0, at) for left, right, at in pairs_at(two, EQUAL)]
+    once = sorted({(x, at) for *_, x, at in law})
+    assert 50 < len(once) < len(law)
+    for name in ("distinct", "distinct in SQL", "duplicates"):
+        assert sorted((row["x"], microseconds(row["ts"])) for row in got[name]) == once, name
+    assert sorted(row["x"] for row in got["duplicates without watermark"]) == sorted({x for x, _ in once})
+    *_, (_, low) = watermarks(two)
+    over = sessions_of([(x, at) for *_, x, at in law], low, SECOND)
+    assert len(over) > 3
+    assert {
+        (row["x"], microseconds(row["start"]), microseconds(row["end"]), row["count"]) for row in got["sessions"]
+    } == over
+    for name in ("state", "arbitrary state"):
+        rows = [(row["id"], row["id_right"], row["x"], microseconds(row["ts"])) for row in got[name]]
+        assert sorted(rows) == sorted(law), name
+
+
 def test_what_spark_refuses_as_the_query_starts(fed: Feed, spark: SparkSession) -> None:
     from pyspark.errors import AnalysisException
 

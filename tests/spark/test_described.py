@@ -111,7 +111,7 @@ TYPES = st.recursive(
 
 
 @given(kinds=st.lists(TYPES, min_size=1, max_size=4))
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples)
 def test_types_are_read_as_they_are_written(kinds: list[pa.DataType]) -> None:
     schema = pa.schema([(f"column {number}", kind) for number, kind in enumerate(kinds)])
     assert _schema(", ".join(f"{field.name} {field.type}" for field in schema)).equals(schema)

@@ -156,12 +156,12 @@ def test_cache_folder_that_cannot_be_written_changes_nothing(tmp_path: Path, cap
 def test_small_segments_are_merged_and_old_ones_leave(tmp_path: Path) -> None:
     query = Query(wire(tmp_path, "l.x = r.x", sj.TimeWindow("60 seconds", on="ts"), "hash", partitions=1))
     most = 0
-    for second in range(200):
+    for second in range(100):
         row: Row = (second, 1, None, (second + 1) * SECOND)
         query.micro_batch({"left": [row], "right": [row]})
         most = max(most, *query.segments().values())
     assert most <= 2 * 10
-    assert query.pairs() == sorted((a, b) for a in range(200) for b in range(200) if abs(a - b) <= 60)
+    assert query.pairs() == sorted((a, b) for a in range(100) for b in range(100) if abs(a - b) <= 60)
 
 
 def test_state_is_empty_once_the_window_has_passed(tmp_path: Path) -> None:
