@@ -255,6 +255,8 @@ BY_NIGHT = {
     "law/test_latest_rows.py::test_the_same_as_sorted_runs",
     # test_sides_side_by_side
     "operator/test_output.py::test_filters_in_stretches",
+    # the same example in the session of test_readme_example
+    "packaging/test_readme.py::test_the_example_on_spark_prints_what_the_readme_shows",
     # test_lost_or_altered_state_never_changes_the_rows
     "spark/test_damage.py::test_damaged_files_end_the_query_or_do_not_matter",
     # queries are started again in test_many_streams, test_late_output and test_repartition
