@@ -45,7 +45,7 @@ JOINS: dict[str, dict[str, Any]] = {
 }
 STREAMED = [name for name in JOINS if name != "spread"]
 """Those that are streams too: of two that are put together by an exchange, one."""
-BY_NIGHT = ("hash", "scattered", "semi", "self", "anti")
+BY_NIGHT = ("hash", "scattered", "semi", "once", "self", "anti")
 """Those that are streams at night, and static frames by day."""
 Found = list[tuple[int | None, int | None]]
 
@@ -111,7 +111,7 @@ def streams(
         while not any(one.batch_id == len(batches) for one in watching.recent) and time.monotonic() < deadline:
             time.sleep(0.1)
     others = [name for name in STREAMED if name != "full"]
-    by_day = [name for name in others if name not in BY_NIGHT or f"test_rows_are_those_of_the_law[{name}]" in wanted]
+    by_day = [name for name in others if f"test_rows_are_those_of_the_law[{name}]" in wanted]
     queries |= {name: feed.start(joined(feed, **JOINS[name]), name) for name in by_day}
     if "test_windowed_aggregation_follows" in wanted:
         counted = joined(feed, **JOINS["hash"]).groupBy(window("match_time", "10 seconds")).count()
@@ -228,6 +228,7 @@ def test_a_selection_of_columns(streams: tuple[Feed, Any, Any], spark: SparkSess
     assert semi.columns == ["name", "match_time"]
 
 
+@pytest.mark.nightly  # homes of counts and of left answers are in test_inspecting
 def test_homes_of_a_semi_join_are_seen_in_a_checkpoint(streams: tuple[Feed, Any, Any], spark: SparkSession) -> None:
     """They are part of its join: the operator behind that of the buckets, which keeps the ids of the last rows."""
     from slidejoin.spark import inspect_state
