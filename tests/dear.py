@@ -269,8 +269,6 @@ DEAR = {
 """Module and function."""
 
 BY_NIGHT = {
-    # what a killed job leaves behind is moved aside in test_sink_files, and other processes are killed in test_killing
-    "cli/test_killed_run.py::test_other_readers_find_each_pair_once_after_a_kill",
     # test_kernel_folders: folders of others, read-only ones, and without a home
     "kernels/test_kernel_folders.py::test_what_is_damaged_or_foreign_is_compiled_again",
     # test_a_first_example_answers_at_once_and_says_what_goes_on

@@ -1,14 +1,9 @@
-"""``slidejoin run`` in a process of its own, killed with its Java process amid a micro-batch."""
+"""``slidejoin run`` in a process of its own, killed with its Java process amid a micro-batch, and then stopped."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -18,12 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.killing import descendants
+from tests.cli.test_stops import Running, to_all
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.cli.shell import Shell
 
 pytestmark = [pytest.mark.spark]
 
@@ -31,7 +24,7 @@ ROWS = 400
 JOB = """
 sources.a = { format = "parquet", path = "a" }
 join = { self_join = "a", on = "l.k = r.k", select = ["l.id", "r.id"], window = { length = "1 hour", on = "ts" } }
-sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
+sink = { format = "parquet", path = "out", checkpoint = "checkpoint", trigger = "200 ms" }
 spark = { master = "local[1]", conf = { "spark.sql.shuffle.partitions" = "8" } }
 """
 
@@ -43,37 +36,25 @@ def unlisted(folder: Path) -> list[str]:
     return [file.name for file in (folder / "out").glob("part-*") if file.name not in listed]
 
 
-def run(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from slidejoin.cli import main; main()", "run", str(folder / "job.toml")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    for pid in (process.pid, *descendants(process.pid)):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.communicate()
-
-
-def test_other_readers_find_each_pair_once_after_a_kill(slidejoin: Shell, tmp_path: Path):
+def test_other_readers_find_each_pair_once_after_a_kill(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "job.toml").write_text(JOB)
     table = pa.table(
         {"id": range(ROWS), "k": [n // 4 for n in range(ROWS)], "ts": [pd.Timestamp("2026-01-01", tz="UTC")] * ROWS}
     )
     pq.write_table(table, tmp_path / "a" / "1.parquet")
-    with run(tmp_path) as first:
-        deadline = time.monotonic() + 600
-        while not (left := unlisted(tmp_path)):
-            assert first.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        kill(first)
+    first = Running(tmp_path)
+    first.until(lambda: bool(unlisted(tmp_path)))
+    first.kill()
     left = unlisted(tmp_path)
     assert left
-    second = slidejoin("run", tmp_path / "job.toml")
-    assert second.status == 0, second.err
-    assert f"job: moved {len(left)} file" in second.out
+    second = Running(tmp_path)
+    second.until((tmp_path / "checkpoint" / "commits" / "0").exists)
+    to_all(second, signal.SIGTERM)
+    status, _, told = second.end()
+    assert (status, told[-1]["event"], told[-1]["stopped"]) == (0, "done", True)
+    notes = [event["message"] for event in told if event["event"] == "note"]
+    assert f"moved {len(left)} file" in notes[0]
     expected = sorted((a, b) for a in range(ROWS) for b in range(a // 4 * 4, a // 4 * 4 + 4) if a != b)
     found = {
         "pandas": pd.read_parquet(tmp_path / "out")[["id", "id_right"]].itertuples(index=False, name=None),

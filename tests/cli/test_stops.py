@@ -83,16 +83,19 @@ class Running:
     def started(self, number: int) -> bool:
         return (self.folder / "checkpoint" / "offsets" / str(number)).exists()
 
+    def kill(self) -> None:
+        """Kill the command and all that it started, as they are."""
+        for pid in (self.process.pid, *descendants(self.process.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
     def end(self) -> tuple[int, str, list[dict[str, Any]]]:
         """Wait for the end and return the status, what went to standard error, and what was said last."""
         try:
             self.process.wait(LIMIT)
         finally:
-            family = [self.process.pid, *descendants(self.process.pid)]
-            for pid in family:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.process.wait()
+            self.kill()
         return self.process.returncode, (self.folder / "errors").read_text(), self.told()
 
 
@@ -147,6 +150,7 @@ def just_begun(_: Running) -> None:
     """Nothing else has begun."""
 
 
+@pytest.mark.nightly  # by day a job is stopped in test_killed_run
 def test_a_job_is_stopped_and_continues(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 2)
     job = Running(tmp_path)
