@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slidejoin.errors import StateError
@@ -17,13 +16,16 @@ from slidejoin.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-__all__ = ["INT64", "MOST_ROWS", "StoredValue", "parsed"]
+__all__ = ["INT64", "MOST_COUNTED", "MOST_ROWS", "StoredValue", "parsed"]
 
 INT64 = (-(1 << 63), (1 << 63) - 1)
 """The ends of int64, in which event times lie."""
 
 MOST_ROWS = 1 << 56
 """More rows than a stream can have had: ordinals below it add up with any window without an overflow."""
+
+MOST_COUNTED = 1 << 60
+"""More than can have been counted, and more seconds than can have passed: there is room to go on counting."""
 
 LONGEST = 60
 
@@ -109,14 +111,12 @@ class StoredValue:
         bounds = {INT64: ""}.get((least, most), f" from {least} to {most}")
         raise self.refuse(f"a whole number{bounds}")
 
-    def number(self, least: float) -> float:
-        """Return a finite number that is not below another one."""
+    def number(self, least: float, most: float = MOST_COUNTED) -> float:
+        """Return a finite number that is in bounds."""
         value = self.value
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= INT64[1]:
-            found = float(value)
-            if isfinite(found) and found >= least:
-                return found
-        raise self.refuse(f"a number from {least} on")
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+            return float(value)
+        raise self.refuse(f"a number from {least} to {most}")
 
     def flag(self) -> bool:
         """Return true or false."""

@@ -143,6 +143,9 @@ def test_numbers_of_nearest_answers(name: str, value: object, text: str) -> None
             "many",
             "pairs of the counters of the state should be a whole",
         ),
+        # counted on, the next snapshot could not be read
+        ("left count", ("stats", "pairs"), (1 << 63) - 1, "pairs of the counters of the state should be a whole"),
+        ("left count", ("stats", "seconds"), {"write": 9.2e18}, "write of seconds of .* should be a number from 0 to"),
         ("left count", ("stats", "nothing"), 1, "the counters of the state have an unknown 'nothing'"),
         ("left count", ("matched",), ["left", "left"], "matched of the snapshot should be a list without"),
         ("left count", ("memory_limit",), -5, "memory_limit of the snapshot should be a whole number from 1"),

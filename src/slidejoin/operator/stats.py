@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.display import figures_html, figures_text
 from slidejoin.errors import StateError
-from slidejoin.stored import StoredValue
+from slidejoin.stored import MOST_COUNTED, StoredValue
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -126,7 +126,7 @@ class Stats:
             if name == "seconds":
                 value = {step: spent.number(0) for step, spent in one.fields.items()}
             elif known[name] == 0:
-                value = one.whole(0)
+                value = one.whole(0, MOST_COUNTED)
             else:
                 value = one.or_none(lambda it: it.text() if isinstance(it.value, str) else it.whole())
             setattr(found, name, value)

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.display import figures_html, figures_text
-from slidejoin.stored import StoredValue
+from slidejoin.stored import MOST_COUNTED, StoredValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,9 +118,13 @@ class MultiStats:
             If something else is among them.
         """
         stored = StoredValue(plain, "the counters of the state")
-        counts = {name: stored[name].whole(0) for name in ("pairs", "late_rows", "null_time_rows", "window_bytes")}
+        counts = {
+            name: stored[name].whole(0, MOST_COUNTED)
+            for name in ("pairs", "late_rows", "null_time_rows", "window_bytes")
+        }
         of_streams = {
-            name: {stream: stored[name][stream].whole(0) for stream in streams} for name in ("rows", "window_rows")
+            name: {stream: stored[name][stream].whole(0, MOST_COUNTED) for stream in streams}
+            for name in ("rows", "window_rows")
         }
         seconds = {step: spent.number(0) for step, spent in stored["seconds"].fields.items()}
         return MultiStats(**counts, **of_streams, seconds=seconds)  # type: ignore[arg-type]  # by their names
