@@ -170,6 +170,15 @@ def test_numbers_of_joins(name: str, path: tuple[str, ...], value: object, text:
         sj.StreamJoin.restore(write_snapshot(header, parts))
 
 
+def test_a_self_join_that_waits_for_its_other_side() -> None:
+    join = sj.StreamJoin("l.a = r.a", sj.CountWindow(3))
+    join.push(right=rows(4, 0, "right"))
+    header, parts = read_snapshot(join.snapshot())
+    header["config"]["self_join"] = True
+    with pytest.raises(sj.StateError, match=r"rows of the right side wait .*, but it is a self-join"):
+        sj.StreamJoin.restore(write_snapshot(header, parts))
+
+
 def sealed(header: bytes, parts: list[bytes]) -> bytes:
     body = MAGIC + HEAD.pack(3, 1 + len(parts)) + b"".join(LENGTH.pack(len(one)) + one for one in (header, *parts))
     return body + hashlib.sha256(body).digest()

@@ -282,6 +282,9 @@ def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table],
     waiting.stats = Stats.from_json(header["stats"].value)
     if side is None:
         return
+    if config.self_join:
+        msg = f"rows of the {side} side wait for those of the other, but it is a self-join, which has none"
+        raise StateError(msg)
     waiting.check_names(side, state.schemas[side])
     for table in tables:
         _check_schema(f"{side} rows", table, state.schemas[side])
