@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from threading import Event, Timer
 import pytest
 
 from slidejoin.cli import running
+from slidejoin.cli.java import GONE, JavaProcess
 from slidejoin.cli.progress import PlainReporter
 from slidejoin.cli.stopping import Stopped, interruptible, stop_signals
 
@@ -125,3 +127,15 @@ finally:
 def test_a_signal_at_the_very_end_changes_nothing():
     done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_thread_amid_a_call_does_not_log_that_java_has_ended(caplog: pytest.LogCaptureFixture):
+    """Py4J does so with the root logger; all else that is logged there is heard."""
+    try:
+        JavaProcess().close()
+        JavaProcess().close()
+        logging.getLogger().error(GONE)
+        logging.getLogger().error("another message")
+    finally:
+        logging.getLogger().filters.clear()
+    assert caplog.messages == ["another message"]

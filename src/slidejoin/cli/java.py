@@ -7,6 +7,7 @@ the pipe to its standard input is closed, as it is when the command ends in what
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import signal
@@ -33,6 +34,9 @@ PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 AT_START = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.jars.repositories")
 """Settings that do nothing once Java runs, so they are on its command line, whatever is in them."""
+
+GONE = "Exception while sending command."
+"""What Py4J logs, by the root logger, in a thread that was amid a call when Java ended."""
 
 LOOK = 0.05
 PATIENCE = 10.0
@@ -104,6 +108,7 @@ class JavaProcess:
     def close(self) -> None:
         """Let it end in good order, as the command ends; kill it if that takes too long."""
         process = self._process
+        _expect_the_end()
         if process is not None and process.stdin is not None:
             with suppress(OSError):
                 process.stdin.close()
@@ -115,6 +120,7 @@ class JavaProcess:
         process, self._process = self._process, None
         if process is None:
             return
+        _expect_the_end()
         if process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -122,6 +128,17 @@ class JavaProcess:
         if process.stdin is not None:
             with suppress(OSError):
                 process.stdin.close()
+
+
+def _expect_the_end() -> None:
+    """Let threads that are amid a call, as one that starts workers may be, not log that Java is gone."""
+    root = logging.getLogger()
+    root.removeFilter(_of_something_else)
+    root.addFilter(_of_something_else)
+
+
+def _of_something_else(record: logging.LogRecord) -> bool:
+    return record.msg != GONE
 
 
 def _command(settings: Mapping[str, str]) -> list[str]:
