@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slidejoin.rows import payload as module
+from slidejoin.rows.gather import Gather
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import is_text
@@ -121,3 +122,11 @@ def test_addresses_read_the_same_without_compilation(merge: bool) -> None:
         "f": [1.0, 0.5, None, -2.0, 1.0],
         "s": [None, *names, None],
     }
+
+
+def test_pieces_far_apart_take_no_memory_for_what_is_between():
+    table = pa.table({"l": pa.array([[1], None, [2, 3]], pa.list_(pa.int64()))})
+    far = 1 << 50
+    gather = Gather([Piece(5, table, None), Piece(far, table, None)])
+    rows = gather.locate(["l"], np.array([far + 2, 5, far, 7, 6]))
+    assert rows.rows(0, 5).to_pylist() == [{"l": one} for one in ([2, 3], [1], [1], [2, 3], None)]

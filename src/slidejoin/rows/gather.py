@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Gather", "Located", "taken"]
 
+SPARSE = 4
+"""The most entries of a guide for each row: where nearly all rows between have left, pieces are searched instead."""
+
 
 class Gather:
     """A snapshot of a chain of pieces, which can be read many times."""
@@ -36,16 +39,22 @@ class Gather:
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = list(pieces)
         self._bases = np.array([piece.base for piece in pieces] + [pieces[-1].end], np.int64)
-        starts = np.arange(self._bases[0], self._bases[-1], 1 << GUIDE_SHIFT)
-        self._guide = np.searchsorted(self._bases, starts, side="right") - 1
+        self._guide = None
+        span, rows = int(self._bases[-1] - self._bases[0]), sum(piece.rows for piece in pieces)
+        if span >> GUIDE_SHIFT <= SPARSE * (rows + 1):
+            starts = np.arange(self._bases[0], self._bases[-1], 1 << GUIDE_SHIFT)
+            self._guide = np.searchsorted(self._bases, starts, side="right") - 1
 
     def locate(self, names: Sequence[str], ordinals: NDArray[np.int64], *, decoded: bool = False) -> Located:
         """Find the rows with these ordinals (n,) int64, n at least 1; their columns are taken by `Located.rows`.
 
         See `Located` for `decoded`.
         """
-        numbers = np.empty(ordinals.size, np.int64)
-        find_pieces(self._bases, self._guide, ordinals, numbers)
+        if self._guide is None:
+            numbers = np.searchsorted(self._bases, ordinals, side="right") - 1
+        else:
+            numbers = np.empty(ordinals.size, np.int64)
+            find_pieces(self._bases, self._guide, ordinals, numbers)
         return Located(self._pieces, self._bases, names, numbers, ordinals, decoded=decoded)
 
 
