@@ -131,8 +131,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name 
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     home = _HOME.get(name)
-    if name == "options":
-        return import_module("slidejoin.options")
     if home is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)

@@ -159,11 +159,6 @@ class PairOutput:
         # Terms whose ranges are not exact for these rows are rechecked, pair by pair.
         self._filter = plan.filter(inexact)
 
-    @property
-    def filters(self) -> bool:
-        """Whether candidates are rechecked one by one."""
-        return self._filter is not None
-
     def pairs(self, found: Candidates) -> Iterator[pa.Table]:
         """Yield the output tables, within the limit, probes in arrival order."""
         for left, right, _ in self.ordered(found):

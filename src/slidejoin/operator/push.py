@@ -17,7 +17,7 @@ paths through the windows, the fused one and the general one, and the operator c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from slidejoin.operator.ingest.batch_columns import BatchColumns
 from slidejoin.sides import SIDES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Ingest
     from slidejoin.sides import Side
 
-__all__ = ["PushBatch", "PushPath"]
+__all__ = ["PushBatch"]
 
 
 class PushBatch:
@@ -76,13 +76,3 @@ class PushBatch:
         if self._columns is None:
             self._columns = {side: BatchColumns(side, self.tables[side], self._ingest) for side in SIDES}
         return self._columns
-
-
-class PushPath(Protocol):
-    """One path of a push through the windows."""
-
-    def accepts(self, batch: PushBatch) -> bool:
-        """Tell whether `run` will take these rows."""
-
-    def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
-        """Insert the rows with ordinals from `first` on, probe, and return what they produced."""

@@ -27,7 +27,6 @@ __all__ = ["PlanarRun", "Ranking", "build_planar", "of_rows"]
 
 ranks_pool, bytes_pool = ArrayPool(np.uint32), ArrayPool(np.uint8)
 
-NO_AUX = np.empty((0, 0), np.int64)
 GROUP = 2 * FAN_OUT
 """Numbers of a group of nodes: its smallest ranks and its largest ones."""
 

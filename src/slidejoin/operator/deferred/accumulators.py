@@ -46,7 +46,6 @@ EXACT_DOUBLE = 1 << 53
 """Whole numbers up to this are doubles."""
 
 LARGEST_DECIMAL = 10**38 - 1
-NO_PLACES = np.empty(0, np.int64)
 
 
 class PairValues(NamedTuple):
