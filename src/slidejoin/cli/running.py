@@ -151,7 +151,7 @@ def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
     if not session.master.startswith("local"):
         yield
         return
-    from slidejoin.spark.job.workers import workers_starting  # noqa: PLC0415 - belongs to an extra
+    from slidejoin.spark.driver.early_workers import workers_starting  # noqa: PLC0415 - belongs to an extra
 
     with workers_starting(spark, session.conf.get(CACHE_DIR)):
         yield

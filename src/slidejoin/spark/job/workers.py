@@ -17,11 +17,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import uuid
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.runtime.file_locks import lock, try_lock
@@ -29,10 +27,7 @@ from slidejoin.runtime.own_folders import make_own, own_folder, user_folder
 from slidejoin.runtime.processes import python_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterator, Sequence
 
 __all__ = [
     "Compiling",
@@ -41,15 +36,11 @@ __all__ = [
     "compiling_ahead",
     "default_folder",
     "ready",
-    "workers_starting",
 ]
 
 log = logging.getLogger(__name__)
 _ready = False
 _calls = 0
-
-CANCELLING = 0.2
-"""Seconds between two attempts to cancel the job that starts workers."""
 
 STARTING = 8
 """Calls of a process after which everything that it needs is loaded."""
@@ -200,52 +191,6 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
         finally:
             with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the second
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def workers_starting(session: SparkSession, cache: str | None) -> Iterator[None]:
-    """Start the Python workers of a local session meanwhile, one for each core, and let them load what a join needs.
-
-    The first micro-batch of a query would wait a second for that. If it fails, the query tells why.
-    """
-    context, over, tag = session.sparkContext, Event(), f"slidejoin-workers-{uuid.uuid4().hex}"
-
-    def start() -> None:
-        count = min(context.defaultParallelism, import_module("slidejoin.runtime.cores").cores())
-        try:
-            context.addJobTag(tag)
-            interpreter: Any = import_module("slidejoin.spark.job.interpreter")  # which workers have no use for
-            # As for a join's functions, or it would get other workers.
-            with interpreter.workers_run_this_python(session):
-                rows = session.range(0, count, 1, count).mapInArrow(_loading(cache), "id long")
-            if not over.is_set():
-                rows.write.format("noop").mode("overwrite").save()
-        except Exception:
-            log.debug("Python workers could not be started ahead", exc_info=True)
-
-    thread = Thread(target=start, name="slidejoin-workers", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        while thread.is_alive():
-            # It may not have begun yet.
-            context.cancelJobsWithTag(tag)
-            thread.join(CANCELLING)
-
-
-def _loading(cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for workers that loads what a join needs; nested, so that it is pickled by value."""
-
-    def loading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from importlib import import_module
-
-        import_module("slidejoin.spark.job.workers").ready(cache)
-        import_module("slidejoin.spark.bucket.join_bucket")
-        yield from batches
-
-    return loading
 
 
 def _say(text: str) -> None:
