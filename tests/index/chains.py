@@ -10,7 +10,7 @@ from slidejoin.index.keys import RowKeys
 from slidejoin.index.partitions.subwindows import Chain
 from slidejoin.index.probe import Probes
 from slidejoin.index.protocol import Occupancy
-from slidejoin.index.structure import make_structure
+from slidejoin.index.structures import make_structure
 from slidejoin.kernels.partitions.llat import NOTHING
 
 if TYPE_CHECKING:

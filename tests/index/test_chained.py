@@ -7,7 +7,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.structure import make_structure
+from slidejoin.index.structures import make_structure
 from slidejoin.index.trees.chained import ChainedIndex
 from slidejoin.index.trees.chained_css_tree import ArchivedTree
 from slidejoin.index.trees.mutable_tree import MutableTree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
+from slidejoin.operator.topology import topology_class
 from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin
 from tests.law.checks import ORDERS, assert_groups, examples, lines
 from tests.law.join_types import HOWS, Lines, assert_join_type
@@ -94,8 +94,8 @@ def test_every_algorithm(algorithm: str, case: Case, how: str) -> None:
         assert_join_type(case, how, "strict", algorithm=options)
 
 
-for home in (CellJoin, SplitJoin, HandshakeLowLatency, RoundRobin):
-    import_module(home.home[0])  # so that limits can be set
+for one in (CellJoin, SplitJoin, HandshakeLowLatency, RoundRobin):
+    topology_class(one)  # so that limits can be set
 TOPOLOGIES = [
     CellJoin(workers=3, basic_window=1, batch=1),
     SplitJoin(cores=3, ordering="inner", every=2),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.cores.cores_index import Region
 from slidejoin.index.cores.segments import WindowSegment
+from slidejoin.operator.topology import topology_class
 from slidejoin.options import TOPOLOGIES as KNOWN
 from slidejoin.options import CellJoin, Handshake, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.spec.options import STRUCTURES
@@ -60,7 +60,7 @@ TOPOLOGIES: dict[str, list[Topology]] = {
     "round_robin": [RoundRobin(), RoundRobin(cores=3)],
 }
 for one in TOPOLOGIES:
-    import_module(KNOWN[one].home[0])  # so that its limits can be set
+    topology_class(KNOWN[one])  # so that its limits can be set
 ALL = [one for several in TOPOLOGIES.values() for one in several]
 OF_MANY_ROWS = [
     replace(one, basic_window=32, batch=one.batch and 16) if isinstance(one, CellJoin) and one.basic_window else one

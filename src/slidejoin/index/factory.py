@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
-from slidejoin.index.structure import make_structure
+from slidejoin.index.structures import make_structure
 from slidejoin.index.union.union_index import Branch, UnionIndex
 from slidejoin.spec.options import STRUCTURES
 

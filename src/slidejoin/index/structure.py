@@ -7,7 +7,6 @@ kept by ordinal and checked on the rows found, and the answer in two passes (`sl
 from __future__ import annotations
 
 from abc import abstractmethod
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["AT_FIRST", "Structure", "make_structure"]
+__all__ = ["AT_FIRST", "Structure"]
 
 AT_FIRST = 1 << 10
 """Initial capacity of a structure in rows, if the window holds as many."""
@@ -184,13 +183,3 @@ class Structure(Index):
         """Return by how many bytes that many more rows make it grow at most."""
         more = self._stored.growth(self.next + rows - self._floor) if self.dims else 0
         return self.held_growth(rows) + more
-
-
-def make_structure(options: Options, dims: int, rows: int | None, first: int) -> Structure:
-    """Return an empty structure, see `Structure`; its module is loaded, and compiled, on first use."""
-    module, name = options.home
-    made = getattr(import_module(module), name)(options, dims, rows, first)
-    if not isinstance(made, Structure):
-        msg = f"{name} is no structure"
-        raise TypeError(msg)
-    return made

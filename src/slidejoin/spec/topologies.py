@@ -43,13 +43,10 @@ class Topology:
         The name that ``topology=`` takes.
     what : str
         How the work is spread, in words, with paper and section.
-    home : tuple of str
-        The module and the class that does it.
     """
 
     name: ClassVar[str]
     what: ClassVar[str]
-    home: ClassVar[tuple[str, str]]
 
     @property
     def punctuates(self) -> bool:
@@ -86,7 +83,6 @@ class Shared(Topology):
 
     name: ClassVar[str] = "shared"
     what: ClassVar[str] = "one index a side, shared by all threads"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.shared", "SharedTopology")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +123,6 @@ class SplitJoin(Topology):
 
     name: ClassVar[str] = "split_join"
     what: ClassVar[str] = "join cores between a distribution and a gathering tree (SplitJoin, sections 3 to 5)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.split_join", "SplitJoinTopology")
 
     cores: int | None = None
     fan_out: int = 8
@@ -187,7 +182,6 @@ class Handshake(Topology):
     what: ClassVar[str] = (
         "a chain of join cores with a segment of both windows each, flushed by each push (SplitJoin, sections 1 and 2)"
     )
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.handshake", "HandshakeTopology")
 
     cores: int | None = None
 
@@ -217,10 +211,6 @@ class HandshakeLowLatency(Topology):
     what: ClassVar[str] = (
         "a chain of join cores that both streams pass, each row with a home core (SplitJoin, section 6)"
     )
-    home: ClassVar[tuple[str, str]] = (
-        "slidejoin.operator.topology.handshake_low_latency",
-        "HandshakeLowLatencyTopology",
-    )
 
     cores: int | None = None
 
@@ -247,7 +237,6 @@ class RoundRobin(Topology):
 
     name: ClassVar[str] = "round_robin"
     what: ClassVar[str] = "whole windows in every core, probes dealt to cores in turn (CellJoin, section 3)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.round_robin", "RoundRobinTopology")
 
     cores: int | None = None
 
@@ -321,7 +310,6 @@ class CellJoin(Topology):
 
     name: ClassVar[str] = "cell_join"
     what: ClassVar[str] = "windows divided among workers by basic windows (CellJoin, sections 3 to 7)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.operator.topology.cell_join", "CellJoinTopology")
 
     workers: int | None = None
     adaptive: bool = False

@@ -21,8 +21,6 @@ class Options:
         The name that ``algorithm=`` takes.
     what : str
         The structure in words, with its paper and section.
-    home : tuple of str
-        The module and the class that it is made of.
     equality_only : bool
         Whether it finds single keys only.
     two_terms : bool
@@ -31,7 +29,6 @@ class Options:
 
     name: ClassVar[str]
     what: ClassVar[str]
-    home: ClassVar[tuple[str, str]]
     equality_only: ClassVar[bool] = False
     two_terms: ClassVar[bool] = False
 

@@ -29,7 +29,6 @@ class NestedLoop(Options):
 
     name: ClassVar[str] = "nested_loop"
     what: ClassVar[str] = "blocks of keys, all of them compared (CellJoin, sections 3 to 5)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.scans.nested_loop", "NestedLoopIndex")
 
     basic_window: int | None = None
     batch: int = 8
@@ -58,7 +57,6 @@ class Hash(Options):
 
     name: ClassVar[str] = "hash"
     what: ClassVar[str] = "hash buckets of basic windows (CellJoin, section 7.2)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.scans.hash_buckets", "HashIndex")
     equality_only: ClassVar[bool] = True
 
     buckets: int | None = None

@@ -36,7 +36,6 @@ class RapTable(Options):
 
     name: ClassVar[str] = "rap_table"
     what: ClassVar[str] = "partitions by splitters that adapt (PanJoin, section III-B)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.partitions.rap_table", "RapTableIndex")
 
     partitions: int | None = None
     sigma: float = 1.25
@@ -73,7 +72,6 @@ class WibTree(Options):
 
     name: ClassVar[str] = "wib_tree"
     what: ClassVar[str] = "a wide B+-tree with unsorted leaves (PanJoin, section III-C)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.partitions.wib_tree", "WibTreeIndex")
 
     partitions: int | None = None
     fan_out: int = 64
@@ -109,7 +107,6 @@ class BiSort(Options):
 
     name: ClassVar[str] = "bi_sort"
     what: ClassVar[str] = "sorted runs (PanJoin, section III-D)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.sorted_runs.bi_sort", "BiSortIndex")
 
     buffer_size: int | None = None
     fan_out: int | None = None

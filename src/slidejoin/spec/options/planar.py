@@ -28,7 +28,6 @@ class Planar(Options):
 
     name: ClassVar[str] = "planar"
     what: ClassVar[str] = "runs sorted by one key with bounds of another, for two ranges"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.planar.planar_index", "PlanarIndex")
 
     fan_out: int = 4
 

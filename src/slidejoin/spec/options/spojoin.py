@@ -51,7 +51,6 @@ class POJoin(Options):
 
     name: ClassVar[str] = "po_join"
     what: ClassVar[str] = "B+-trees merged into permutation arrays of two terms (SPO-Join, section 4)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.po_join.po_join_index", "POJoinIndex")
     two_terms: ClassVar[bool] = True
 
     slide_interval: int | None = None

@@ -28,7 +28,6 @@ class BPlusTree(Options):
 
     name: ClassVar[str] = "bplus_tree"
     what: ClassVar[str] = "a B+-tree, row by row (PIM-Tree, section 2.2.1)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.trees.bplus_tree", "BPlusTreeIndex")
 
     fan_out: int = 32
 
@@ -55,7 +54,6 @@ class ChainedBPlusTree(Options):
 
     name: ClassVar[str] = "chained_bplus_tree"
     what: ClassVar[str] = "a chain of B+-trees, dropped whole (PIM-Tree, sections 2.2.2 and 5.1)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.trees.chained_bplus_tree", "ChainedBPlusTreeIndex")
 
     chain_length: int = 2
     fan_out: int = 32
@@ -84,7 +82,6 @@ class ChainedCssTree(Options):
 
     name: ClassVar[str] = "chained_css_tree"
     what: ClassVar[str] = "a chain of one B+-tree and immutable ones (PIM-Tree, sections 2.2.2 and 5.1)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.trees.chained_css_tree", "ChainedCssTreeIndex")
 
     chain_length: int = 2
     fan_out: int = 32
@@ -115,7 +112,6 @@ class IMTree(Options):
 
     name: ClassVar[str] = "im_tree"
     what: ClassVar[str] = "a B+-tree merged into an immutable one (IM-Tree: PIM-Tree, section 3.2)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.trees.im_tree", "IMTreeIndex")
 
     merge_ratio: float = 1 / 8
     fan_out: int = 32
@@ -156,7 +152,6 @@ class PIMTree(Options):
 
     name: ClassVar[str] = "pim_tree"
     what: ClassVar[str] = "B+-trees at the nodes of an immutable one (PIM-Tree, sections 3.3 and 4)"
-    home: ClassVar[tuple[str, str]] = ("slidejoin.index.trees.pim_tree", "PIMTreeIndex")
 
     merge_ratio: float = 1 / 8
     insertion_depth: int = 2
