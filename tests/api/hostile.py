@@ -208,7 +208,7 @@ def mutated_bytes(draw: random.Random, data: bytes) -> tuple[str, bytes]:
     changed = bytearray(data)
     try:
         known = regions(data)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         known = []
     if known and draw.random() < 0.8:
         name, begin, size = draw.choice(known)
@@ -240,7 +240,7 @@ def mutated_rows(draw: random.Random, data: bytes) -> tuple[str, bytes]:
         with pa.ipc.open_stream(data) as reader:
             table = reader.read_all()
         table.validate(full=True)  # of a part that was changed before, Arrow would take rows from anywhere
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return "no table", data[: len(data) // 2]
     some = [draw.randrange(table.num_rows) for _ in range(draw.randrange(2 * table.num_rows))] if table.num_rows else []
     match draw.choice(["fewer", "more", "some", "compressed"]):
