@@ -32,14 +32,14 @@ demo: $(READY) ## join the flights of 2013 with each other and with the weather,
 test: $(READY) ## all tests: a short run without compilation, then the whole suite
 	@$(JAVA) && scripts/test.sh $(PARALLEL)
 
-check: lint types layers ## everything that is checked without running the code
+check: lint types layers house ## everything that is checked without running the code
 
 docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean --quiet
 	@echo "open site/index.html"
 
 ##@ For work on slidejoin
-.PHONY: env lint format types layers unit nojit nightly bench scoreboard papers wheel-test lock clean distclean
+.PHONY: env lint format types layers house unit nojit nightly bench scoreboard papers wheel-test lock clean distclean
 env: $(READY) ## only make the environment
 
 lint: $(READY) ## ruff: rules and format
@@ -56,6 +56,9 @@ types: $(READY) ## mypy, strict
 layers: $(READY) ## imports go downward only, and no two classes have one name
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/class_names.py
+
+house: $(READY) ## figures of the house: fragments, knobs, long lines; none may grow
+	$(BIN)/python scripts/house.py
 
 unit: $(READY) ## the tests that need no Spark
 	$(PYTEST) $(PARALLEL) -m "not spark and not nightly"
