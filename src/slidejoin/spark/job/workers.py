@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,9 +121,10 @@ def compile_ahead(cache: str | None) -> None:
         The node's cache folder, where the lock lies; the default one if None.
     """
     folder = own_folder(Path(cache or default_folder()))
+    from slidejoin.kernels.jit import folders, warming
+
     # For workers that can write neither the package nor a home folder.
-    import_module("slidejoin.kernels.jit.folders").KERNEL_FOLDERS.add(folder / "kernels")
-    warming = import_module("slidejoin.kernels.jit.warming")
+    folders.KERNEL_FOLDERS.add(folder / "kernels")
     if not warming.uncompiled(TABLES):
         return
     if not warming.can_save():
@@ -149,8 +149,10 @@ class Compiling:
 
     def done(self) -> int:
         """Return how many of them are on disk."""
-        # Only those that were not there at the last look: it is asked several times a second.
-        self._missing = import_module("slidejoin.kernels.jit.warming").not_on_disk(self._missing)
+        from slidejoin.kernels.jit.warming import not_on_disk
+
+        # Only those that were not there at the last look: it is called several times a second.
+        self._missing = not_on_disk(self._missing)
         return self.total - len(self._missing)
 
     def runs(self) -> bool:
@@ -171,7 +173,9 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
     kept : sequence of int
         Descriptors of locks that it holds as long as it runs.
     """
-    missing = import_module("slidejoin.kernels.jit.warming").uncompiled(TABLES)
+    from slidejoin.kernels.jit.warming import uncompiled
+
+    missing = uncompiled(TABLES)
     if not missing:
         yield None
         return
@@ -194,4 +198,6 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
 
 
 def _say(text: str) -> None:
-    import_module("slidejoin.kernels.jit.progress").say(text)
+    from slidejoin.kernels.jit.progress import say
+
+    say(text)
