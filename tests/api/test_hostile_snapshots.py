@@ -179,6 +179,18 @@ def test_a_self_join_that_waits_for_its_other_side() -> None:
         sj.StreamJoin.restore(write_snapshot(header, parts))
 
 
+def test_rows_that_wait_are_those_of_their_window() -> None:
+    """Nearest matches need all rows of it; some have been dropped here."""
+    join = sj.StreamJoin("l.a = r.a", sj.CountWindow(9), keep=sj.Nearest("l.b", "r.b"))
+    for first in range(0, 40, 8):
+        join.push(right=rows(8, first, "right"))
+    header, parts = read_snapshot(join.snapshot())
+    assert sj.StreamJoin.restore(write_snapshot(header, parts))
+    header["config"]["window"]["right"] = 1000
+    with pytest.raises(sj.StateError, match=r"16 right rows from 24 on, of 40, are not those of CountWindow"):
+        sj.StreamJoin.restore(write_snapshot(header, parts))
+
+
 def sealed(header: bytes, parts: list[bytes]) -> bytes:
     body = MAGIC + HEAD.pack(3, 1 + len(parts)) + b"".join(LENGTH.pack(len(one)) + one for one in (header, *parts))
     return body + hashlib.sha256(body).digest()

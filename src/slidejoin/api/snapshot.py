@@ -290,6 +290,9 @@ def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table],
         _check_schema(f"{side} rows", table, state.schemas[side])
         if not isinstance(saved.window, CountWindow):
             _check_times(table, saved.window.on(side), f"{side} rows")
+    if isinstance(saved.window, CountWindow):
+        rows = sum(table.num_rows for table in tables)
+        _check_counted(saved, saved.window, side, waiting.dropped, rows, waiting.dropped + rows)
     waiting.keep(tables)
     if config is saved:
         return
@@ -319,16 +322,20 @@ def _check_times(table: pa.Table, name: str, what: str) -> None:
         raise StateError(msg)
 
 
+def _check_counted(config: JoinSpec, window: CountWindow, side: Side, first: int, rows: int, seen: int) -> None:
+    """Check that so many rows of a side, from one on, are those of a count window when so many have come."""
+    # Another window may have been given before; joins that need all rows keep theirs.
+    needed = config.how != "inner" or config.deferred
+    if first + rows != seen or (needed and first > window.first(side, seen)):
+        msg = f"{rows} {side} rows from {first} on, of {seen}, are not those of {window!r}"
+        raise StateError(msg)
+
+
 def _check_rows(config: JoinSpec, plan: Plan, side: Side, rows: LoadedRows, clock: Clock) -> None:
     """Check that the rows of a side are those that its window can have, as whoever looks for them takes for granted."""
     (table, stretches, seen), window = rows, config.window
     if isinstance(window, CountWindow):
-        first = stretches[0][0] if stretches else seen
-        # Another window may have been given before; joins that need all rows keep theirs.
-        needed = config.how != "inner" or config.deferred
-        if first + table.num_rows != seen or (needed and first > window.first(side, seen)):
-            msg = f"{table.num_rows} {side} rows from {first} on, of {seen}, are not those of {window!r}"
-            raise StateError(msg)
+        _check_counted(config, window, side, stretches[0][0] if stretches else seen, table.num_rows, seen)
         return
     name = window.on(side)
     _check_times(table, name, f"{side} rows")
