@@ -288,11 +288,12 @@ def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table],
     waiting.check_names(side, state.schemas[side])
     for table in tables:
         _check_schema(f"{side} rows", table, state.schemas[side])
-        if not isinstance(saved.window, CountWindow):
-            _check_times(table, saved.window.on(side), f"{side} rows")
     if isinstance(saved.window, CountWindow):
         rows = sum(table.num_rows for table in tables)
         _check_counted(saved, saved.window, side, waiting.dropped, rows, waiting.dropped + rows)
+    else:
+        for table in tables:
+            _check_times(table, saved.window.on(side), f"{side} rows")
     waiting.keep(tables)
     if config is saved:
         return
