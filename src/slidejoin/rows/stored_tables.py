@@ -66,6 +66,7 @@ def check_values(table: pa.Table, nbytes: int, what: str) -> None:
         raise StateError(msg)
     try:
         table.validate(full=True)
+        _check_scales(table.schema)
     except pa.ArrowException as error:
         msg = f"{what} has values that are none: {error}"
         raise StateError(msg) from error
@@ -115,3 +116,15 @@ def int64s(column: pa.ChunkedArray[Any], least: int, most: int, what: str) -> ND
         msg = f"{what} should be from {least} to {most}, got {int(found.min())} to {int(found.max())}"
         raise StateError(msg)
     return found
+
+
+MOST_SCALE = 1000
+"""Far more digits behind the point than any decimal has; Arrow dies of a cast to a scale of thousands of millions."""
+
+
+def _check_scales(schema: pa.Schema) -> None:
+    """Refuse decimals with a scale that no row can have had."""
+    for column in schema:
+        if pa.types.is_decimal(column.type) and abs(column.type.scale) > MOST_SCALE:
+            msg = f"column {column.name!r} is {column.type}, which has no values"
+            raise pa.ArrowInvalid(msg)
