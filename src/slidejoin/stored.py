@@ -111,12 +111,12 @@ class StoredValue:
         bounds = {INT64: ""}.get((least, most), f" from {least} to {most}")
         raise self.refuse(f"a whole number{bounds}")
 
-    def number(self, least: float, most: float = MOST_COUNTED) -> float:
+    def number(self, least: float) -> float:
         """Return a finite number that is in bounds."""
         value = self.value
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= MOST_COUNTED:
             return float(value)
-        raise self.refuse(f"a number from {least} to {most}")
+        raise self.refuse(f"a number from {least} to {MOST_COUNTED}")
 
     def flag(self) -> bool:
         """Return true or false."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.api.snapshot_format import HEAD, LENGTH, MAGIC, read_snapshot, table_to_bytes, write_snapshot
+from slidejoin.api.snapshot_format import HEAD, LENGTH, MAGIC, read_snapshot, table_to_bytes, tables_of, write_snapshot
 from tests.api.hostile import JOINS, SCHEMA, rows
 
 if TYPE_CHECKING:
@@ -189,6 +189,14 @@ def test_rows_that_wait_are_those_of_their_window() -> None:
     header["config"]["window"]["right"] = 1000
     with pytest.raises(sj.StateError, match=r"16 right rows from 24 on, of 40, are not those of CountWindow"):
         sj.StreamJoin.restore(write_snapshot(header, parts))
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 1 << 30), pa.list_(pa.decimal128(9, -(1 << 30)))], ids=str)
+def test_decimals_of_an_absurd_scale(kind: pa.DataType) -> None:
+    """Arrow would read memory that is not its own where rows are cast to such a type."""
+    part = table_to_bytes(pa.table({"m": pa.array([], kind)}))
+    with pytest.raises(sj.StateError, match="column 'm' has the type"):
+        tables_of([part])
 
 
 def sealed(header: bytes, parts: list[bytes]) -> bytes:

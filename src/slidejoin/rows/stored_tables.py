@@ -53,6 +53,10 @@ def table_from_bytes(data: bytes, what: str = "a table") -> pa.Table:
     return table
 
 
+MOST_SCALE = 1000
+"""Far more digits behind the point than any decimal has; Arrow dies of a cast to a scale of thousands of millions."""
+
+
 def check_values(table: pa.Table, nbytes: int, what: str) -> None:
     """Check every offset, index and value of a table that was read from so many bytes.
 
@@ -66,7 +70,8 @@ def check_values(table: pa.Table, nbytes: int, what: str) -> None:
         raise StateError(msg)
     try:
         table.validate(full=True)
-        _check_scales(table.schema)
+        for column in table.schema:
+            _check_scales(column.type, column.name)
     except pa.ArrowException as error:
         msg = f"{what} has values that are none: {error}"
         raise StateError(msg) from error
@@ -118,13 +123,12 @@ def int64s(column: pa.ChunkedArray[Any], least: int, most: int, what: str) -> ND
     return found
 
 
-MOST_SCALE = 1000
-"""Far more digits behind the point than any decimal has; Arrow dies of a cast to a scale of thousands of millions."""
-
-
-def _check_scales(schema: pa.Schema) -> None:
-    """Refuse decimals with a scale that no row can have had."""
-    for column in schema:
-        if pa.types.is_decimal(column.type) and abs(column.type.scale) > MOST_SCALE:
-            msg = f"column {column.name!r} is {column.type}, which has no values"
-            raise pa.ArrowInvalid(msg)
+def _check_scales(kind: pa.DataType, what: str) -> None:
+    """Refuse decimals, also within other types, with a scale that no row can have had."""
+    if pa.types.is_decimal(kind) and abs(kind.scale) > MOST_SCALE:
+        msg = f"column {what!r} has the type {kind}"
+        raise pa.ArrowInvalid(msg)
+    if pa.types.is_dictionary(kind):
+        _check_scales(kind.value_type, what)
+    for place in range(kind.num_fields):
+        _check_scales(kind.field(place).type, what)

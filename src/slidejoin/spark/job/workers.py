@@ -120,9 +120,9 @@ def compile_ahead(cache: str | None) -> None:
     cache : str, optional
         The node's cache folder, where the lock lies; the default one if None.
     """
-    folder = own_folder(Path(cache or default_folder()))
     from slidejoin.kernels.jit import folders, warming
 
+    folder = own_folder(Path(cache or default_folder()))
     # For workers that can write neither the package nor a home folder.
     folders.KERNEL_FOLDERS.add(folder / "kernels")
     if not warming.uncompiled(TABLES):
