@@ -40,7 +40,8 @@ docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
 
 ##@ For work on slidejoin
 .PHONY: env lint format types layers house unit nojit nightly bench scoreboard papers wheel-test lock clean distclean
-env: $(READY) ## only make the environment
+env: $(READY) ## only make the environment, and the hook that checks the subjects of commits
+	@scripts/commit_msg.sh --install
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check
