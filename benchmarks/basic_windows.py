@@ -1,4 +1,4 @@
-"""Cost of basic windows of `nested_loop` by their size: constants of its model, see docs/engineering/performance.md.
+"""Cost of basic windows of `nested_loop` by their size: constants of its model, see benchmarks/notes/2026-11-scans.md.
 
 Prints, for windows of several sizes and for basic windows of several unit blocks, billions of keys a second that one
 thread compares for a batch of 64 probes at match rate 2: the best of many batches.

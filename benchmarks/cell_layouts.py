@@ -1,4 +1,4 @@
-"""Measure other layouts of a table of cells than the one of `kernels.cells.table`, see docs/engineering/performance.md.
+"""Measure other layouts of a table of cells than that of `kernels.cells.table`, see benchmarks/notes/2026-11-cells.md.
 
 Three questions, each answered by small kernels of one form that run in turns on one thread, uniform keys, bands as wide
 as a cell. What no question is about is left out: a row that finds 16 lines full is dropped, and there is no pool.
@@ -8,7 +8,7 @@ as a cell. What no question is about is left out: a row that finds 16 lines full
    of a cell beside each other in memory.
 3. Hot cells kept sorted: cells of many rows, each found by halving, against rows as they come.
 
-Prints nanoseconds a row (medians), what is expected of which is said in docs/engineering/performance.md.
+Prints nanoseconds a row (medians); results are in benchmarks/notes/2026-11-cells.md.
 """
 
 # ruff: noqa: ANN401 - Numba's and LLVM's values are untyped

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
+NOTES = Path(__file__).resolve().parent.parent / "benchmarks" / "notes"
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "engineering/scoreboard.md",
+    **{f"benchmarks/notes/{note.name}": f"engineering/notes/{note.name}" for note in sorted(NOTES.glob("*.md"))},
 }
 """Files of the repository, and the pages that they are; one that is not there is left out."""
 

@@ -84,7 +84,7 @@ class ScannedWindow(DividedList, NestedLoopIndex):
 
 
 NANOSECONDS = 0.025
-"""Of one comparison in a scan, measured: see docs/engineering/performance.md."""
+"""Of one comparison in a scan, measured: see benchmarks/notes/2026-11-scans.md."""
 
 
 class _Stretch:

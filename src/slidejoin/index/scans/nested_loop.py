@@ -37,7 +37,7 @@ __all__ = ["NestedLoopIndex", "best_basic_window"]
 
 START_COST = 180.0
 """Nanoseconds that a basic window costs a batch of 64 probes whatever its size, the model's alpha: measured, 2.8 for
-each probe, see docs/engineering/performance.md."""
+each probe, see benchmarks/notes/2026-11-scans.md."""
 
 MOVE_COST = 0.04
 """Nanoseconds that a byte takes from memory, the model's beta: measured, 25 GB a second."""
