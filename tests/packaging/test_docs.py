@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from scripts.site_pages import site_links
@@ -51,20 +49,6 @@ def test_pages_for_users_have_no_table_of_targets():
     assert [
         page for page in (*PAGES, "README.md") if any(word in (ROOT / page).read_text("utf-8") for word in words)
     ] == []
-
-
-def test_the_page_of_the_architecture_names_modules_that_there_are():
-    text = (ROOT / "docs" / "engineering" / "architecture.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+)/?`", text)) - {"index/planar"}  # this one is still to come
-    roots = [ROOT, ROOT / "src" / "slidejoin", ROOT / "src" / "slidejoin" / "operator"]
-    missing = [name for name in sorted(named) if not any(there(root, name) for root in roots)]
-    assert len(named) > 50
-    assert missing == []
-
-
-def there(root, name):
-    path = root / name
-    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
 def test_every_page_is_in_the_navigation_of_the_site():
