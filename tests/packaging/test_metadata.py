@@ -46,6 +46,13 @@ def test_version_is_that_of_the_code_and_has_a_section_in_the_changelog():
     assert f"## [{slidejoin.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_each_version_of_the_changelog_says_in_few_lines_what_was_added_changed_and_fixed():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for version in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        assert set(re.findall(r"^### (.*)$", version, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "State formats"}
+        assert len(version.splitlines()) <= 80
+
+
 def test_types_and_command_are_shipped():
     assert resources.files("slidejoin").joinpath("py.typed").is_file()
     (command,) = metadata.entry_points(group="console_scripts", name="slidejoin")
