@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.cases.measure import measure, rows_to_measure
+from benchmarks.cases.workload import Workload
 from benchmarks.command import main
-from slidejoin.bench.measure import measure, rows_to_measure
 from slidejoin.bench.report import Report, millions
 from slidejoin.bench.streams import PAYLOAD
-from slidejoin.bench.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def run(*, rows: int | None = None, **options: Any) -> ArrowTakeReport:
     Parameters
     ----------
     rows : int, optional
-        To measure of each, see `slidejoin.bench.measure.rows_to_measure`.
+        To measure of each, see `benchmarks.cases.measure.rows_to_measure`.
     **options
         Of `Workload`.
 

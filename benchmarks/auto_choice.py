@@ -12,9 +12,9 @@ from itertools import pairwise, product
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.cases.workload import Workload
 from benchmarks.command import main
 from slidejoin.bench.report import Report, Spread, millions
-from slidejoin.bench.workload import Workload
 from slidejoin.errors import PredicateError, SlideJoinError
 from slidejoin.spec.join_spec import ALGORITHMS
 

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.command import main
+from slidejoin.bench.case import at_least
 from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.report import Report
 from slidejoin.bench.streams import Streams
-from slidejoin.bench.workload import at_least
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.plan import make_plan
 from slidejoin.rows.arrow_buffers import values_in

@@ -9,17 +9,17 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.cases.measure import TimedJoin, ordered_steps, rows_to_measure
+from benchmarks.cases.workload import Workload
 from benchmarks.command import main, options_of
-from slidejoin.bench.measure import TimedJoin, rows_to_measure
-from slidejoin.bench.report import Report, Spread, millions, ordered_steps
-from slidejoin.bench.workload import Workload
+from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from benchmarks.cases.measure import TimedRun
     from slidejoin.api.stream_join import StreamJoin
-    from slidejoin.bench.measure import TimedRun
 
 __all__ = ["Measured", "PairedReport", "measure_in_turns", "other_workload", "run"]
 
@@ -144,7 +144,7 @@ def run(*, other: str = "threads=1", operation: str = "band", rows: int | None =
     operation : {"band", "equi", "less"}
         Comparison between the keys.
     rows : int, optional
-        Of each, see `slidejoin.bench.measure.rows_to_measure`.
+        Of each, see `benchmarks.cases.measure.rows_to_measure`.
     **options
         Of `Workload`.
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.cases.term_queries import SPAN, TermQuery, query_named
 from benchmarks.command import main
 from slidejoin.api.stream_join import StreamJoin
+from slidejoin.bench.case import choice
 from slidejoin.bench.report import Report, Spread
-from slidejoin.bench.term_queries import SPAN, TermQuery, query_named
-from slidejoin.bench.workload import choice
 from slidejoin.errors import SlideJoinError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
-    from slidejoin.bench.term_queries import Columns
+    from benchmarks.cases.term_queries import Columns
 
 __all__ = ["SecondThreadReport", "TwoThreads", "measured", "queries", "run"]
 

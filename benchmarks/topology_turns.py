@@ -12,13 +12,13 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
+from benchmarks.cases.term_queries import TermQuery, query_named
+from benchmarks.cases.topology_measure import topology_with
+from benchmarks.cases.topology_scans import SCANS, Scanned, bandwidth
 from benchmarks.command import main
 from slidejoin.api.stream_join import StreamJoin
-from slidejoin.bench.progress import say
+from slidejoin.bench.case import say
 from slidejoin.bench.report import Report, Spread
-from slidejoin.bench.term_queries import TermQuery, query_named
-from slidejoin.bench.topology_measure import topology_with
-from slidejoin.bench.topology_scans import SCANS, Scanned, bandwidth
 from slidejoin.errors import SlideJoinError
 from slidejoin.options import SplitJoin
 from slidejoin.spec.topologies import TOPOLOGIES

@@ -23,6 +23,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "engineering/scoreboard.md",
+    "benchmarks/cases/README.md": "engineering/cases.md",
     **{f"benchmarks/notes/{note.name}": f"engineering/notes/{note.name}" for note in sorted(NOTES.glob("*.md"))},
 }
 """Files of the repository, and the pages that they are; one that is not there is left out."""

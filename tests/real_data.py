@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from benchmarks.cases.paper_streams import SECONDS_A_READING, power_readings
 from demo.prepare import read_flights
-from slidejoin.bench.paper_streams import SECONDS_A_READING, power_readings
 
 if TYPE_CHECKING:
     import duckdb

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, draw
+from slidejoin.bench.streams import DISTRIBUTIONS, KEY_RANGE, draw
 from slidejoin.index.partitions.rap_table import Partitions
 from slidejoin.kernels.partitions.rap_table import spread_splitters
 
@@ -137,7 +137,7 @@ def _rank_size(chosen: np.random.Generator, rows: int) -> NDArray[np.int64]:
 
 
 def named(name: str) -> Draw:
-    """Return what draws keys of one of `slidejoin.bench.distributions.DISTRIBUTIONS`."""
+    """Return what draws keys of one of `slidejoin.bench.streams.DISTRIBUTIONS`."""
     return lambda chosen, rows: draw(name, chosen, rows)
 
 

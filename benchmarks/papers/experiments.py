@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENTS", "Experiment"]
 
 Joins = dict[str, dict[str, Any]]
-"""Options of `slidejoin.bench.workload.Workload` by the name that a join has in the experiment."""
+"""Options of `benchmarks.cases.workload.Workload` by the name that a join has in the experiment."""
 
 WINDOW, PUSH = 1 << 20, 1 << 15
 """Rows of a side and of a push where a point says nothing else."""

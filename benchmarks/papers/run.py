@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.cases.workload import Workload
 from benchmarks.paired import Measured, measure_in_turns
 from benchmarks.papers.convergence import convergence
 from benchmarks.papers.experiments import EXPERIMENTS, PUSH, WINDOW, Experiment
 from benchmarks.papers.report import CONVERGENCE, READINGS, PapersReport, Result
-from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError, nearest
 
 __all__ = ["run"]

@@ -223,12 +223,12 @@ def _name(words: tuple[str, ...], turn: int) -> str:
 
 
 def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the words of a command: of ``slidejoin bench``, or of an experiment in this folder.
+    """Return the words of a command: of a case in `benchmarks.cases`, or of another experiment.
 
     Examples
     --------
     >>> arguments({"case": "equi", "window": 128, "baselines": False}, {"window": 1 << 20, "threads": 2})
-    ('slidejoin', 'bench', 'equi', '--no-baselines', '--threads', '2', '--window', '134217728')
+    ('python', '-m', 'benchmarks.cases', 'equi', '--no-baselines', '--threads', '2', '--window', '134217728')
     >>> arguments({"case": "benchmarks.paired", "other": "threads=1"}, {"window": 64, "threads": 2})
     ('python', '-m', 'benchmarks.paired', '--other', 'threads=1', '--threads', '2', '--window', '64')
     """
@@ -246,7 +246,7 @@ def arguments(command: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[s
         given.setdefault("rows", options.get("rows"))
     if case in RUNS:
         given.setdefault("runs", options.get("runs"))
-    words = ["python", "-m", case] if case.startswith("benchmarks.") else ["slidejoin", "bench", case]
+    words = ["python", "-m", *([case] if case.startswith("benchmarks.") else ["benchmarks.cases", case])]
     for name, value in sorted(given.items()):
         option = name.replace("_", "-")
         if isinstance(value, bool):

@@ -15,11 +15,11 @@ from benchmarks.spark.checkpoint import CheckpointBytes
 from benchmarks.spark.cluster import EXECUTOR_MEMORY, cluster
 from benchmarks.spark.memory import OVER, Held, Trend, held
 from benchmarks.spark.restarts import measure_restarts
+from slidejoin.bench.case import choice
 from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.report import Report
 from slidejoin.bench.spark import OUTPUTS, READ, BandJoin, SparkReport, measure_spark, write_input
 from slidejoin.bench.spark_pipeline import session
-from slidejoin.bench.workload import choice
 from slidejoin.errors import ConfigError
 from slidejoin.spec.join_options import JOIN_TYPES, STRATEGIES
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from slidejoin.bench import run_case
-from slidejoin.bench.spark import timed_tables, window_length
+from slidejoin.bench.spark import run, timed_tables, window_length
 from slidejoin.bench.spark_pipeline import InputFiles
 from slidejoin.bench.streams import Streams
 from slidejoin.errors import ConfigError
@@ -23,15 +22,21 @@ from slidejoin.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMAND = (
-    "from slidejoin.cli import main; import sys; sys.argv = ['slidejoin', 'bench', 'spark', '--window', '2000',"
-    " '--push', '1000', '--no-baselines', '--match-rate', '4', '--json', *sys.argv[1:]]; main()"
-)
+PROGRAM = """
+import json, sys
+from slidejoin.bench.spark import run
+options = json.loads(sys.argv[1])
+print(json.dumps(run(window=2000, push=1000, batches=1, match_rate=4, baselines=False, **options).to_json()))
+"""
 
 
-def reported(*options: str) -> dict[str, Any]:
+def reported(**options: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *options], capture_output=True, text=True, check=False, env=dict(os.environ)
+        [sys.executable, "-c", PROGRAM, json.dumps(options)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -46,7 +51,7 @@ def input_files(root: Path) -> InputFiles:
 @pytest.mark.nightly  # half a minute each
 @pytest.mark.parametrize(("output", "strategy"), [("pairs", "auto"), ("count", "auto"), ("pairs", "hash")])
 def test_rows_that_come_out_are_counted(output: str, strategy: str):
-    report = reported("--batches", "1", "--output", output, "--strategy", strategy)
+    report = reported(output=output, strategy=strategy)
     assert report["on"].startswith("l.k = r.k" if strategy == "hash" else "l.k BETWEEN r.k - ")
     assert report["rows_out_per_row"] == (1.0 if output == "count" else pytest.approx(4.0, rel=0.1))
     assert report["rows_per_second"]["median"] > 0
@@ -81,6 +86,18 @@ def test_a_query_may_read_the_last_of_the_files_too(tmp_path: Path):
     assert len(list(files.folder("left").iterdir())) == 3
 
 
-def test_an_output_that_spark_has_not_is_refused():
-    with pytest.raises(ConfigError, match="output: got 'positions', expected one of pairs, count"):
-        run_case("spark", output="positions")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": "positions"}, "output: got 'positions', expected one of pairs, count"),
+        ({"window": 0}, "window: got 0, expected at least 1"),
+        ({"push": 1}, "push: got 1, expected at least 2"),
+        ({"batches": 0}, "batches: got 0, expected at least 1"),
+        ({"buckets": 0}, "buckets: got 0, expected at least 1"),
+        ({"threads": -1}, "threads: got -1, expected at least 1"),
+        ({"match_rate": 0.0}, "match_rate: got 0.0, expected a number above 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        run(**options)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from slidejoin.bench.comparison import Comparison, comparison_for
-from slidejoin.bench.distributions import DISTRIBUTIONS, KEY_RANGE, draw
-from slidejoin.bench.streams import BLOCK, Streams
+from slidejoin.bench.streams import BLOCK, DISTRIBUTIONS, KEY_RANGE, Streams, draw
 from slidejoin.errors import ConfigError
 
 WINDOW = 1 << 14

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from slidejoin.bench import run_case, task_definitions, tasks
+from slidejoin.bench import task_definitions, tasks
 from slidejoin.bench.task_definitions import TASKS, Task
 from slidejoin.bench.tasks import TOOLS, Speed, TasksReport
 from slidejoin.errors import ConfigError, SlideJoinError
@@ -78,7 +78,7 @@ def test_streams_are_the_same_however_they_are_cut_and_have_matches(task: Task):
 def test_a_report_has_every_tool_on_every_task():
     pytest.importorskip("duckdb")
     pytest.importorskip("polars")
-    report = run_case("tasks", only=("trades", "sensors"), **SMALL)
+    report = tasks.run(only=("trades", "sensors"), **SMALL)
     assert isinstance(report, TasksReport)
     assert [one.name for one in report.tasks] == ["trades", "sensors"]
     for one in report.tasks:
@@ -107,12 +107,12 @@ def test_other_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(
         SlideJoinError, match=r"Polars found \d+ pairs in push 0 of offers, slidejoin \d+; please report"
     ):
-        run_case("tasks", only=("offers",), **SMALL)
+        tasks.run(only=("offers",), **SMALL)
 
 
 def test_a_tool_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tasks, "TOOLS", {"No_Such_Module": tasks._Polars})
-    report = run_case("tasks", only=("offers",), **SMALL)
+    report = tasks.run(only=("offers",), **SMALL)
     assert 'No_Such_Module             not installed: pip install "slidejoin[bench]"' in report.text()
 
 
@@ -129,9 +129,8 @@ def test_the_joins_on_spark_are_compared_with_each_other():
         ({"only": ("trade",)}, r"only: got 'trade', expected one of trades, .* Did you mean 'trades'\?"),
         ({"seconds": 0.0}, "seconds: got 0.0, expected a number above 0"),
         ({"scale": -1.0}, "scale: got -1.0, expected a number above 0"),
-        ({"window": 5}, "bench tasks: takes no window; it takes only, seconds, spark, threads, scale, seed"),
     ],
 )
 def test_impossible_options(options: dict[str, Any], message: str):
     with pytest.raises(ConfigError, match=message):
-        run_case("tasks", **options)
+        tasks.run(**options)

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import auto_choice
 from benchmarks.auto_choice import AutoReport, Cell, grid, run
-from slidejoin.bench.workload import Workload
+from benchmarks.cases.workload import Workload
 from slidejoin.errors import SlideJoinError
 
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from benchmarks.cases.workload import Workload
 from benchmarks.papers.experiments import EXPERIMENTS, Experiment
 from benchmarks.papers.report import READINGS
 from benchmarks.papers.run import run
-from slidejoin.bench.workload import Workload
 from slidejoin.errors import ConfigError
 from slidejoin.spec.options import BPlusTree
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.cases.run import CASES
 from benchmarks.command import options_of
 from benchmarks.scoreboard.embedded import TARGETS
 from benchmarks.scoreboard.run import ScoreboardReport, arguments, run
@@ -16,7 +17,7 @@ from slidejoin.errors import SlideJoinError
 
 def canned(words: tuple[str, ...]) -> dict[str, Any]:
     """A report of the right form, whose figures follow from the command."""
-    case = words[2]
+    case = words[3 if words[2] == "benchmarks.cases" else 2]
     if case == "machine":
         return {"memory": [{"threads": 1, "lines_per_second": 80e6}, {"threads": 2, "lines_per_second": 150e6}]}
     distribution = words[words.index("--distribution") + 1] if "--distribution" in words else "uniform"
@@ -84,7 +85,7 @@ def test_the_table_is_markdown_with_its_losses(table: ScoreboardReport):
     assert all(line.count("|") == 6 for line in rows)
     assert (
         "- one-sided range, 10 matches a row, 32 Ki a push, pairs: "
-        "`slidejoin bench less --no-baselines --match-rate 10 --threads 2 --window 1048576`"
+        "`python -m benchmarks.cases less --no-baselines --match-rate 10 --threads 2 --window 1048576`"
     ) in lines
 
 
@@ -98,27 +99,30 @@ def test_a_command_that_several_rows_need_runs_once():
     run(measure=measure)
     assert called[0] == called[-1] == ("slidejoin", "bench", "machine", "--threads", "2")
     assert len(called[1:]) == len(set(called))
-    assert called.count(("slidejoin", "bench", "band", "--threads", "2", "--window", "1048576")) == 1
-    assert sum(words[2] == "startup" for words in called) == 1
+    assert called.count(("python", "-m", "benchmarks.cases", "band", "--threads", "2", "--window", "1048576")) == 1
+    assert sum(words[3] == "startup" for words in called) == 1
 
 
 def test_large_rows_can_be_left_out():
     found = run(measure=canned, large=False)
     left_out = [row.what for row in found.rows if row.measured == ("not measured",)]
     assert left_out == [target.what for target in TARGETS if target.large]
-    assert all(words.split()[2] not in {"equi", "scaling"} for words in found.reports)
+    assert all(words.split()[3] not in {"equi", "scaling"} for words in found.reports)
 
 
 def test_commands_say_what_the_row_says():
     options = {"window": 1 << 20, "threads": 2}
     shown = [" ".join(arguments(command, options)) for target in TARGETS for command in target.commands]
     assert (
-        "slidejoin bench equi --no-baselines --match-rate 1 --push 1048576 --runs 1 --threads 2 --window 134217728"
-        in shown
+        "python -m benchmarks.cases equi --no-baselines --match-rate 1 --push 1048576 --runs 1 --threads 2 "
+        "--window 134217728" in shown
     )
     assert "python -m benchmarks.paired --other threads=1 --threads 2 --window 1048576" in shown
-    assert "slidejoin bench scaling --threads 2 --windows 16384,65536,262144,1048576,4194304,16777216,67108864" in shown
-    assert "slidejoin bench startup" in shown
+    assert (
+        "python -m benchmarks.cases scaling --threads 2 --windows 16384,65536,262144,1048576,4194304,16777216,67108864"
+        in shown
+    )
+    assert "python -m benchmarks.cases startup" in shown
 
 
 @pytest.mark.nightly  # half a minute; each of the commands is run by a test of its own
@@ -143,7 +147,9 @@ def test_the_commands_of_the_table_run():
 @pytest.mark.nightly  # a process of the whole command
 def test_a_command_that_fails_is_an_error():
     wrong = Target("wrong", "", "", ({"case": "band", "order": "any"},), ())
-    with pytest.raises(SlideJoinError, match=r"slidejoin bench band --order any .* left status 2: .*order: got 'any'"):
+    with pytest.raises(
+        SlideJoinError, match=r"python -m benchmarks.cases band --order any .* left status 2: .*order: got 'any'"
+    ):
         run(targets=(wrong,))
 
 
@@ -151,6 +157,7 @@ def test_a_command_that_fails_is_an_error():
 def test_options_are_those_of_the_experiments(target: Target):
     for command in target.commands:
         words = arguments(command, {"window": 1 << 20, "threads": 2, "rows": 1 << 20, "runs": 1})
-        if words[0] == "python":
-            known = {f"--{name.replace('_', '-')}" for name in options_of(import_module(words[2]).run)}
-            assert {word for word in words[3:] if word.startswith("--")} <= known
+        measured = CASES[words[3]].run if words[2] == "benchmarks.cases" else import_module(words[2]).run
+        known = {f"--{name.replace('_', '-')}" for name in options_of(measured)}
+        no = {f"--no-{name.removeprefix('--')}" for name in known}
+        assert {word for word in words[3:] if word.startswith("--")} <= known | no

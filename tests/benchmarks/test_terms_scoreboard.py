@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.cases.term_queries import QUERIES
 from benchmarks.scoreboard.run import ScoreboardReport, arguments, run
 from benchmarks.scoreboard.terms import TERM_TARGETS
-from slidejoin.bench.term_queries import QUERIES
 from slidejoin.errors import ConfigError
 
 
@@ -53,11 +53,14 @@ def test_every_row_has_its_figures_and_what_they_reach(table: ScoreboardReport):
 
 def test_two_commands_give_the_whole_table(table: ScoreboardReport):
     assert list(table.reports) == [
-        "slidejoin bench terms --threads 2",
-        "slidejoin bench terms --no-baselines --only 100 symbols,two inequalities (5 pairs --spark --threads 2",
+        "python -m benchmarks.cases terms --threads 2",
+        (
+            "python -m benchmarks.cases terms --no-baselines --only 100 symbols,two inequalities (5 pairs --spark "
+            "--threads 2"
+        ),
     ]
     scaled = arguments(TERM_TARGETS[0].commands[0], {"window": 1 << 10, "threads": 1})
-    assert scaled == ("slidejoin", "bench", "terms", "--scale", "0.000976562", "--threads", "1")
+    assert scaled == ("python", "-m", "benchmarks.cases", "terms", "--scale", "0.000976562", "--threads", "1")
 
 
 def test_options_that_its_commands_do_not_take():

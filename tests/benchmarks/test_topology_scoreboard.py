@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from benchmarks import second_thread, topology_turns
+from benchmarks.cases import topology_scans
 from benchmarks.scoreboard.run import run
 from benchmarks.scoreboard.topologies import TOPOLOGY_TARGETS
-from slidejoin.bench import topology_scans
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.spec.topologies import TOPOLOGIES
 
@@ -55,7 +55,7 @@ def test_every_row_has_its_figures_and_what_they_reach() -> None:
     assert rows["two-term"].measured == ("1.65x", "1.90x by processor time")
     assert list(table.reports) == [
         "python -m benchmarks.topology_turns --threads 2",
-        "slidejoin bench topologies --figure split16,split18",
+        "python -m benchmarks.cases topologies --figure split16,split18",
         "python -m benchmarks.second_thread",
     ]
 

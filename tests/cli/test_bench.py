@@ -1,23 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from inspect import signature
+from typing import Any
 
 import pytest
 
-from slidejoin.bench import CASES, throughput
+from slidejoin.bench import CASES, machine, spark, tasks
 from slidejoin.bench.machine import MemorySpeed
-from slidejoin.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-SMALL = ("--window", "512", "--push", "128", "--rows", "1024", "--threads", "1")
-
-
-@pytest.fixture(autouse=True)
-def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "measure_memory", lambda _threads: (MemorySpeed(1, 1e8, 1e10),))
+from slidejoin.cli import benching, main
 
 
 def call(*arguments: str) -> int:
@@ -27,58 +18,74 @@ def call(*arguments: str) -> int:
     return left.value.code or 0
 
 
-def test_json_is_one_document(capsys):
-    assert call("band", *SMALL, "--no-baselines", "--json") == 0
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The options that a case would be measured with."""
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(benching, "_measure", lambda run, **options: seen.update(options, run=run))
+    return seen
+
+
+def test_json_is_one_document(capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "measure_memory", lambda threads: (MemorySpeed(threads, 1e8, 1e10),))
+    assert call("machine", "--threads", "3", "--json") == 0
     values = json.loads(capsys.readouterr().out)
-    assert values["case"] == "band"
-    assert values["options"]["window"] == 512
-    assert values["rows_per_second"]["median"] > 0
-    assert values["rows_per_second"]["count"] == 3
+    assert values["case"] == "machine"
+    assert values["memory"] == [{"threads": 3, "lines_per_second": 1e8, "bytes_per_second": 1e10}]
     assert values["environment"]["python"]
 
 
-def test_numbers_may_be_powers(capsys):
-    assert call("equi", "--window", "2^9", "--push", "2^7", "--rows", "2^10", "--no-baselines", "--runs", "1") == 0
-    assert "windows of 512 rows a side, 128 rows a push" in capsys.readouterr().out
+def test_text_is_for_people(capsys):
+    assert call("tasks", "--only", "offers", "--seconds", "0.001", "--scale", "0.02", "--threads", "1") == 0
+    assert "case tasks: 1 threads, seed 1, 0.02 of the rows" in capsys.readouterr().out
+
+
+def test_numbers_may_be_powers(given: dict[str, Any]):
+    assert call("spark", "--window", "2^9", "--push", "2^7", "--threads", "3") == 0
+    assert (given["window"], given["push"], given["threads"], given["buckets"]) == (512, 128, 3, 3)
+
+
+def test_names_are_parted_by_commas(given: dict[str, Any]):
+    assert call("tasks", "--only", "offers, trades") == 0
+    assert given["only"] == ("offers", "trades")
+
+
+@pytest.mark.parametrize("module", [tasks, spark, machine], ids=lambda module: module.__name__)
+def test_what_is_not_given_is_as_in_the_case(module: Any, given: dict[str, Any]):
+    assert call(module.__name__.rpartition(".")[2]) == 0
+    assert given.pop("run") is module.run
+    assert given.pop("json") is False
+    defaults = {name: one.default for name, one in signature(module.run).parameters.items()}
+    given = {name: value for name, value in given.items() if not (module is machine and defaults[name] is None)}
+    assert given == {name: defaults[name] for name in given}
 
 
 def test_help_lists_the_cases(capsys):
     assert call("--help") == 0
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in CASES)
-    assert "--match-rate" in shown
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_has_at_most_eight_parameters(case: str, capsys):
+    assert call(case, "--help") == 0
+    options = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  --")]
+    assert options[-3:] == ["--json", "--debug", "--help"]
+    assert len(options) - 1 <= 8
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("bnad",), "Did you mean 'band'?"),
-        (("startup", "--window", "5"), "bench startup: takes no window"),
-        (("band", "--distribution", "gausian"), "Did you mean 'gaussian'?"),
-        (("band", "--window", "many"), "expected a whole number or a power such as 2^20"),
-        (("machine", "--plot", "a.png"), "plot: the case machine has no picture"),
-        (("band", "--plot", "a.txt"), "expected a file that ends in .png, .svg or .pdf"),
-        (("band", "--plot", "no/such/folder/a.png"), "does not exist; make it first"),
+        (("taks",), "bench: unknown case 'taks'; the cases are tasks, spark, machine. Did you mean 'tasks'? Others"),
+        (("band",), "are in a checkout of slidejoin: python -m benchmarks.cases"),
+        (("machine", "--window", "5"), "No such option: --window"),
+        (("tasks", "--only", "trade"), "Did you mean 'trades'?"),
+        (("spark", "--how", "iner"), "Did you mean 'inner'?"),
+        (("spark", "--window", "many"), "expected a whole number or a power such as 2^20"),
+        (("machine", "--threads", "0"), "--threads"),
     ],
 )
 def test_wrong_usage_leaves_2_and_says_why(arguments: tuple[str, ...], message: str, capsys):
-    pytest.importorskip("matplotlib")
     assert call(*arguments) == 2
     assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("band", *SMALL, "--runs", "1"),
-        ("latency", "--window", "512", "--push", "16", "--rows", "2048", "--threads", "1"),
-        ("scaling", "--windows", "256,2^9", "--push", "128", "--rows", "1024"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_pictures_are_drawn(arguments: tuple[str, ...], tmp_path: Path, capsys):
-    pytest.importorskip("matplotlib")
-    file = tmp_path / "picture.png"
-    assert call(*arguments, "--plot", str(file)) == 0
-    assert file.read_bytes().startswith(b"\x89PNG")
-    assert f"case {arguments[0]}" in capsys.readouterr().out

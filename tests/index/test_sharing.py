@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin.bench.workload import Workload
+from benchmarks.cases.workload import Workload
 from slidejoin.index.sorted_runs import run as runs
 from slidejoin.index.sorted_runs.bi_sort import build_run
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.bench.distributions import KEY_RANGE, SHIFT_WINDOWS, draw
+from slidejoin.bench.streams import KEY_RANGE, SHIFT_WINDOWS, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def comparison_for(operation: str, distribution: str, match_rate: float, window:
     ----------
     operation : {"band", "equi", "less"}
     distribution : str
-        One of `slidejoin.bench.distributions.DISTRIBUTIONS`.
+        One of `slidejoin.bench.streams.DISTRIBUTIONS`.
     match_rate : float
         Above 0.
     window : int

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.bench.case import at_least, choice
 from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.bench.spark_pipeline import POLL, InputFiles, run_query, session
 from slidejoin.bench.streams import Streams
-from slidejoin.bench.workload import choice
-from slidejoin.errors import SlideJoinError
+from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.spark.driver.checkpoints import DELTAS, snapshots_for
 from slidejoin.spec.join_options import JOIN_TYPES, ONE_SIDED, STRATEGIES, UNMATCHED
 from slidejoin.spec.window import TimeWindow
@@ -282,6 +282,12 @@ def run(
     ConfigError
         For impossible options.
     """
+    least = {"window": (window, 1), "push": (push, 2), "batches": (batches, 1), "threads": (threads, 1)}
+    for name, (value, fewest) in (least | {"buckets": (buckets, 1)}).items():
+        at_least(name, value, fewest)
+    if not match_rate > 0:
+        msg = f"match_rate: got {match_rate}, expected a number above 0"
+        raise ConfigError(msg)
     choice("output", output, OUTPUTS)
     choice("how", how, JOIN_TYPES)
     choice("strategy", strategy, STRATEGIES)

@@ -22,10 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.api.stream_join import StreamJoin
-from slidejoin.bench.progress import say
+from slidejoin.bench.case import choice, say
 from slidejoin.bench.report import Report
 from slidejoin.bench.task_definitions import SECOND, TASKS, task_named
-from slidejoin.bench.workload import choice
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.runtime.cores import cores
 

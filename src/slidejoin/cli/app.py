@@ -10,7 +10,7 @@ import typer
 
 from slidejoin import __version__
 from slidejoin.cli.beginning import init
-from slidejoin.cli.benching import BENCH_HELP, bench
+from slidejoin.cli.benching import bench
 from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.compiling import compile_in_words, compiled_kernels
 from slidejoin.cli.jobfile import read_job
@@ -80,7 +80,12 @@ def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug =
 
 
 app.command(short_help="Write a job file for given sources.")(init)
-app.command(help=BENCH_HELP, short_help="Measure the join on this machine.")(bench)
+app.add_typer(
+    bench,
+    name="bench",
+    help="Measure slidejoin on this machine beside other tools, see docs/benchmarks.md.",
+    short_help="Measure the join on this machine.",
+)
 app.command(short_help="Show the state of the joins in a checkpoint.")(state)
 
 

@@ -14,8 +14,8 @@ SplitJoin describes it in sections 1 and 2).
 Here a pair has to come out with the push of its later row, whatever comes after it. So the chain is flushed at the end
 of each slice of arrivals: its rows go on through all cores at once, ahead of their place in the window, and each core
 compares them with its segment of the other stream before it hands them on. They meet all rows that they would ever have
-met, each once, and later, when they are pushed on as stored rows, nobody. `slidejoin.bench.topology_waits` computes how
-long they would have waited.
+met, each once, and later, when they are pushed on as stored rows, nobody. `benchmarks.cases.topology_models` of a
+checkout computes how long they would have waited.
 """
 
 from __future__ import annotations
