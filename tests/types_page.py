@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from tests.types_table import Kind, rows_of_page
@@ -49,16 +50,25 @@ def line_of(name: str, kinds: Sequence[Kind]) -> str:
     for column in COLUMNS:
         works = [outcome_of(use, kind).works for use in USES if use.page == column for kind in kinds]
         cells.append(WORDS[all(works)])
-    what = f"{name}: {TYPES[name]}" if name in TYPES else name
-    return f"| {what} | {' | '.join(cells)} |"
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def table() -> str:
-    """The table."""
+    """The table, and which types the groups are."""
     heads = [f"`{name}`" if name in CODE else name for name in COLUMNS]
     lines = [f"| type | {' | '.join(heads)} |", "| --- |" + " --- |" * len(COLUMNS)]
     lines += [line_of(name, kinds) for name, kinds in rows_of_page().items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *legend()])
 
 
+def legend() -> list[str]:
+    """Lines that name the types of each group whose name does not say them."""
+    return [
+        line
+        for name, types in TYPES.items()
+        for line in textwrap.wrap(f"- *{name}*: {types}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    ]
+
+
+WIDTH = 120
 CODE = {"=", "<", "+", "Nearest", "count", "min, max", "sum", "mean", "order_by"}
