@@ -23,6 +23,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The options that a case would be measured with."""
     seen: dict[str, Any] = {}
     monkeypatch.setattr(benching, "_measure", lambda run, **options: seen.update(options, run=run))
+    monkeypatch.setattr(benching, "compile_kernels", lambda: seen.update(compiled=True))
     return seen
 
 
@@ -55,6 +56,7 @@ def test_what_is_not_given_is_as_in_the_case(module: Any, given: dict[str, Any])
     assert call(module.__name__.rpartition(".")[2]) == 0
     assert given.pop("run") is module.run
     assert given.pop("json") is False
+    assert given.pop("compiled", False) == (module is not machine), "memory is measured without a join"
     defaults = {name: one.default for name, one in signature(module.run).parameters.items()}
     given = {name: value for name, value in given.items() if not (module is machine and defaults[name] is None)}
     assert given == {name: defaults[name] for name in given}

@@ -63,6 +63,7 @@ def tasks(
     with errors_told(debug=debug):
         from slidejoin.bench.tasks import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
+        compile_kernels()
         names = None if only is None else tuple(one.strip() for one in only.split(","))
         _measure(run, json=json, only=names, seconds=seconds, spark=spark, threads=threads, scale=scale, seed=seed)
 
@@ -87,6 +88,7 @@ def spark(
     with errors_told(debug=debug):
         from slidejoin.bench.spark import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
+        compile_kernels()
         _measure(
             run, json=json, window=window, push=push, output=output, how=how, strategy=strategy, threads=threads,
             buckets=threads,
@@ -108,7 +110,6 @@ def machine(
 
 
 def _measure(run: Callable[..., Report], *, json: bool, **options: Any) -> None:
-    """Compile what is timed, measure, and print the report."""
-    compile_kernels()
+    """Measure, and print the report."""
     report = run(**options)
     typer.echo(document(report.to_json()) if json else report.text())
