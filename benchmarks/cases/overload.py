@@ -13,6 +13,7 @@ from benchmarks.cases.measure import Percentiles
 from benchmarks.cases.workload import Workload
 from slidejoin.api.feed import Feed
 from slidejoin.bench.report import Report, millions
+from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,7 +114,9 @@ def run(*, rows: int | None = None, seconds: float = 1.0, push: int | None = Non
     ConfigError
         For impossible options.
     """
-    load = Workload.of("band", **{"window": 1 << 17} | options, push=push or 256, output="count")
+    if options.setdefault("output", "count") != "count":
+        raise ConfigError(f"output: got {options['output']!r}, but the case overload counts; leave it out")
+    load = Workload.of("band", **{"window": 1 << 17} | options, push=push or 256)
     comparison = load.comparison()
     streams = load.streams(comparison)
     join, ordinal = load.join(comparison), 0

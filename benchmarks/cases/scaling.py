@@ -106,6 +106,8 @@ def run(
     ConfigError
         For impossible options.
     """
+    if "window" in options:
+        raise ConfigError("window: the case scaling has several; give them as windows, such as 2^14,2^20")
     at_least("runs", runs, 1)
     asked = sorted(set(windows or WINDOWS))
     if asked[0] < 2:  # noqa: PLR2004 - the least that a window of both sides needs

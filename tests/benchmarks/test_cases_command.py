@@ -71,7 +71,6 @@ def test_every_case_has_help(case: str, capsys):
         (("terms", "--push", "5"), "unrecognized arguments: --push 5"),
         (("band", "--distribution", "gausian"), "Did you mean 'gaussian'?"),
         (("band", "--window", "many"), "expected a whole number or a power such as 2^20"),
-        (("band", "--window", "1"), "window: got 1, expected at least 2"),
         (("startup", "--plot", "a.png"), "plot: the case startup has no picture"),
         (("band", "--plot", "a.txt"), "expected a file that ends in .png, .svg or .pdf"),
         (("band", "--plot", "no/such/folder/a.png"), "does not exist; make it first"),

@@ -79,12 +79,18 @@ def test_a_case_has_at_most_eight_parameters(case: str, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("taks",), "bench: unknown case 'taks'; the cases are tasks, spark, machine. Did you mean 'tasks'? Others"),
+        (
+            ("taks",),
+            "slidejoin: bench: unknown case 'taks'; the cases are tasks, spark, machine. Did you mean 'tasks'? Others",
+        ),
         (("band",), "are in a checkout of slidejoin: python -m benchmarks.cases"),
         (("machine", "--window", "5"), "No such option: --window"),
         (("tasks", "--only", "trade"), "Did you mean 'trades'?"),
         (("spark", "--how", "iner"), "Did you mean 'inner'?"),
-        (("spark", "--window", "many"), "expected a whole number or a power such as 2^20"),
+        (
+            ("spark", "--push", "many"),
+            "Invalid value for '--push': got 'many', expected a whole number or a power such as 2^20",
+        ),
         (("machine", "--threads", "0"), "--threads"),
     ],
 )

@@ -62,7 +62,6 @@ def test_a_missing_extra_is_named(package: str, monkeypatch: pytest.MonkeyPatch,
         (("run",), "Missing argument"),
         (("run", "job.toml", "--jsn"), "No such option: --jsn"),
         (("bench", "spark", "--push", "1"), "push: got 1, expected at least 2"),
-        (("bench", "spark", "--push", "many"), "'--push'"),
     ],
 )
 def test_bad_usage(arguments: tuple[str, ...], message: str, capsys):
@@ -141,11 +140,3 @@ def test_rows_on_the_console_leave_no_room_for_a_bar(
     assert call("run", str(file)) == 0
     assert [type(listener).__name__ for listener in told] == [kind]
     assert capsys.readouterr().err == ""
-
-
-def test_an_unknown_case_of_bench(capsys):
-    assert call("bench", "task") == 2
-    told = "slidejoin: bench: unknown case 'task'; the cases are "
-    captured = capsys.readouterr()
-    assert captured.err.startswith(told)
-    assert "Did you mean 'tasks'?" in captured.err
